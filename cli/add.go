@@ -26,8 +26,8 @@ func newAddCmd(f *Factory) *cobra.Command {
 		Args:    cobra.ArbitraryArgs,
 		RunE:    needCommand,
 	}
-	o := &memberOptions{factory: f, plan: pool.Add, done: func(pool string) phrase.Text { return phrase.Of("added to pool %s", pool) }}
-	sub := o.command()
+	o := &memberOptions{factory: f, plan: pool.Add, done: func(pool string) phrase.Text { return phrase.Textf("added to pool %s", pool) }}
+	sub := o.newNodeCmd()
 	sub.Short = "Add nodes to a pool"
 	sub.Long = "Add nodes to a pool, which is there as soon as a node is in it. A node of another pool is taken out of it\n" +
 		"by --force only. Pods that run on a node stay on it."
@@ -35,9 +35,9 @@ func newAddCmd(f *Factory) *cobra.Command {
 	run := sub.RunE
 	sub.RunE = func(cmd *cobra.Command, args []string) error {
 		if o.pool == names.DefaultPool {
-			return usagef("pool %s is all nodes that are in no other: gpuctl remove node takes nodes out of theirs", names.DefaultPool)
+			return usageErrorf("pool %s is all nodes that are in no other: gpuctl remove node takes nodes out of theirs", names.DefaultPool)
 		}
-		if err := o.confirmNew(cmd.Context(), args); err != nil {
+		if err := o.confirmNewPool(cmd.Context(), args); err != nil {
 			return err
 		}
 		return run(cmd, args)
@@ -48,38 +48,38 @@ func newAddCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-// confirmNew asks for confirmation if the pool does not exist and its name is close to an existing pool. No job asks for a pool whose name is a
+// confirmNewPool asks for confirmation if the pool does not exist and its name is close to an existing pool. No job asks for a pool whose name is a
 // typo.
-func (o *memberOptions) confirmNew(ctx context.Context, nodes []string) error {
+func (o *memberOptions) confirmNewPool(ctx context.Context, nodes []string) error {
 	if o.pool == "" || len(nodes) == 0 || o.yes {
 		return nil // reported elsewhere
 	}
-	_, cluster, err := o.factory.fleet(ctx)
+	_, cluster, err := o.factory.readFleet(ctx)
 	if err != nil {
 		return err
 	}
-	if _, there := cluster.Pool(o.pool); there {
+	if _, there := cluster.FindPool(o.pool); there {
 		return nil
 	}
-	near := nearPool(o.pool, namesOf(cluster.Pools, func(p inventory.Pool) string { return p.Name }))
+	near := suggestPool(o.pool, collectNames(cluster.Pools, func(p inventory.Pool) string { return p.Name }))
 	if near == "" {
 		return nil
 	}
-	return confirm(o.factory.IO, phrase.Of("This makes a new pool %s, beside pool %s", o.pool, near), false)
+	return askConfirmation(o.factory.IO, phrase.Textf("This makes a new pool %s, beside pool %s", o.pool, near), false)
 }
 
-// nearPool returns the existing pool that a name was probably meant to be, or "". Pools that differ only in their numbers are not typos of each
+// suggestPool returns the existing pool that a name was probably meant to be, or "". Pools that differ only in their numbers are not typos of each
 // other.
-func nearPool(name string, known []string) string {
+func suggestPool(name string, known []string) string {
 	near := spelling.Nearest(name, known)
-	if isNumbered(name, near) {
+	if differOnlyInDigits(name, near) {
 		return ""
 	}
 	return near
 }
 
-// isNumbered reports whether two names differ only in their digits.
-func isNumbered(a, b string) bool {
+// differOnlyInDigits reports whether two names differ only in their digits.
+func differOnlyInDigits(a, b string) bool {
 	letter := func(r rune) rune {
 		if unicode.IsDigit(r) {
 			return -1
@@ -97,8 +97,8 @@ func newRemoveCmd(f *Factory) *cobra.Command {
 		Args:    cobra.ArbitraryArgs,
 		RunE:    needCommand,
 	}
-	o := &memberOptions{factory: f, plan: pool.Leave, done: func(pool string) phrase.Text { return phrase.Of("removed from pool %s", pool) }}
-	sub := o.command()
+	o := &memberOptions{factory: f, plan: pool.Leave, done: func(pool string) phrase.Text { return phrase.Textf("removed from pool %s", pool) }}
+	sub := o.newNodeCmd()
 	sub.Short = "Remove nodes from a pool"
 	sub.Long = "Remove nodes from a pool; they are in the pool default then. Nodes that are not in that pool are refused.\n" +
 		"Pods that run on a node stay on it, and its GPU type stays, too."
@@ -119,19 +119,19 @@ type memberOptions struct {
 	done func(pool string) phrase.Text
 }
 
-func (o *memberOptions) command() *cobra.Command {
-	o.io, o.output = o.factory.IO, changeOutput()
+func (o *memberOptions) newNodeCmd() *cobra.Command {
+	o.io, o.output = o.factory.IO, newChangeOutput()
 	cmd := &cobra.Command{
 		Use:     "node NODE... --pool POOL",
 		Aliases: []string{"nodes"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0:
-				return usagef("%s needs the names of nodes\nSee '%s --help'", cmd.CommandPath(), cmd.CommandPath())
+				return usageErrorf("%s needs the names of nodes\nSee '%s --help'", cmd.CommandPath(), cmd.CommandPath())
 			case o.pool == "":
-				return usagef("give the pool with --pool\nSee '%s --help'", cmd.CommandPath())
+				return usageErrorf("give the pool with --pool\nSee '%s --help'", cmd.CommandPath())
 			}
-			return o.run(cmd.Context(), args)
+			return o.changeMembership(cmd.Context(), args)
 		},
 		ValidArgsFunction: completeNodes(o.factory),
 	}
@@ -142,14 +142,14 @@ func (o *memberOptions) command() *cobra.Command {
 	return cmd
 }
 
-func (o *memberOptions) run(ctx context.Context, nodeNames []string) error {
+func (o *memberOptions) changeMembership(ctx context.Context, nodeNames []string) error {
 	if err := checkDryRun(o.dryRun, dryRunNone, dryRunServer); err != nil {
 		return err
 	}
-	if err := pool.CheckLabelValue(phrase.Of("the pool"), o.pool); err != nil {
+	if err := pool.CheckLabelValue(phrase.Textf("the pool"), o.pool); err != nil {
 		return &usageError{err}
 	}
-	writer, err := o.factory.writer()
+	writer, err := o.factory.newWriter()
 	if err != nil {
 		return err
 	}
@@ -158,18 +158,18 @@ func (o *memberOptions) run(ctx context.Context, nodeNames []string) error {
 	if err != nil {
 		return err
 	}
-	o.factory.warnOfJobs(ctx, movedNodes(plan))
-	addNodeChanges(&o.changes, plan, o.done(o.pool), phrase.Of("is so already"))
-	return o.flush()
+	o.factory.warnAboutRunningJobs(ctx, movedNodes(plan))
+	recordNodeChanges(&o.changes, plan, o.done(o.pool), phrase.Textf("is so already"))
+	return o.printChanges()
 }
 
-// addNodeChanges records, for each node of a plan, what was done, or that there was nothing to do.
-func addNodeChanges(c *changes, plan pool.Plan, done, already phrase.Text) {
+// recordNodeChanges records, for each node of a plan, what was done, or that there was nothing to do.
+func recordNodeChanges(c *changes, plan pool.Plan, done, already phrase.Text) {
 	for _, patch := range plan.Patches {
-		c.add(change{Kind: "node", Name: patch.Node, Action: submit.ActionConfigured, text: done})
+		c.recordChange(change{Kind: "node", Name: patch.Node, Action: submit.ActionConfigured, text: done})
 	}
 	for _, name := range plan.Unchanged {
-		c.add(change{Kind: "node", Name: name, Action: submit.ActionUnchanged, text: already})
+		c.recordChange(change{Kind: "node", Name: name, Action: submit.ActionUnchanged, text: already})
 	}
 }
 
@@ -179,62 +179,62 @@ func movedNodes(plan pool.Plan) []string {
 	for _, foreign := range plan.Foreign {
 		out = append(out, foreign.Node)
 	}
-	_, left := plan.Moved()
+	_, left := plan.MovedNodes()
 	return append(out, left...)
 }
 
-// mostMoved is the maximum number of nodes that a note names.
-const mostMoved = 10
+// maxMovedNodes is the maximum number of nodes that a note names.
+const maxMovedNodes = 10
 
-// tellMoved reports which nodes a plan adds to its pool, and which leave it.
-func (f *Factory) tellMoved(plan pool.Plan, dryRun bool) {
-	taken, left := plan.Moved()
-	takes, loses := phrase.Of("takes"), phrase.Of("loses")
+// reportMovedNodes reports which nodes a plan adds to its pool, and which leave it.
+func (f *Factory) reportMovedNodes(plan pool.Plan, dryRun bool) {
+	taken, left := plan.MovedNodes()
+	takes, loses := phrase.Textf("takes"), phrase.Textf("loses")
 	if dryRun {
-		takes, loses = phrase.Of("would take"), phrase.Of("would lose")
+		takes, loses = phrase.Textf("would take"), phrase.Textf("would lose")
 	}
 	if len(taken) > 0 {
 		named := make([]phrase.Text, len(taken))
 		for i, node := range taken {
 			if named[i] = phrase.Quote(node.Node); node.Pool != "" {
-				named[i] = phrase.Of("%s (of pool %s)", node.Node, node.Pool)
+				named[i] = phrase.Textf("%s (of pool %s)", node.Node, node.Pool)
 			}
 		}
-		f.IO.tell("note: pool %s %s %s: %s", plan.Pool, takes, plural(len(taken), "node"), someOf(named, mostMoved))
+		f.IO.printErr("note: pool %s %s %s: %s", plan.Pool, takes, countText(len(taken), "node"), listUpTo(named, maxMovedNodes))
 	}
 	if len(left) > 0 {
-		f.IO.tell("note: pool %s %s %s to pool %s: %s",
-			plan.Pool, loses, plural(len(left), "node"), names.DefaultPool, someOf(quotes(left), mostMoved))
+		f.IO.printErr("note: pool %s %s %s to pool %s: %s",
+			plan.Pool, loses, countText(len(left), "node"), names.DefaultPool, listUpTo(quoteWords(left), maxMovedNodes))
 	}
 }
 
-// tellRetyped reports which nodes get another GPU type from a pool's file: jobs select nodes by GPU type.
-func (f *Factory) tellRetyped(plan pool.Plan, dryRun bool) {
+// reportRetypedNodes reports which nodes get another GPU type from a pool's file: jobs select nodes by GPU type.
+func (f *Factory) reportRetypedNodes(plan pool.Plan, dryRun bool) {
 	if len(plan.Taken) == 0 {
 		return
 	}
-	changes := phrase.Of("changes")
+	changes := phrase.Textf("changes")
 	if dryRun {
-		changes = phrase.Of("would change")
+		changes = phrase.Textf("would change")
 	}
 	named := make([]phrase.Text, len(plan.Taken))
 	for i, taken := range plan.Taken {
-		named[i] = phrase.Of("%s (%s, was %s)", taken.Node, taken.Becomes, taken.Value)
+		named[i] = phrase.Textf("%s (%s, was %s)", taken.Node, taken.Becomes, taken.Value)
 	}
-	f.IO.tell("note: pool %s %s the GPU type of %s: %s", plan.Pool, changes, plural(len(named), "node"), someOf(named, mostMoved))
+	f.IO.printErr("note: pool %s %s the GPU type of %s: %s", plan.Pool, changes, countText(len(named), "node"), listUpTo(named, maxMovedNodes))
 }
 
-// someOf lists words, and the number of words beyond the limit.
-func someOf(words []phrase.Text, most int) phrase.Text {
-	out := phrase.Join(words[:min(len(words), most)], phrase.Of(", "))
+// listUpTo lists words, and the number of words beyond the limit.
+func listUpTo(words []phrase.Text, most int) phrase.Text {
+	out := phrase.Join(words[:min(len(words), most)], phrase.Textf(", "))
 	if over := len(words) - most; over > 0 {
-		out = out.And(" and %d more", over)
+		out = out.Addf(" and %d more", over)
 	}
 	return out
 }
 
-// quotes returns the words unchanged as texts.
-func quotes(words []string) []phrase.Text {
+// quoteWords returns the words unchanged as texts.
+func quoteWords(words []string) []phrase.Text {
 	out := make([]phrase.Text, len(words))
 	for i, word := range words {
 		out[i] = phrase.Quote(word)
@@ -242,13 +242,13 @@ func quotes(words []string) []phrase.Text {
 	return out
 }
 
-// warnOfJobs names the jobs that run on nodes which changed their pool. When their pods end, the jobs do not return to these nodes. The
+// warnAboutRunningJobs names the jobs that run on nodes which changed their pool. When their pods end, the jobs do not return to these nodes. The
 // warning is best effort: it is skipped if the user may not list jobs.
-func (f *Factory) warnOfJobs(ctx context.Context, moved []string) {
+func (f *Factory) warnAboutRunningJobs(ctx context.Context, moved []string) {
 	if len(moved) == 0 {
 		return
 	}
-	reader, err := f.reader()
+	reader, err := f.newReader()
 	if err != nil {
 		return
 	}
@@ -264,7 +264,7 @@ func (f *Factory) warnOfJobs(ctx context.Context, moved []string) {
 		}
 	}
 	if len(affected) > 0 {
-		f.IO.tell("warning: these jobs run on the nodes that changed their pool. They go on, and when their\n"+
+		f.IO.printErr("warning: these jobs run on the nodes that changed their pool. They go on, and when their\n"+
 			"pods end they start in their own pool: %s", strings.Join(affected, ", "))
 	}
 }

@@ -14,7 +14,7 @@ func TestAPoolThatWasPerhapsToBeAnother(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := nearPool(tc.name, known); got != tc.want {
+			if got := suggestPool(tc.name, known); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})

@@ -70,41 +70,41 @@ func newAdviseDefragCmd(f *Factory) *cobra.Command {
 
 func runAdviseDefrag(ctx context.Context, o *adviseDefragOptions) error {
 	if o.apply && o.output.format != "" {
-		return usagef("--apply prints its steps, want no -o")
+		return usageErrorf("--apply prints its steps, want no -o")
 	}
 	if o.limits.Moves < 1 || o.limits.MinRun < 0 {
-		return usagef("--max-moves is %d and --min-run is %s, want at least one move and no negative time", o.limits.Moves, o.limits.MinRun)
+		return usageErrorf("--max-moves is %d and --min-run is %s, want at least one move and no negative time", o.limits.Moves, o.limits.MinRun)
 	}
-	client, err := o.factory.kubernetes()
+	client, err := o.factory.newKubernetesClient()
 	if err != nil {
 		return err
 	}
 	carrier := &defrag.Carrier{
-		Client: client, Patience: o.timeout, Now: o.factory.Now, Report: func(text phrase.Text) { o.factory.IO.say("%s", text) },
+		Client: client, StepTimeout: o.timeout, Now: o.factory.Now, Report: func(text phrase.Text) { o.factory.IO.printOut("%s", text) },
 	}
 	if o.apply {
 		if err := carrier.OpenNodes(ctx); err != nil {
 			return err
 		}
 	}
-	advice, err := o.plan(ctx, client)
+	advice, err := o.makePlan(ctx, client)
 	if err != nil {
 		return err
 	}
 	if o.output.format != "" {
-		return encode(o.factory.IO.Out, o.output.format, advice)
+		return writeEncoded(o.factory.IO.Out, o.output.format, advice)
 	}
-	if err := o.write(o.factory.IO, advice); err != nil {
+	if err := o.printAdvice(o.factory.IO, advice); err != nil {
 		return err
 	}
 	if !o.apply {
 		return nil
 	}
-	return o.carryOut(ctx, carrier, advice)
+	return o.applyAdvice(ctx, carrier, advice)
 }
 
-// plan makes an advice for the cluster as it is now.
-func (o *adviseDefragOptions) plan(ctx context.Context, client kubernetes.Interface) (defrag.Advice, error) {
+// makePlan makes an advice for the cluster as it is now.
+func (o *adviseDefragOptions) makePlan(ctx context.Context, client kubernetes.Interface) (defrag.Advice, error) {
 	facts, err := defrag.Read(ctx, client, o.factory.Now())
 	if err != nil {
 		return defrag.Advice{}, err
@@ -118,38 +118,38 @@ func (o *adviseDefragOptions) plan(ctx context.Context, client kubernetes.Interf
 // maxPlans bounds how often a plan is made again because the one before is out of date.
 const maxPlans = 8
 
-// carryOut makes the moves of an advice.
-func (o *adviseDefragOptions) carryOut(ctx context.Context, carrier *defrag.Carrier, advice defrag.Advice) error {
+// applyAdvice makes the moves of an advice.
+func (o *adviseDefragOptions) applyAdvice(ctx context.Context, carrier *defrag.Carrier, advice defrag.Advice) error {
 	for plans := 1; ; plans++ {
-		err := carryOutAll(ctx, carrier, advice)
+		err := applyProposals(ctx, carrier, advice)
 		if err == nil {
 			return nil
 		}
 		if !errors.Is(err, defrag.ErrOutdated) || plans == maxPlans {
-			return phrase.Errorf("%w\n%s", err, howFar(err))
+			return phrase.Errorf("%w\n%s", err, progressText(err))
 		}
-		if advice, err = o.plan(ctx, carrier.Client); err != nil {
+		if advice, err = o.makePlan(ctx, carrier.Client); err != nil {
 			return err
 		}
-		o.factory.IO.say("The cluster has changed since the plan was made. The new plan:\n")
-		if err := o.write(o.factory.IO, advice); err != nil {
+		o.factory.IO.printOut("The cluster has changed since the plan was made. The new plan:\n")
+		if err := o.printAdvice(o.factory.IO, advice); err != nil {
 			return err
 		}
 	}
 }
 
-// howFar says what was moved, what was not, and how to continue.
-func howFar(err error) phrase.Text {
-	goOn := phrase.Of("gpuctl advise defrag --apply makes a new plan, and goes on; --timeout gives each step more time")
+// progressText says what was moved, what was not, and how to continue.
+func progressText(err error) phrase.Text {
+	goOn := phrase.Textf("gpuctl advise defrag --apply makes a new plan, and goes on; --timeout gives each step more time")
 	var stopped *defrag.StoppedError
 	if !errors.As(err, &stopped) {
 		return goOn
 	}
-	return phrase.Of("%s\n%s", stopped.HowFar(), goOn)
+	return phrase.Textf("%s\n%s", stopped.ProgressText(), goOn)
 }
 
-// carryOutAll makes the moves of the proposals, one after another, until one fails.
-func carryOutAll(ctx context.Context, carrier *defrag.Carrier, advice defrag.Advice) error {
+// applyProposals makes the moves of the proposals, one after another, until one fails.
+func applyProposals(ctx context.Context, carrier *defrag.Carrier, advice defrag.Advice) error {
 	for _, proposal := range advice.Proposals {
 		if len(proposal.Moves) == 0 {
 			continue
@@ -161,10 +161,10 @@ func carryOutAll(ctx context.Context, carrier *defrag.Carrier, advice defrag.Adv
 	return nil
 }
 
-// write puts an advice in words.
-func (o *adviseDefragOptions) write(streams IOStreams, advice defrag.Advice) error {
+// printAdvice puts an advice in words.
+func (o *adviseDefragOptions) printAdvice(streams IOStreams, advice defrag.Advice) error {
 	if len(advice.Proposals)+len(advice.Unhelped) == 0 {
-		streams.say("No job waits for GPUs.")
+		streams.printOut("No job waits for GPUs.")
 		return nil
 	}
 	moved := slices.ContainsFunc(advice.Proposals, func(p defrag.Proposal) bool { return len(p.Moves) > 0 })
@@ -173,23 +173,23 @@ func (o *adviseDefragOptions) write(streams IOStreams, advice defrag.Advice) err
 			return err
 		}
 	}
-	for _, job := range byJob(advice.Unhelped) {
-		streams.say("%s: no moves help: %s\n", jobWaitsFor(job), defrag.WhyOf(job))
+	for _, job := range groupByJob(advice.Unhelped) {
+		streams.printOut("%s: no moves help: %s\n", waitingJobText(job), defrag.WhyOf(job))
 	}
 	if !moved {
-		streams.say("Nothing is to be moved (looked for at most %d moves each, of pods that have run for %s).", o.limits.Moves, o.limits.MinRun)
+		streams.printOut("Nothing is to be moved (looked for at most %d moves each, of pods that have run for %s).", o.limits.Moves, o.limits.MinRun)
 		return nil
 	}
-	text := phrase.Of("A move restarts the pod: it loses what it has not saved.")
+	text := phrase.Textf("A move restarts the pod: it loses what it has not saved.")
 	if !o.apply {
-		text = text.And(" --apply makes the moves, one at a time.")
+		text = text.Addf(" --apply makes the moves, one at a time.")
 	}
-	streams.say("%s", text)
+	streams.printOut("%s", text)
 	return nil
 }
 
-// byJob groups the pods by job, in the order in which the jobs first appear.
-func byJob(pods []defrag.Unhelped) [][]defrag.Unhelped {
+// groupByJob groups the pods by job, in the order in which the jobs first appear.
+func groupByJob(pods []defrag.Unhelped) [][]defrag.Unhelped {
 	var out [][]defrag.Unhelped
 	at := map[[2]string]int{}
 	for _, pod := range pods {
@@ -205,48 +205,48 @@ func byJob(pods []defrag.Unhelped) [][]defrag.Unhelped {
 	return out
 }
 
-// jobWaitsFor says which job waits, with how many pods, for how many GPUs.
-func jobWaitsFor(pods []defrag.Unhelped) phrase.Text {
+// waitingJobText says which job waits, with how many pods, for how many GPUs.
+func waitingJobText(pods []defrag.Unhelped) phrase.Text {
 	first := pods[0].Ref
 	if len(pods) == 1 {
-		return waitsFor(first)
+		return waitingPodText(first)
 	}
 	total := int64(0)
 	for _, pod := range pods {
 		total = amounts.Add(total, pod.GPUs)
 	}
-	return phrase.Of("%s/%s (%d pods) of namespace %s waits for %s", first.Kind, first.Job, len(pods), first.Namespace, plural(int(total), "GPU"))
+	return phrase.Textf("%s/%s (%d pods) of namespace %s waits for %s", first.Kind, first.Job, len(pods), first.Namespace, countText(int(total), "GPU"))
 }
 
 func writeProposal(streams IOStreams, p defrag.Proposal) error {
 	switch len(p.Moves) {
 	case 0:
-		streams.say("%s: it fits node %s as things are, and should start by itself\n", waitsFor(p.Ref), p.Node)
+		streams.printOut("%s: it fits node %s as things are, and should start by itself\n", waitingPodText(p.Ref), p.Node)
 		return nil
 	case 1:
-		streams.say("%s: 1 move makes room on node %s", waitsFor(p.Ref), p.Node)
+		streams.printOut("%s: 1 move makes room on node %s", waitingPodText(p.Ref), p.Node)
 	default:
-		streams.say("%s: %d moves make room on node %s", waitsFor(p.Ref), len(p.Moves), p.Node)
+		streams.printOut("%s: %d moves make room on node %s", waitingPodText(p.Ref), len(p.Moves), p.Node)
 	}
 	type move = defrag.Move
 	if err := writeTable(streams.Out, p.Moves, []column[move]{
 		{header: "MOVE", value: func(m move) string { return m.Namespace + "/" + m.Pod }},
 		{header: "KIND", value: func(m move) string { return m.Kind }},
-		{header: "GPUS", value: func(m move) string { return number(m.GPUs) }},
+		{header: "GPUS", value: func(m move) string { return formatNumber(m.GPUs) }},
 		{header: "FROM", value: func(m move) string { return m.From }},
 		{header: "TO", value: func(m move) string { return m.To }},
-	}, tableStyle{language: streams.language()}); err != nil {
+	}, tableStyle{language: streams.outputLanguage()}); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintln(streams.Out)
 	return err
 }
 
-// waitsFor says which pod waits for how many GPUs.
-func waitsFor(r defrag.Ref) phrase.Text {
-	who := phrase.Of("pod %s", r.Pod)
+// waitingPodText says which pod waits for how many GPUs.
+func waitingPodText(r defrag.Ref) phrase.Text {
+	who := phrase.Textf("pod %s", r.Pod)
 	if r.Job != "" {
-		who = phrase.Of("%s/%s (pod %s)", r.Kind, r.Job, r.Pod)
+		who = phrase.Textf("%s/%s (pod %s)", r.Kind, r.Job, r.Pod)
 	}
-	return phrase.Of("%s of namespace %s waits for %s", who, r.Namespace, plural(int(r.GPUs), "GPU"))
+	return phrase.Textf("%s of namespace %s waits for %s", who, r.Namespace, countText(int(r.GPUs), "GPU"))
 }

@@ -17,7 +17,7 @@ func TestAJobThatNoMovesHelpHasOneLine(t *testing.T) {
 		for rank := range 3 {
 			why := "not all pods of its gang can be helped"
 			advice.Unhelped = append(advice.Unhelped, defrag.Unhelped{
-				Ref: defrag.Ref{Namespace: "team", Pod: fmt.Sprintf("%s-%d", job, rank), Job: job, Kind: "training", GPUs: 8}, Why: phrase.Of(why),
+				Ref: defrag.Ref{Namespace: "team", Pod: fmt.Sprintf("%s-%d", job, rank), Job: job, Kind: "training", GPUs: 8}, Why: phrase.Textf(why),
 			})
 		}
 	}
@@ -27,7 +27,7 @@ func TestAJobThatNoMovesHelpHasOneLine(t *testing.T) {
 		})
 	}
 	streams, out, _ := TestIOStreams("")
-	if err := (&adviseDefragOptions{limits: defrag.DefaultLimits}).write(streams, advice); err != nil {
+	if err := (&adviseDefragOptions{limits: defrag.DefaultLimits}).printAdvice(streams, advice); err != nil {
 		t.Fatal(err)
 	}
 	want := `training/a (3 pods) of namespace team waits for 24 GPUs: no moves help: not all pods of its gang can be helped
@@ -49,7 +49,7 @@ func TestWhoAppliesIsNotToldToApply(t *testing.T) {
 	advice := defrag.Advice{Proposals: []defrag.Proposal{{Node: "a", Moves: []defrag.Move{{From: "a", To: "b"}}}}}
 	for _, apply := range []bool{false, true} {
 		streams, out, _ := TestIOStreams("")
-		if err := (&adviseDefragOptions{apply: apply}).write(streams, advice); err != nil {
+		if err := (&adviseDefragOptions{apply: apply}).printAdvice(streams, advice); err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.Contains(out.String(), "--apply makes the moves"); got == apply {

@@ -21,7 +21,7 @@ func TestChineseIsWrappedBetweenCharacters(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := wrap(tc.line, tc.width, 4)
+			got := wrapLine(tc.line, tc.width, 4)
 			if got != tc.want {
 				t.Errorf("wrapped is %q, want %q", got, tc.want)
 			}

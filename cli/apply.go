@@ -18,8 +18,8 @@ type applyOptions struct {
 }
 
 func newApplyCmd(f *Factory) *cobra.Command {
-	o := &applyOptions{manifests: manifests{factory: f, again: true}}
-	o.io, o.output = f.IO, changeOutput()
+	o := &applyOptions{manifests: manifests{factory: f, mayExist: true}}
+	o.io, o.output = f.IO, newChangeOutput()
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE",
 		Short: "Make jobs, pools, quotas and reservations what YAML files say",
@@ -31,7 +31,7 @@ func newApplyCmd(f *Factory) *cobra.Command {
 		Example: "  gpuctl apply -f train.yaml\n" +
 			"  gpuctl apply -f jobs/ --dry-run=server\n" +
 			"  gpuctl apply -f train.yaml --replace",
-		Args: moreFiles,
+		Args: acceptFileArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runApply(cmd.Context(), o) },
 	}
 	addFilesFlag(cmd, &o.files)
@@ -48,42 +48,42 @@ func runApply(ctx context.Context, o *applyOptions) error {
 		return err
 	}
 	o.unsent = o.dryRun != dryRunNone
-	creations, err := o.read(ctx)
+	creations, err := o.readCreations(ctx)
 	if err != nil {
 		return err
 	}
 	if err := o.checkFit(ctx, creations, false); err != nil {
 		return err
 	}
-	writer, err := o.factory.writer()
+	writer, err := o.factory.newWriter()
 	if err != nil {
 		return err
 	}
 	failed := failures{factory: o.factory}
 	for _, c := range creations {
-		stop := startProgress(o.factory.IO, phrase.Of("Applying %s", c))
-		result, err := o.applyOne(ctx, writer, c)
+		stop := startProgress(o.factory.IO, phrase.Textf("Applying %s", c))
+		result, err := o.applyDocument(ctx, writer, c)
 		stop()
 		if err == nil {
-			for _, sentence := range result.Unasked {
-				o.factory.IO.tell("%snote: %s", c.at(), sentence.In(o.factory.language()))
+			for _, sentence := range result.Unchecked {
+				o.factory.IO.printErr("%snote: %s", c.positionPrefix(), sentence.Localize(o.factory.outputLanguage()))
 			}
-			o.add(changeOf(result))
+			o.recordChange(newChange(result))
 			continue
 		}
-		o.showRefused(err)
-		if failed.add(err) {
+		o.printRefusedChange(err)
+		if failed.addError(err) {
 			break
 		}
 	}
-	if err := o.flush(); err != nil {
+	if err := o.printChanges(); err != nil {
 		return err
 	}
-	return failed.err()
+	return failed.firstError()
 }
 
-// applyOne applies one document.
-func (o *applyOptions) applyOne(ctx context.Context, writer *submit.Client, c creation) (submit.Result, error) {
+// applyDocument applies one document.
+func (o *applyOptions) applyDocument(ctx context.Context, writer *submit.Client, c creation) (submit.Result, error) {
 	dryRun := o.dryRun == dryRunServer
 	switch {
 	case c.Pool != nil:
@@ -91,15 +91,15 @@ func (o *applyOptions) applyOne(ctx context.Context, writer *submit.Client, c cr
 	case c.Reservation != nil:
 		return writer.ApplyReservation(ctx, c.Reservation, submit.ReservationOptions{Now: o.factory.Now(), DryRun: dryRun})
 	case c.Quota != nil:
-		return writer.ApplyQuota(ctx, c.Quota, submit.QuotaOptions{DryRun: dryRun, Note: c.noteTo(o.factory.IO)})
+		return writer.ApplyQuota(ctx, c.Quota, submit.QuotaOptions{DryRun: dryRun, Note: c.notePrinter(o.factory.IO)})
 	}
 	return writer.Apply(ctx, c.objects, submit.ApplyOptions{
 		Replace: o.replace, Force: o.conflicts, DryRun: dryRun, Render: o.options,
 	})
 }
 
-// showRefused shows a change that was refused because Kubernetes cannot make it in place.
-func (o *applyOptions) showRefused(err error) {
+// printRefusedChange shows a change that was refused because Kubernetes cannot make it in place.
+func (o *applyOptions) printRefusedChange(err error) {
 	var immutable *submit.ImmutableError
 	if errors.As(err, &immutable) {
 		fmt.Fprint(o.factory.IO.ErrOut, immutable.Diff)
@@ -111,9 +111,9 @@ func (o *applyOptions) applyPool(
 ) (submit.Result, error) {
 	result, plan, err := writer.ApplyPool(ctx, c.Pool, opts)
 	if err == nil {
-		o.factory.tellMoved(plan, opts.DryRun)
-		o.factory.tellRetyped(plan, opts.DryRun)
-		o.factory.warnOfJobs(ctx, movedNodes(plan))
+		o.factory.reportMovedNodes(plan, opts.DryRun)
+		o.factory.reportRetypedNodes(plan, opts.DryRun)
+		o.factory.warnAboutRunningJobs(ctx, movedNodes(plan))
 	}
 	return result, err
 }

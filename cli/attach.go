@@ -25,7 +25,7 @@ func newAttachCmd(f *Factory) *cobra.Command {
 			"The exit code is that of the program if it ends. Closing the terminal, or Ctrl-C where attach only watches,\n" +
 			"ends the connection, and not the program.",
 		Example:           "  gpuctl attach shell-x7k2p\n  gpuctl attach llama-pretrain --rank 3\n  gpuctl attach qwen2-sft --no-stdin",
-		Args:              exactlyOne(phrase.Of("the name of one job")),
+		Args:              requireOneArg(phrase.Textf("the name of one job")),
 		RunE:              func(cmd *cobra.Command, args []string) error { return runAttach(cmd.Context(), o, jobName(args[0])) },
 		ValidArgsFunction: completeJobs(f),
 	}
@@ -35,42 +35,42 @@ func newAttachCmd(f *Factory) *cobra.Command {
 }
 
 func runAttach(ctx context.Context, o *attachOptions, job string) error {
-	client, err := o.factory.kubernetes()
+	client, err := o.factory.newKubernetesClient()
 	if err != nil {
 		return err
 	}
-	where, err := o.find(ctx, client, job)
+	where, err := o.findContainer(ctx, client, job)
 	if err != nil {
 		return err
 	}
-	c, err := o.connect(ctx, client, job, where)
+	c, err := o.prepareConnection(ctx, client, job, where)
 	if err != nil {
 		return err
 	}
 	switch {
 	case !c.stdin:
-		o.say("Job %s takes no input: this is its output from now on. Ctrl-C ends the connection, not the job", job)
+		o.printStatus("Job %s takes no input: this is its output from now on. Ctrl-C ends the connection, not the job", job)
 	case o.noStdin:
-		o.say("This is the output of job %s from now on. Ctrl-C ends the connection, not the job", job)
+		o.printStatus("This is the output of job %s from now on. Ctrl-C ends the connection, not the job", job)
 	default:
-		c.greet()
+		c.printPromptHint()
 	}
 	c.stdin = c.stdin && !o.noStdin
-	err = c.run(ctx)
+	err = c.runUntilEnd(ctx)
 	if ctx.Err() == nil {
 		return err
 	}
-	o.say("The job goes on. Come back to it: gpuctl attach %s -n %s", job, where.namespace)
-	return &quietError{&outcomeError{code: exitNotFinished, text: phrase.Of("detached")}}
+	o.printStatus("The job goes on. Come back to it: gpuctl attach %s -n %s", job, where.namespace)
+	return &quietError{&outcomeError{code: exitNotFinished, text: phrase.Textf("detached")}}
 }
 
-func (o *attachOptions) say(format string, args ...any) {
-	o.factory.IO.tell(format, args...)
+func (o *attachOptions) printStatus(format string, args ...any) {
+	o.factory.IO.printErr(format, args...)
 }
 
-// greet tells the user that they can type: not every shell redraws a prompt that was printed before the connection.
-func (c *connection) greet() {
+// printPromptHint tells the user that they can type: not every shell redraws a prompt that was printed before the connection.
+func (c *connection) printPromptHint() {
 	if c.tty && c.factory.IO.InIsTerminal {
-		c.factory.IO.tell("Connected to pod %s. Without a prompt, press Enter", c.where.pod)
+		c.factory.IO.printErr("Connected to pod %s. Without a prompt, press Enter", c.where.pod)
 	}
 }

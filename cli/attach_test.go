@@ -32,23 +32,23 @@ func attachTo(t *testing.T, j *oneJob, patience time.Duration) (out, errOut stri
 	t.Helper()
 	streams, stdout, stderr := TestIOStreams("hello")
 	f := j.serve(t, streams)
-	client, err := f.kubernetes()
+	client, err := f.newKubernetesClient()
 	if err != nil {
 		t.Fatal(err)
 	}
 	target := &podTarget{factory: f, rank: -1}
-	where, err := target.find(t.Context(), client, "sft")
+	where, err := target.findContainer(t.Context(), client, "sft")
 	if err != nil {
 		return "", "", err
 	}
-	c, err := target.connect(t.Context(), client, "sft", where)
+	c, err := target.prepareConnection(t.Context(), client, "sft", where)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if patience > 0 {
-		c.patience = patience
+		c.outcomeTimeout = patience
 	}
-	err = c.run(t.Context())
+	err = c.runUntilEnd(t.Context())
 	return stdout.String(), stderr.String(), err
 }
 

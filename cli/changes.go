@@ -24,40 +24,40 @@ type change struct {
 func actionText(action submit.Action) phrase.Text {
 	switch action {
 	case submit.ActionCreated:
-		return phrase.Of("created")
+		return phrase.Textf("created")
 	case submit.ActionDeleted:
-		return phrase.Of("deleted")
+		return phrase.Textf("deleted")
 	case submit.ActionConfigured:
-		return phrase.Of("configured")
+		return phrase.Textf("configured")
 	case submit.ActionReplaced:
-		return phrase.Of("replaced")
+		return phrase.Textf("replaced")
 	case submit.ActionUnchanged:
-		return phrase.Of("unchanged")
+		return phrase.Textf("unchanged")
 	case submit.ActionPaused:
-		return phrase.Of("paused")
+		return phrase.Textf("paused")
 	case submit.ActionResumed:
-		return phrase.Of("resumed")
+		return phrase.Textf("resumed")
 	case submit.ActionCancelled:
-		return phrase.Of("cancelled")
+		return phrase.Textf("cancelled")
 	case submit.ActionRetried:
-		return phrase.Of("started over")
+		return phrase.Textf("started over")
 	}
 	return phrase.Quote(string(action))
 }
 
 // doneText returns the line for what was done, or would be done, to an object.
 func doneText(name string, text phrase.Text, dryRun string) phrase.Text {
-	out := phrase.Of("%s %s", name, text)
+	out := phrase.Textf("%s %s", name, text)
 	switch dryRun {
 	case dryRunClient:
-		return out.And(" (client dry run)")
+		return out.Addf(" (client dry run)")
 	case dryRunServer:
-		return out.And(" (server dry run)")
+		return out.Addf(" (server dry run)")
 	}
 	return out
 }
 
-func changeOf(result submit.Result) change {
+func newChange(result submit.Result) change {
 	out := change{Kind: result.Ref.Kind, Name: result.Ref.Name, Namespace: result.Ref.Namespace, Action: result.Action}
 	if made := result.Replacement; made != nil {
 		out.Digest, out.Object = made.Digest, made.Object
@@ -73,10 +73,10 @@ type changes struct {
 	all    []change
 }
 
-// changeOutput is the flag -o of commands that print changes.
-func changeOutput() *output { return newOutput("", outputName, outputJSON, outputYAML) }
+// newChangeOutput is the flag -o of commands that print changes.
+func newChangeOutput() *output { return newOutput("", outputName, outputJSON, outputYAML) }
 
-func (p *changes) add(o change) {
+func (p *changes) recordChange(o change) {
 	p.all = append(p.all, o)
 	name := o.Kind + "/" + o.Name
 	switch p.output.format {
@@ -87,13 +87,13 @@ func (p *changes) add(o change) {
 		if len(text) == 0 {
 			text = actionText(o.Action)
 		}
-		fmt.Fprintln(p.io.Out, doneText(name, text, p.dryRun).In(p.io.language()))
+		fmt.Fprintln(p.io.Out, doneText(name, text, p.dryRun).Localize(p.io.outputLanguage()))
 	}
 }
 
-func (p *changes) flush() error {
+func (p *changes) printChanges() error {
 	if p.output.format != outputJSON && p.output.format != outputYAML {
 		return nil
 	}
-	return encode(p.io.Out, p.output.format, list[change]{Items: append([]change{}, p.all...)})
+	return writeEncoded(p.io.Out, p.output.format, list[change]{Items: append([]change{}, p.all...)})
 }

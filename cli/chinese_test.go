@@ -85,7 +85,7 @@ func TestWhatProgramsReadIsNotTranslated(t *testing.T) {
 			if err := list.output.Set(format); err != nil {
 				t.Fatal(err)
 			}
-			if err := list.show(chineseJobs(now)); err != nil {
+			if err := list.printNamed(chineseJobs(now)); err != nil {
 				t.Fatal(err)
 			}
 			said[language] = out.String()
@@ -105,16 +105,16 @@ func TestResultsInChinese(t *testing.T) {
 		want   string
 	}{
 		"an action":              {change{Kind: "training", Name: "sft", Action: submit.ActionUnchanged}, dryRunNone, "training/sft 没有变化\n"},
-		"GPUs that are released": {change{Kind: "training", Name: "sft", text: phrase.Of("paused").With(released(gpus))}, dryRunNone, "training/sft 已暂停：已释放 8 张 GPU\n"},
-		"one that is asked for":  {change{Kind: "training", Name: "sft", text: phrase.Of("resumed").With(asked(submit.Result{GPUs: 1}))}, dryRunNone, "training/sft 已恢复：正在等待 1 张 GPU\n"},
+		"GPUs that are released": {change{Kind: "training", Name: "sft", text: phrase.Textf("paused").Add(releasedText(gpus))}, dryRunNone, "training/sft 已暂停：已释放 8 张 GPU\n"},
+		"one that is asked for":  {change{Kind: "training", Name: "sft", text: phrase.Textf("resumed").Add(waitingText(submit.Result{GPUs: 1}))}, dryRunNone, "training/sft 已恢复：正在等待 1 张 GPU\n"},
 		"what would be done":     {change{Kind: "node", Name: "a", Action: submit.ActionDeleted}, dryRunServer, "node/a 已删除（server dry run，未改动）\n"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			streams, out, _ := TestIOStreams("")
 			streams.Language = phrase.Chinese
-			c := changes{io: streams, output: changeOutput(), dryRun: tc.dryRun}
-			if c.add(tc.of); out.String() != tc.want {
+			c := changes{io: streams, output: newChangeOutput(), dryRun: tc.dryRun}
+			if c.recordChange(tc.of); out.String() != tc.want {
 				t.Errorf("it says %q, want %q", out, tc.want)
 			}
 		})
@@ -124,14 +124,14 @@ func TestResultsInChinese(t *testing.T) {
 // TestNounsInChinese: what is counted is counted in every language, and what has no words keeps its own.
 func TestNounsInChinese(t *testing.T) {
 	for want, text := range map[string]phrase.Text{
-		"1 个任务": plural(1, "job"), "2 个任务": plural(2, "job"), "1 张 GPU": plural(1, "GPU"), "3 个文件": plural(3, "file"), "2 个副本": plural(2, "replica"),
-		"没有SpotPools。": phrase.Of("No %s found.", nounOf("SpotPool").many),
+		"1 个任务": countText(1, "job"), "2 个任务": countText(2, "job"), "1 张 GPU": countText(1, "GPU"), "3 个文件": countText(3, "file"), "2 个副本": countText(2, "replica"),
+		"没有SpotPools。": phrase.Textf("No %s found.", lookupNoun("SpotPool").many),
 	} {
-		if got := text.In(phrase.Chinese); got != want {
+		if got := text.Localize(phrase.Chinese); got != want {
 			t.Errorf("it says %q, want %q", got, want)
 		}
 	}
-	if got := fmt.Sprint(plural(1, "event"), plural(0, "GPUQuota")); got != "1 event 0 GPUQuotas" {
+	if got := fmt.Sprint(countText(1, "event"), countText(0, "GPUQuota")); got != "1 event 0 GPUQuotas" {
 		t.Errorf("in English it is %q", got)
 	}
 }
@@ -156,19 +156,19 @@ func TestEveryLongerHelpFitsInChinese(t *testing.T) {
 func TestWhereVariablesComeFromInChinese(t *testing.T) {
 	env := []string{"A=1 from 2", "TOKEN from secret hf, key token", "B from config map c, key k", "IP from status.podIP", "C from elsewhere"}
 	want := []string{"A=1 from 2", "TOKEN 来自 Secret hf，键 token", "B 来自 ConfigMap c，键 k", "IP 来自 status.podIP", "C 来自 别处"}
-	if diff := cmp.Diff(want, variablesIn(env, phrase.Chinese)); diff != "" {
+	if diff := cmp.Diff(want, localizeVariables(env, phrase.Chinese)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(env, variablesIn(env, phrase.English)); diff != "" {
+	if diff := cmp.Diff(env, localizeVariables(env, phrase.English)); diff != "" {
 		t.Errorf("in English (-want +got):\n%s", diff)
 	}
 }
 
 func TestWhyNoNodeCouldHoldAJobInChinese(t *testing.T) {
 	asked := &workload.Resources{Pool: "train", GPU: 16, GPUTypes: []string{"A100-80G"}}
-	offers := []inventory.Offer{{Pool: "train", GPUType: "A100-80G", MostGPUs: 8}}
+	offers := []inventory.Offer{{Pool: "train", GPUType: "A100-80G", MaxGPUs: 8}}
 	want := "training/big 会等待不存在的节点：一个 Pod 申请16 张 GPU，而资源池 train 中这样的节点最多有 8 张"
-	if got := willWait("training/big", diagnosis.Misfit(asked, offers)).In(phrase.Chinese); got != want {
+	if got := willWaitText("training/big", diagnosis.ExplainMisfit(asked, offers)).Localize(phrase.Chinese); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

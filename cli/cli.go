@@ -37,11 +37,11 @@ func Main(args []string, streams IOStreams) int {
 // Run runs gpuctl with what the factory gives it.
 func Run(ctx context.Context, f *Factory, args []string) int {
 	root := newRootCmd(f, programName(args[0]))
-	callAs(f, root, programName(args[0]))
+	setProgramName(f, root, programName(args[0]))
 	root.SetArgs(splitTypes(root, args[1:]))
 	err := root.ExecuteContext(ctx)
 	if err != nil && !errors.As(err, new(*quietError)) {
-		f.complain(message(err).With(f.near(ctx, err)))
+		f.printError(errorMessage(err).Add(f.suggestObject(ctx, err)))
 	}
 	return exitCode(err)
 }

@@ -150,7 +150,7 @@ func TestHintsSayWhatToDoNext(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := message(fmt.Errorf("doing it: %w", tc.err)).String(); !strings.Contains(got, tc.want) {
+			if got := errorMessage(fmt.Errorf("doing it: %w", tc.err)).String(); !strings.Contains(got, tc.want) {
 				t.Errorf("message is %q, want one with %q", got, tc.want)
 			}
 		})
@@ -197,7 +197,7 @@ func TestExitCodes(t *testing.T) {
 	}{
 		"nothing went wrong":       {nil, 0},
 		"anything else":            {errors.New("x"), 1},
-		"usage":                    {usagef("x"), 2},
+		"usage":                    {usageErrorf("x"), 2},
 		"the server finds invalid": {apierrors.NewInvalid(schema.GroupKind{}, "x", nil), 2},
 		"not found":                {apierrors.NewNotFound(resource, "x"), 3},
 		"nodes not found":          {&submit.MissingNodesError{}, 3},
@@ -222,10 +222,10 @@ func TestExitCodes(t *testing.T) {
 		"no job to read":           {&inventory.NotFoundError{}, 3},
 		"no such rank":             {&joblogs.SelectionError{}, 2},
 		"it took too long":         {&timelimit.Error{}, 8},
-		"the job failed":           {outcomeOf(inventory.Job{Status: inventory.StatusFailed}), 100},
-		"the job goes on":          {outcomeOf(inventory.Job{Status: inventory.StatusRunning}), 101},
-		"the job was deleted":      {outcomeOf(inventory.Job{Status: inventory.StatusTerminating}), 101},
-		"the job succeeded":        {outcomeOf(inventory.Job{Status: inventory.StatusSucceeded}), 0},
+		"the job failed":           {jobOutcome(inventory.Job{Status: inventory.StatusFailed}), 100},
+		"the job goes on":          {jobOutcome(inventory.Job{Status: inventory.StatusRunning}), 101},
+		"the job was deleted":      {jobOutcome(inventory.Job{Status: inventory.StatusTerminating}), 101},
+		"the job succeeded":        {jobOutcome(inventory.Job{Status: inventory.StatusSucceeded}), 0},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -299,10 +299,10 @@ func TestTableOfJobs(t *testing.T) {
 func TestATerminalTooNarrowForAllColumnsGetsRowsThatFit(t *testing.T) {
 	jobs := someJobs()
 	jobs[0].Name, jobs[0].Pool, jobs[0].Nodes = "qwen2-7b-llamafactory-sft", "inference-pool", []string{"infer-a100-02", "infer-a100-03"}
-	var columns kept
+	var columns stickyColumns
 	for range 2 { // the second table of a watch has the columns of the first
 		var out bytes.Buffer
-		if err := writeTable(&out, jobs, jobColumns(now, false), tableStyle{width: 100, kept: &columns}); err != nil {
+		if err := writeTable(&out, jobs, jobColumns(now, false), tableStyle{width: 100, sticky: &columns}); err != nil {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(out.String()) {
@@ -353,7 +353,7 @@ func TestAWatchPrintsOnlyWhatChanged(t *testing.T) {
 		name:    func(j inventory.Job) string { return j.Name },
 		id:      func(j inventory.Job) string { return j.Name },
 	}
-	report := l.follow(t.Context(), func(error) {})
+	report := l.newChangePrinter(t.Context(), func(error) {})
 	jobs := someJobs()
 	report(jobs)
 	report(jobs)

@@ -15,28 +15,28 @@ func completeFields(_ *cobra.Command, args []string, typed string) ([]cobra.Comp
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	out := fieldsBelow(typed)
+	out := childFields(typed)
 	if !strings.Contains(typed, ".") {
 		for _, kind := range workload.Kinds {
 			out = append(out, string(kind))
 		}
 	}
-	out = matching(out, typed)
+	out = filterByPrefix(out, typed)
 	if len(out) == 1 && strings.HasSuffix(out[0], ".") {
 		return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeSets completes FIELD=VALUE for the fields of some kinds of jobs below a prefix that the user does not type, such as "resources.".
-func completeSets(prefix string, kinds ...workload.Kind) completer {
+// completeAssignments completes FIELD=VALUE for the fields of some kinds of jobs below a prefix that the user does not type, such as "resources.".
+func completeAssignments(prefix string, kinds ...workload.Kind) completer {
 	return func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if field, _, ok := strings.Cut(typed, "="); ok {
 			var out []cobra.Completion
 			for _, word := range workload.Choices(kinds, prefix+field) {
 				out = append(out, field+"="+word)
 			}
-			return matching(out, typed), cobra.ShellCompDirectiveNoFileComp
+			return filterByPrefix(out, typed), cobra.ShellCompDirectiveNoFileComp
 		}
 		var out []cobra.Completion
 		for _, kind := range kinds {
@@ -48,12 +48,12 @@ func completeSets(prefix string, kinds ...workload.Kind) completer {
 			}
 		}
 		slices.Sort(out)
-		return matching(slices.Compact(out), typed), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		return filterByPrefix(slices.Compact(out), typed), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
 }
 
-// fieldsBelow returns the fields that can continue a path. Sections end with a dot.
-func fieldsBelow(typed string) (out []cobra.Completion) {
+// childFields returns the fields that can continue a path. Sections end with a dot.
+func childFields(typed string) (out []cobra.Completion) {
 	parent := typed[:max(strings.LastIndexByte(typed, '.'), 0)]
 	lookup := parent
 	if _, _, _, err := workload.Lookup(parent); err != nil {
@@ -82,14 +82,14 @@ func fieldsBelow(typed string) (out []cobra.Completion) {
 	return out
 }
 
-// matching returns the completions that begin with what is typed.
-func matching(all []cobra.Completion, typed string) []cobra.Completion {
+// filterByPrefix returns the completions that begin with what is typed.
+func filterByPrefix(all []cobra.Completion, typed string) []cobra.Completion {
 	return slices.DeleteFunc(slices.Clone(all), func(one cobra.Completion) bool { return !strings.HasPrefix(one, typed) })
 }
 
-// completeAfterJobs completes job names; after the first job it also completes FIELD=VALUE of their resources.
-func completeAfterJobs(f *Factory) completer {
-	jobs, sets := completeJobs(f), completeSets(sectionResources, jobsOnly()...)
+// completeJobThenFields completes job names; after the first job it also completes FIELD=VALUE of their resources.
+func completeJobThenFields(f *Factory) completer {
+	jobs, sets := completeJobs(f), completeAssignments(sectionResources, workloadJobKinds()...)
 	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) == 0 {
 			return jobs(cmd, args, typed)
@@ -123,7 +123,7 @@ func completeTargets(f *Factory) completer {
 	}
 }
 
-// jobsOnly returns the kinds that are jobs.
-func jobsOnly() []workload.Kind {
+// workloadJobKinds returns the kinds that are jobs.
+func workloadJobKinds() []workload.Kind {
 	return slices.DeleteFunc(slices.Clone(workload.Kinds), func(kind workload.Kind) bool { return !kind.IsJob() })
 }

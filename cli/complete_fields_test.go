@@ -12,7 +12,7 @@ import (
 
 func TestFieldsAreCompleted(t *testing.T) {
 	const closed, goesOn = cobra.ShellCompDirectiveNoFileComp, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
-	sets := completeSets("", workload.KindTraining)
+	sets := completeAssignments("", workload.KindTraining)
 	tests := map[string]struct {
 		complete  completer
 		typed     string
@@ -29,9 +29,9 @@ func TestFieldsAreCompleted(t *testing.T) {
 		"its value, of some words":      {sets, "job.priority=m", "job.priority=medium", closed},
 		"its value, of any":             {sets, "resources.gpu=", "", closed},
 		"no field of another kind":      {sets, "service.", "", goesOn},
-		"a field of resources, alone":   {completeSets(sectionResources, workload.KindTraining), "topology.m", "topology.mode=", goesOn},
-		"and the words that it may be":  {completeSets(sectionResources, workload.KindTraining), "topology.mode=", "topology.mode=preferred topology.mode=required", closed},
-		"no field of another section":   {completeSets(sectionResources, workload.KindTraining), "job.", "", goesOn},
+		"a field of resources, alone":   {completeAssignments(sectionResources, workload.KindTraining), "topology.m", "topology.mode=", goesOn},
+		"and the words that it may be":  {completeAssignments(sectionResources, workload.KindTraining), "topology.mode=", "topology.mode=preferred topology.mode=required", closed},
+		"no field of another section":   {completeAssignments(sectionResources, workload.KindTraining), "job.", "", goesOn},
 		"one of a list cannot be set":   {sets, "storage.workdirs", "", goesOn},
 		"what is no field of a section": {sets, "kin", "", goesOn},
 	}

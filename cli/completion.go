@@ -24,13 +24,13 @@ func newCompletionCmd(f *Factory) *cobra.Command {
 		Short: "Print the script that makes a shell complete gpuctl's commands and names",
 		Example: "  source <(gpuctl completion bash)\n" +
 			"  gpuctl completion zsh > \"${fpath[1]}/_gpuctl\"",
-		Args:      exactlyOne(phrase.Of("a shell: bash, zsh, fish or powershell")),
+		Args:      requireOneArg(phrase.Textf("a shell: bash, zsh, fish or powershell")),
 		ValidArgs: []string{"bash", "zsh", "fish", "powershell"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			root := cmd.Root()
 			switch args[0] {
 			case "bash":
-				return completeInBash(root, f.IO.Out)
+				return writeBashCompletion(root, f.IO.Out)
 			case "zsh":
 				return root.GenZshCompletion(f.IO.Out)
 			case "fish":
@@ -38,18 +38,18 @@ func newCompletionCmd(f *Factory) *cobra.Command {
 			case "powershell":
 				return root.GenPowerShellCompletionWithDesc(f.IO.Out)
 			}
-			return usagef("unknown shell %q%s", args[0], spelling.DidYouMean(args[0], cmd.ValidArgs))
+			return usageErrorf("unknown shell %q%s", args[0], spelling.DidYouMean(args[0], cmd.ValidArgs))
 		},
 	}
 }
 
-// bashWords is the call in cobra's script that needs the package bash-completion, which many machines lack: it collects the words before the
+// bashWordsCall is the call in cobra's script that needs the package bash-completion, which many machines lack: it collects the words before the
 // cursor.
-const bashWords = `_get_comp_words_by_ref "$@" cur prev words cword`
+const bashWordsCall = `_get_comp_words_by_ref "$@" cur prev words cword`
 
-// ownBashWords does the same without that package: words are separated by blanks, so that = and : do not split them.
-const ownBashWords = `if declare -F _get_comp_words_by_ref >/dev/null 2>&1; then
-        ` + bashWords + `
+// fallbackBashWords does the same without that package: words are separated by blanks, so that = and : do not split them.
+const fallbackBashWords = `if declare -F _get_comp_words_by_ref >/dev/null 2>&1; then
+        ` + bashWordsCall + `
         return
     fi
     local line="${COMP_LINE:0:COMP_POINT}"
@@ -60,21 +60,21 @@ const ownBashWords = `if declare -F _get_comp_words_by_ref >/dev/null 2>&1; then
     cword=$((${#words[@]} - 1))
     cur=${words[cword]} prev=${words[cword - 1]}`
 
-// completeInBash prints the script for bash, with or without the package bash-completion.
-func completeInBash(root *cobra.Command, out io.Writer) error {
+// writeBashCompletion prints the script for bash, with or without the package bash-completion.
+func writeBashCompletion(root *cobra.Command, out io.Writer) error {
 	var script bytes.Buffer
 	if err := root.GenBashCompletionV2(&script, true); err != nil {
 		return err
 	}
-	_, err := io.WriteString(out, strings.Replace(script.String(), bashWords, ownBashWords, 1))
+	_, err := io.WriteString(out, strings.Replace(script.String(), bashWordsCall, fallbackBashWords, 1))
 	return err
 }
 
-// exactlyOne requires one argument, and says what it is.
-func exactlyOne(what phrase.Text) cobra.PositionalArgs {
+// requireOneArg requires one argument, and says what it is.
+func requireOneArg(what phrase.Text) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 {
-			return usagef("%s needs %s\nSee '%s --help'", cmd.CommandPath(), what, cmd.CommandPath())
+			return usageErrorf("%s needs %s\nSee '%s --help'", cmd.CommandPath(), what, cmd.CommandPath())
 		}
 		return nil
 	}
@@ -82,24 +82,24 @@ func exactlyOne(what phrase.Text) cobra.PositionalArgs {
 
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usagef("unexpected argument %q\nSee '%s --help'", args[0], cmd.CommandPath())
+		return usageErrorf("unexpected argument %q\nSee '%s --help'", args[0], cmd.CommandPath())
 	}
 	return nil
 }
 
-// patience is how long a shell waits for names.
-const patience = 2 * time.Second
+// completionTimeout is how long a shell waits for names.
+const completionTimeout = 2 * time.Second
 
 type completer = func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective)
 
 // completeNames completes with the names that list reads from the cluster. Without a cluster it completes nothing.
 func completeNames(f *Factory, list func(context.Context, *inventory.Reader) ([]string, error)) completer {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		reader, err := f.reader()
+		reader, err := f.newReader()
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), patience)
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
 		defer cancel()
 		names, err := list(ctx, reader)
 		if err != nil {
@@ -111,26 +111,26 @@ func completeNames(f *Factory, list func(context.Context, *inventory.Reader) ([]
 
 func completeJobs(f *Factory) completer {
 	return completeNames(f, func(ctx context.Context, reader *inventory.Reader) ([]string, error) {
-		namespace, err := f.namespace()
+		namespace, err := f.currentNamespace()
 		if err != nil {
 			return nil, err
 		}
 		jobs, err := reader.Jobs(ctx, inventory.JobQuery{Namespace: namespace})
-		return namesOf(jobs, func(j inventory.Job) string { return j.Name }), err
+		return collectNames(jobs, func(j inventory.Job) string { return j.Name }), err
 	})
 }
 
 func completePools(f *Factory) completer {
 	return completeNames(f, func(ctx context.Context, reader *inventory.Reader) ([]string, error) {
 		cluster, err := reader.Fleet(ctx)
-		return namesOf(cluster.Pools, func(p inventory.Pool) string { return p.Name }), err
+		return collectNames(cluster.Pools, func(p inventory.Pool) string { return p.Name }), err
 	})
 }
 
 func completeNodes(f *Factory) completer {
 	return completeNames(f, func(ctx context.Context, reader *inventory.Reader) ([]string, error) {
 		cluster, err := reader.Fleet(ctx)
-		return namesOf(cluster.Nodes, func(n inventory.Node) string { return n.Name }), err
+		return collectNames(cluster.Nodes, func(n inventory.Node) string { return n.Name }), err
 	})
 }
 
@@ -149,21 +149,21 @@ func completeFlags(f *Factory, root *cobra.Command) {
 
 func completeNamespaces(f *Factory) completer {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		client, err := f.kubernetes()
+		client, err := f.newKubernetesClient()
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), patience)
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
 		defer cancel()
 		list, err := client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return namesOf(list.Items, func(n corev1.Namespace) string { return n.Name }), cobra.ShellCompDirectiveNoFileComp
+		return collectNames(list.Items, func(n corev1.Namespace) string { return n.Name }), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
-func namesOf[T any](rows []T, name func(T) string) []string {
+func collectNames[T any](rows []T, name func(T) string) []string {
 	out := make([]string, len(rows))
 	for i, row := range rows {
 		out[i] = name(row)

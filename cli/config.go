@@ -40,31 +40,31 @@ type userConfig struct {
 
 // setting is one key of the configuration file.
 type setting struct {
-	key, doc string
-	of       func(*userConfig) string
-	check    func(string) error
+	key, doc     string
+	currentValue func(*userConfig) string
+	check        func(string) error
 }
 
 var settings = []setting{
-	{key: "namespace", doc: "the namespace of jobs, where -n names none", of: func(c *userConfig) string { return c.Namespace }, check: checkNamespace},
-	{key: "image", doc: "the image of gpuctl run, where --image names none", of: func(c *userConfig) string { return c.Image }, check: checkImage},
-	{key: "pool", doc: "the pool of gpuctl run, where the line names neither pool nor preset", of: func(c *userConfig) string { return c.Pool }, check: checkPoolName},
-	{key: "preset", doc: "the preset of gpuctl run, where the line names neither it nor pool nor GPUs", of: func(c *userConfig) string { return c.Preset }, check: checkPresetName},
-	{key: "lang", doc: "the language of help and explanations, zh or en", of: func(c *userConfig) string { return c.Lang }, check: checkLanguage},
-	{key: "prometheus", doc: "the same as --prometheus", of: func(c *userConfig) string { return c.Prometheus }},
-	{key: "ledger", doc: "the same as --ledger", of: func(c *userConfig) string { return c.Ledger }},
-	{key: "ledger-ca", doc: "the same as --ledger-ca", of: func(c *userConfig) string { return c.LedgerCA }},
+	{key: "namespace", doc: "the namespace of jobs, where -n names none", currentValue: func(c *userConfig) string { return c.Namespace }, check: checkNamespace},
+	{key: "image", doc: "the image of gpuctl run, where --image names none", currentValue: func(c *userConfig) string { return c.Image }, check: checkImage},
+	{key: "pool", doc: "the pool of gpuctl run, where the line names neither pool nor preset", currentValue: func(c *userConfig) string { return c.Pool }, check: checkPoolName},
+	{key: "preset", doc: "the preset of gpuctl run, where the line names neither it nor pool nor GPUs", currentValue: func(c *userConfig) string { return c.Preset }, check: checkPresetName},
+	{key: "lang", doc: "the language of help and explanations, zh or en", currentValue: func(c *userConfig) string { return c.Lang }, check: checkLanguage},
+	{key: "prometheus", doc: "the same as --prometheus", currentValue: func(c *userConfig) string { return c.Prometheus }},
+	{key: "ledger", doc: "the same as --ledger", currentValue: func(c *userConfig) string { return c.Ledger }},
+	{key: "ledger-ca", doc: "the same as --ledger-ca", currentValue: func(c *userConfig) string { return c.LedgerCA }},
 }
 
 func checkNamespace(value string) error {
 	if len(validation.IsDNS1123Label(value)) > 0 {
-		return usagef("%q is no name of a namespace: use lower-case letters, digits and '-', at most 63", value)
+		return usageErrorf("%q is no name of a namespace: use lower-case letters, digits and '-', at most 63", value)
 	}
 	return nil
 }
 
 func checkPoolName(value string) error {
-	if err := pool.CheckLabelValue(phrase.Of("the pool"), value); err != nil {
+	if err := pool.CheckLabelValue(phrase.Textf("the pool"), value); err != nil {
 		return &usageError{err}
 	}
 	return nil
@@ -72,14 +72,14 @@ func checkPoolName(value string) error {
 
 func checkPresetName(value string) error {
 	if len(validation.IsDNS1123Label(value)) > 0 {
-		return usagef("%q is no name of a preset: use at most 63 lower-case letters, digits and '-'", value)
+		return usageErrorf("%q is no name of a preset: use at most 63 lower-case letters, digits and '-'", value)
 	}
 	return nil
 }
 
 func checkImage(value string) error {
 	if err := workload.CheckImage(value); err != nil {
-		return usagef("%q %w", value, err)
+		return usageErrorf("%q %w", value, err)
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func findSetting(key string) (setting, error) {
 		}
 		keys = append(keys, s.key)
 	}
-	return setting{}, usagef("there is no setting %q%s: the settings are %s", key, spelling.DidYouMean(key, keys), strings.Join(keys, ", "))
+	return setting{}, usageErrorf("there is no setting %q%s: the settings are %s", key, spelling.DidYouMean(key, keys), strings.Join(keys, ", "))
 }
 
 // userConfigPath returns the path of the configuration file, or "" if the user has no home directory.
@@ -121,7 +121,7 @@ func loadUserConfig(path string) (userConfig, []byte, error) {
 		err = safeyaml.UnmarshalStrict(data, &config, safeyaml.Configuration)
 	}
 	if err != nil {
-		return userConfig{}, nil, usagef("reading %s: %w", path, rootCause(err))
+		return userConfig{}, nil, usageErrorf("reading %s: %w", path, rootCause(err))
 	}
 	return config, data, nil
 }
@@ -150,7 +150,7 @@ func newConfigCmd(f *Factory) *cobra.Command {
 		Example: "  gpuctl config set namespace nlp-team\n  gpuctl config set image pytorch/pytorch:2.8.0-cuda12.8-cudnn9-runtime",
 		RunE: func(_ *cobra.Command, args []string) error {
 			if args[1] == "" {
-				return usagef("the value is empty: to take a setting away, gpuctl config unset %s", args[0])
+				return usageErrorf("the value is empty: to take a setting away, gpuctl config unset %s", args[0])
 			}
 			return changeConfig(f, args[0], args[1])
 		},
@@ -169,7 +169,7 @@ func settingArgs(n int) cobra.PositionalArgs {
 		if len(args) == n {
 			return nil
 		}
-		return usagef("usage: %s\nSee '%s --help'", cmd.UseLine(), cmd.CommandPath())
+		return usageErrorf("usage: %s\nSee '%s --help'", cmd.UseLine(), cmd.CommandPath())
 	}
 }
 
@@ -189,11 +189,11 @@ func viewConfig(f *Factory) error {
 		return err
 	}
 	for _, s := range settings {
-		if value := s.of(&config); value != "" {
+		if value := s.currentValue(&config); value != "" {
 			fmt.Fprintf(f.IO.Out, "%s: %s\n", s.key, value)
 		}
 	}
-	f.IO.tell("kept in %s", userConfigPath())
+	f.IO.printErr("kept in %s", userConfigPath())
 	return nil
 }
 
@@ -211,7 +211,7 @@ func changeConfig(f *Factory, key, value string) error {
 	}
 	path := userConfigPath()
 	if path == "" {
-		return usagef("there is no place for settings: neither XDG_CONFIG_HOME nor HOME is set")
+		return usageErrorf("there is no place for settings: neither XDG_CONFIG_HOME nor HOME is set")
 	}
 	_, data, err := loadUserConfig(path)
 	if err != nil {
@@ -221,14 +221,14 @@ func changeConfig(f *Factory, key, value string) error {
 	if err != nil {
 		return err
 	}
-	if err := writeWhole(path, changed); err != nil {
+	if err := replaceFile(path, changed); err != nil {
 		return err
 	}
 	if value == "" {
-		f.IO.say("%s is not set now", key)
+		f.IO.printOut("%s is not set now", key)
 		return nil
 	}
-	f.IO.say("%[1]s is %[2]s", key, value) // the indexed verb keeps this text apart from the one for the state of a job
+	f.IO.printOut("%[1]s is %[2]s", key, value) // the indexed verb keeps this text apart from the one for the state of a job
 	return nil
 }
 
@@ -267,8 +267,8 @@ func withSetting(data []byte, key, value string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// writeWhole replaces a file atomically: a concurrent reader sees either the old or the new content.
-func writeWhole(path string, data []byte) error {
+// replaceFile replaces a file atomically: a concurrent reader sees either the old or the new content.
+func replaceFile(path string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return phrase.Errorf("writing %s: %w", path, err)
 	}

@@ -24,46 +24,46 @@ type connection struct {
 	podTarget
 	client kubernetes.Interface
 	job    string
-	where  place
+	where  containerRef
 	// uid and restarts distinguish this run of the program from earlier and later ones.
 	uid      types.UID
 	restarts int32
 	// stdin says that the program takes input, and tty that it has a terminal.
 	stdin, tty bool
-	// patience is how long the cluster may take to report how a program ended.
-	patience time.Duration
-	// caughtUp is the number of bytes printed of what the program wrote before the connection; negative if that output was not requested.
-	caughtUp int64
+	// outcomeTimeout is how long the cluster may take to report how a program ended.
+	outcomeTimeout time.Duration
+	// earlierPrinted is the number of bytes printed of what the program wrote before the connection; negative if that output was not requested.
+	earlierPrinted int64
 	// silent says that nothing arrived over the connection.
 	silent bool
 }
 
 const (
-	// endPatience is longer than a kubelet takes to report that a container has ended.
-	endPatience = 10 * time.Second
-	endPoll     = 250 * time.Millisecond
-	// catchUpLimit is the most that is printed of what a program wrote before the connection.
-	catchUpLimit = 1 << 20
+	// containerEndTimeout is longer than a kubelet takes to report that a container has ended.
+	containerEndTimeout = 10 * time.Second
+	endPollInterval     = 250 * time.Millisecond
+	// earlierOutputLimit is the most that is printed of what a program wrote before the connection.
+	earlierOutputLimit = 1 << 20
 )
 
-// connect prepares a connection to a container.
-func (t *podTarget) connect(ctx context.Context, client kubernetes.Interface, job string, where place) (*connection, error) {
+// prepareConnection prepares a connection to a container.
+func (t *podTarget) prepareConnection(ctx context.Context, client kubernetes.Interface, job string, where containerRef) (*connection, error) {
 	pod, err := client.CoreV1().Pods(where.namespace).Get(ctx, where.pod, metav1.GetOptions{})
 	if err != nil {
 		return nil, phrase.Errorf("reading pod %s: %w", where.pod, err)
 	}
-	c := &connection{podTarget: *t, client: client, job: job, where: where, uid: pod.UID, patience: endPatience, caughtUp: -1}
+	c := &connection{podTarget: *t, client: client, job: job, where: where, uid: pod.UID, outcomeTimeout: containerEndTimeout, earlierPrinted: -1}
 	for _, container := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		if container.Name == where.container {
 			c.stdin, c.tty = container.Stdin, container.TTY
 		}
 	}
-	c.restarts = c.status(pod).RestartCount
+	c.restarts = c.containerStatus(pod).RestartCount
 	return c, nil
 }
 
-// status returns the container's status in the pod. It is zero if the container was not started.
-func (c *connection) status(pod *corev1.Pod) corev1.ContainerStatus {
+// containerStatus returns the container's status in the pod. It is zero if the container was not started.
+func (c *connection) containerStatus(pod *corev1.Pod) corev1.ContainerStatus {
 	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		if status.Name == c.where.container {
 			return status
@@ -72,33 +72,33 @@ func (c *connection) status(pod *corev1.Pod) corev1.ContainerStatus {
 	return corev1.ContainerStatus{}
 }
 
-// run relays the program's output and the user's input until the program or the connection ends. It returns how the program ended, as
+// runUntilEnd relays the program's output and the user's input until the program or the connection ends. It returns how the program ended, as
 // [commandOutcome] does, or a [connectionLostError] if the program may still run.
-func (c *connection) run(ctx context.Context) error {
-	err := c.pass(ctx)
+func (c *connection) runUntilEnd(ctx context.Context) error {
+	err := c.relayStreams(ctx)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case isA[*usageError](err):
 		return err
-	case errors.Is(err, errNobodyReads):
-		return &outcomeError{code: exitNotFinished, text: phrase.OfError(err)}
+	case errors.Is(err, errOutputClosed):
+		return &outcomeError{code: exitNotFinished, text: phrase.FromError(err)}
 	}
-	err = c.outcome(ctx, err)
-	if c.silent && c.caughtUp >= 0 && !isA[*lostError](err) && ctx.Err() == nil {
-		return cmp.Or(c.catchUp(ctx), err) // it ended before the connection was established
+	err = c.awaitOutcome(ctx, err)
+	if c.silent && c.earlierPrinted >= 0 && !isA[*connectionLostError](err) && ctx.Err() == nil {
+		return cmp.Or(c.printEarlierOutput(ctx), err) // it ended before the connection was established
 	}
 	return err
 }
 
-// errNobodyReads says that the program's output cannot be passed on because the reader has closed the stream.
-var errNobodyReads = phrase.Errorf("nobody reads any more what the program prints")
+// errOutputClosed says that the program's output cannot be passed on because the reader has closed the stream.
+var errOutputClosed = phrase.Errorf("nobody reads any more what the program prints")
 
-func (c *connection) pass(ctx context.Context) error {
+func (c *connection) relayStreams(ctx context.Context) error {
 	streams := c.factory.IO
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	out, errOut := &gate{out: behind(streams.Out), end: end}, &gate{out: behind(streams.ErrOut), end: end}
+	out, errOut := &closableWriter{out: rawOutput(streams.Out), end: end}, &closableWriter{out: rawOutput(streams.ErrOut), end: end}
 	defer out.close()
 	defer errOut.close()
 	r := remoteCommand{out: out, errOut: errOut, tty: c.tty}
@@ -111,22 +111,22 @@ func (c *connection) pass(ctx context.Context) error {
 			return err
 		}
 		defer giveBack()
-		terminal.redraw = true
+		terminal.forceRedraw = true
 		r.sizes = terminal
 	}
-	err := c.stream(ctx, c.client, c.where, r, "attach", &corev1.PodAttachOptions{
+	err := c.streamCommand(ctx, c.client, c.where, r, "attach", &corev1.PodAttachOptions{
 		Container: c.where.container, Stdin: c.stdin, Stdout: true, Stderr: !c.tty, TTY: c.tty,
 	})
 	c.silent = !out.used.Load() && !errOut.used.Load()
-	if cause := context.Cause(ctx); errors.Is(cause, errNobodyReads) {
+	if cause := context.Cause(ctx); errors.Is(cause, errOutputClosed) {
 		return cause
 	}
 	return err
 }
 
-// gate is a stream that can be closed. client-go continues to copy for a moment after a connection is abandoned, and that output must not
+// closableWriter is a stream that can be closed. client-go continues to copy for a moment after a connection is abandoned, and that output must not
 // mix with what is printed next. Closing does not wait for a write, which may block on the reader.
-type gate struct {
+type closableWriter struct {
 	out io.Writer
 	// end cancels the connection when the reader has closed the stream.
 	end          context.CancelCauseFunc
@@ -134,29 +134,29 @@ type gate struct {
 }
 
 // Write implements io.Writer.
-func (g *gate) Write(data []byte) (int, error) {
+func (g *closableWriter) Write(data []byte) (int, error) {
 	if g.closed.Load() {
 		return 0, io.ErrClosedPipe
 	}
 	g.used.Store(true)
 	n, err := g.out.Write(data)
 	if err != nil {
-		g.end(errNobodyReads)
+		g.end(errOutputClosed)
 	}
 	return n, err //nolint:wrapcheck // the writer's own error
 }
 
-func (g *gate) close() { g.closed.Store(true) }
+func (g *closableWriter) close() { g.closed.Store(true) }
 
-// outcome finds out how the program ended after the connection has ended, possibly before the cluster knows. The stream does not tell: it ends
+// awaitOutcome finds out how the program ended after the connection has ended, possibly before the cluster knows. The stream does not tell: it ends
 // in the same way whether the program or the network failed.
-func (c *connection) outcome(ctx context.Context, cause error) error {
-	stop := startProgress(c.factory.IO, phrase.Of("Waiting to hear how it ended"))
+func (c *connection) awaitOutcome(ctx context.Context, cause error) error {
+	stop := startProgress(c.factory.IO, phrase.Textf("Waiting to hear how it ended"))
 	defer stop()
-	looking, cancel := context.WithTimeout(ctx, c.patience)
+	looking, cancel := context.WithTimeout(ctx, c.outcomeTimeout)
 	defer cancel()
 	for {
-		over, err := c.look(looking)
+		over, err := c.checkEnded(looking)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -172,23 +172,23 @@ func (c *connection) outcome(ctx context.Context, cause error) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			return &lostError{namespace: c.where.namespace, job: c.job, cause: cmp.Or(cause, err)}
-		case <-time.After(endPoll):
+			return &connectionLostError{namespace: c.where.namespace, job: c.job, cause: cmp.Or(cause, err)}
+		case <-time.After(endPollInterval):
 		}
 	}
 }
 
-// look checks whether the run of the program is over, and returns how it ended: an error that says so, or nil on success. If the run is not
+// checkEnded checks whether the run of the program is over, and returns how it ended: an error that says so, or nil on success. If the run is not
 // over, the error says why its state is unknown.
-func (c *connection) look(ctx context.Context) (over bool, err error) {
+func (c *connection) checkEnded(ctx context.Context) (over bool, err error) {
 	pod, err := c.client.CoreV1().Pods(c.where.namespace).Get(ctx, c.where.pod, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err), err == nil && pod.UID != c.uid:
-		return true, &outcomeError{code: exitNotFinished, text: phrase.Of("pod %s is gone, and its program with it", c.where.pod)}
+		return true, &outcomeError{code: exitNotFinished, text: phrase.Textf("pod %s is gone, and its program with it", c.where.pod)}
 	case err != nil:
 		return false, err
 	}
-	status := c.status(pod)
+	status := c.containerStatus(pod)
 	ended := status.State.Terminated
 	if status.State.Waiting != nil || status.RestartCount > c.restarts {
 		ended = status.LastTerminationState.Terminated
@@ -198,41 +198,41 @@ func (c *connection) look(ctx context.Context) (over bool, err error) {
 	}
 	row := inventory.BuildPods([]corev1.Pod{*pod})[0]
 	switch {
-	case row.Disrupted():
-		return true, &outcomeError{code: exitNotFinished, text: phrase.Of("pod %s had to end: %s", c.where.pod, reasonText(row.Trouble))}
+	case row.WasDisrupted():
+		return true, &outcomeError{code: exitNotFinished, text: phrase.Textf("pod %s had to end: %s", c.where.pod, reasonText(row.Trouble))}
 	case pod.DeletionTimestamp != nil:
 		return true, &outcomeError{
-			code: exitNotFinished, text: phrase.Of("pod %s was told to end: its job was deleted or paused, or had its time", c.where.pod),
+			code: exitNotFinished, text: phrase.Textf("pod %s was told to end: its job was deleted or paused, or had its time", c.where.pod),
 		}
 	}
-	return true, endedWith(int(ended.ExitCode))
+	return true, commandOutcome(int(ended.ExitCode))
 }
 
-// catchUp prints what the program wrote before the connection, minus what was already printed. There may be nothing yet, and failing to
+// printEarlierOutput prints what the program wrote before the connection, minus what was already printed. There may be nothing yet, and failing to
 // read it does not stop the connection. The error says that the reader has closed the stream.
-func (c *connection) catchUp(ctx context.Context) error {
-	c.caughtUp = max(0, c.caughtUp)
-	limit := c.caughtUp + catchUpLimit
+func (c *connection) printEarlierOutput(ctx context.Context) error {
+	c.earlierPrinted = max(0, c.earlierPrinted)
+	limit := c.earlierPrinted + earlierOutputLimit
 	options := &corev1.PodLogOptions{Container: c.where.container, LimitBytes: &limit}
 	output, err := c.client.CoreV1().Pods(c.where.namespace).GetLogs(c.where.pod, options).Stream(ctx)
 	if err != nil {
 		return nil //nolint:nilerr // the log has it
 	}
 	reading, end := context.WithCancelCause(ctx)
-	out := &gate{out: behind(c.factory.IO.Out), end: end}
+	out := &closableWriter{out: rawOutput(c.factory.IO.Out), end: end}
 	defer out.close()
 	go func() {
 		defer output.Close() //nolint:errcheck // opened for reading only
 		defer end(nil)
-		if _, err := io.CopyN(io.Discard, output, c.caughtUp); err != nil {
+		if _, err := io.CopyN(io.Discard, output, c.earlierPrinted); err != nil {
 			return
 		}
 		more, _ := io.Copy(out, output)
-		c.caughtUp += more
+		c.earlierPrinted += more
 	}()
 	<-reading.Done()
-	if cause := context.Cause(reading); errors.Is(cause, errNobodyReads) {
-		return &outcomeError{code: exitNotFinished, text: phrase.OfError(cause)}
+	if cause := context.Cause(reading); errors.Is(cause, errOutputClosed) {
+		return &outcomeError{code: exitNotFinished, text: phrase.FromError(cause)}
 	}
 	return nil
 }

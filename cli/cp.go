@@ -34,7 +34,7 @@ func newCpCmd(f *Factory) *cobra.Command {
 			"  gpuctl cp llama-pretrain:/tmp/trace.json trace-3.json --rank 3",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return usagef("%s needs what to copy and where to\nSee '%s --help'", cmd.CommandPath(), cmd.CommandPath())
+				return usageErrorf("%s needs what to copy and where to\nSee '%s --help'", cmd.CommandPath(), cmd.CommandPath())
 			}
 			return nil
 		},
@@ -45,8 +45,8 @@ func newCpCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-// remotePath parses JOB:PATH. If JOB is not a valid job name, the text is a local path.
-func remotePath(text string) (job, file string, ok bool) {
+// parseRemotePath parses JOB:PATH. If JOB is not a valid job name, the text is a local path.
+func parseRemotePath(text string) (job, file string, ok bool) {
 	job, file, ok = strings.Cut(text, ":")
 	return job, file, ok && len(validation.IsDNS1123Label(job)) == 0
 }
@@ -55,33 +55,33 @@ func remotePath(text string) (job, file string, ok bool) {
 func tarDir(dir string) string { return path.Clean(cmp.Or(dir, ".")) }
 
 func runCp(ctx context.Context, o *cpOptions, from, to string) error {
-	fromJob, fromPath, download := remotePath(from)
-	toJob, toPath, upload := remotePath(to)
+	fromJob, fromPath, download := parseRemotePath(from)
+	toJob, toPath, upload := parseRemotePath(to)
 	switch {
 	case download == upload:
-		return usagef("one of %q and %q must be a path of a job, as JOB:PATH, and the other a local one", from, to)
+		return usageErrorf("one of %q and %q must be a path of a job, as JOB:PATH, and the other a local one", from, to)
 	case download && fromPath == "", upload && toPath == "":
-		return usagef("no path follows the colon")
+		return usageErrorf("no path follows the colon")
 	}
-	client, err := o.factory.kubernetes()
+	client, err := o.factory.newKubernetesClient()
 	if err != nil {
 		return err
 	}
 	if download {
-		return o.download(ctx, client, fromJob, copying{path.Clean(fromPath), to})
+		return o.downloadPath(ctx, client, fromJob, copySpec{path.Clean(fromPath), to})
 	}
-	return o.upload(ctx, client, toJob, copying{from, toPath})
+	return o.uploadPath(ctx, client, toJob, copySpec{from, toPath})
 }
 
-// copying is what to copy, and where to.
-type copying struct{ from, to string }
+// copySpec is what to copy, and where to.
+type copySpec struct{ from, to string }
 
-// upload packs a local path and lets the container's tar unpack it.
-func (o *cpOptions) upload(ctx context.Context, client kubernetes.Interface, job string, c copying) error {
+// uploadPath packs a local path and lets the container's tar unpack it.
+func (o *cpOptions) uploadPath(ctx context.Context, client kubernetes.Interface, job string, c copySpec) error {
 	if _, err := os.Stat(c.from); err != nil {
-		return usagef("reading what to copy: %w", err)
+		return usageErrorf("reading what to copy: %w", err)
 	}
-	where, err := o.find(ctx, client, job)
+	where, err := o.findContainer(ctx, client, job)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (o *cpOptions) upload(ctx context.Context, client kubernetes.Interface, job
 	if !into {
 		var answer bytes.Buffer
 		ask := []string{"sh", "-c", `if test -d "$0"; then echo directory; fi`, c.to}
-		if err := o.run(ctx, client, where, remoteCommand{command: ask, out: &answer}); err != nil {
+		if err := o.runCopyCommand(ctx, client, where, remoteCommand{command: ask, out: &answer}); err != nil {
 			return err
 		}
 		into = answer.Len() > 0
@@ -98,28 +98,28 @@ func (o *cpOptions) upload(ctx context.Context, client kubernetes.Interface, job
 	if into {
 		full, err := filepath.Abs(c.from)
 		if err != nil {
-			return usagef("reading what to copy: %w", err)
+			return usageErrorf("reading what to copy: %w", err)
 		}
 		dir, name = path.Clean(c.to), filepath.Base(full)
 	}
 	reader, writer := io.Pipe()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		left, err := pack(writer, c.from, name)
-		o.tell(left)
+		left, err := packTar(writer, c.from, name)
+		o.warnSkipped(left)
 		return errors.Join(err, writer.CloseWithError(err))
 	})
 	group.Go(func() error {
 		command := []string{"tar", "-xmf", "-", "-C", tarDir(dir)}
-		err := o.run(ctx, client, where, remoteCommand{command: command, in: reader, out: io.Discard})
+		err := o.runCopyCommand(ctx, client, where, remoteCommand{command: command, in: reader, out: io.Discard})
 		return errors.Join(err, reader.CloseWithError(err))
 	})
 	return group.Wait()
 }
 
-// download lets the container's tar pack, and unpacks locally.
-func (o *cpOptions) download(ctx context.Context, client kubernetes.Interface, job string, c copying) error {
-	where, err := o.find(ctx, client, job)
+// downloadPath lets the container's tar pack, and unpacks locally.
+func (o *cpOptions) downloadPath(ctx context.Context, client kubernetes.Interface, job string, c copySpec) error {
+	where, err := o.findContainer(ctx, client, job)
 	if err != nil {
 		return err
 	}
@@ -132,14 +132,14 @@ func (o *cpOptions) download(ctx context.Context, client kubernetes.Interface, j
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		command := []string{"tar", "-cf", "-", "-C", tarDir(dir), base}
-		err := o.run(ctx, client, where, remoteCommand{command: command, out: writer})
+		err := o.runCopyCommand(ctx, client, where, remoteCommand{command: command, out: writer})
 		return errors.Join(err, writer.CloseWithError(err))
 	})
 	var unpacked error
 	group.Go(func() error {
 		var left []string
-		left, unpacked = unpack(reader, base, target)
-		o.tell(left)
+		left, unpacked = unpackTar(reader, base, target)
+		o.warnSkipped(left)
 		_, _ = io.Copy(io.Discard, reader) // so that tar ends by itself
 		return nil
 	})
@@ -149,16 +149,16 @@ func (o *cpOptions) download(ctx context.Context, client kubernetes.Interface, j
 	return unpacked
 }
 
-// run runs a command of the copy. If it fails, the error includes what the command wrote to stderr.
-func (o *cpOptions) run(ctx context.Context, client kubernetes.Interface, where place, c remoteCommand) error {
+// runCopyCommand runs a command of the copy. If it fails, the error includes what the command wrote to stderr.
+func (o *cpOptions) runCopyCommand(ctx context.Context, client kubernetes.Interface, where containerRef, c remoteCommand) error {
 	var complaint bytes.Buffer
 	c.errOut = &complaint
-	err := o.execute(ctx, client, where, c)
+	err := o.executeCommand(ctx, client, where, c)
 	text := strings.TrimSpace(complaint.String())
 	var ended *outcomeError
 	switch {
 	case errors.As(err, &ended): // the exit code is from one of our helper commands, not from the user's program
-		why := phrase.Of("it does not say why")
+		why := phrase.Textf("it does not say why")
 		if text != "" {
 			why = phrase.Quote(text)
 		}
@@ -169,8 +169,8 @@ func (o *cpOptions) run(ctx context.Context, client kubernetes.Interface, where 
 	return err
 }
 
-func (o *cpOptions) tell(left []string) {
+func (o *cpOptions) warnSkipped(left []string) {
 	for _, name := range left {
-		o.factory.IO.tell("warning: %s is neither a file nor a directory, and was left out", name)
+		o.factory.IO.printErr("warning: %s is neither a file nor a directory, and was left out", name)
 	}
 }

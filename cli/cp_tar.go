@@ -13,24 +13,24 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// tarRecord is the size of tar's records. If an archive is a whole number of records, tar ends with the archive and needs no end of input.
-const tarRecord = 20 * 512
+// tarRecordSize is the size of tar's records. If an archive is a whole number of records, tar ends with the archive and needs no end of input.
+const tarRecordSize = 20 * 512
 
-// counter counts the bytes written.
-type counter struct {
+// countingWriter counts the bytes written.
+type countingWriter struct {
 	out     io.Writer
 	written int64
 }
 
-func (c *counter) Write(data []byte) (int, error) {
+func (c *countingWriter) Write(data []byte) (int, error) {
 	n, err := c.out.Write(data)
 	c.written += int64(n)
 	return n, err
 }
 
-// pack writes a local file or directory as a tar archive under the given name. It returns the paths that are neither files nor directories.
-func pack(out io.Writer, from, name string) (left []string, err error) {
-	counted := &counter{out: out}
+// packTar writes a local file or directory as a tar archive under the given name. It returns the paths that are neither files nor directories.
+func packTar(out io.Writer, from, name string) (left []string, err error) {
+	counted := &countingWriter{out: out}
 	archive := tar.NewWriter(counted)
 	err = filepath.WalkDir(from, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -51,7 +51,7 @@ func pack(out io.Writer, from, name string) (left []string, err error) {
 		if err != nil {
 			return err
 		}
-		return packOne(archive, file, info, path.Join(name, filepath.ToSlash(inner)))
+		return packEntry(archive, file, info, path.Join(name, filepath.ToSlash(inner)))
 	})
 	if err != nil {
 		return left, phrase.Errorf("packing %s: %w", from, err)
@@ -59,13 +59,13 @@ func pack(out io.Writer, from, name string) (left []string, err error) {
 	if err := archive.Close(); err != nil {
 		return left, err
 	}
-	if rest := counted.written % tarRecord; rest > 0 {
-		_, err = out.Write(make([]byte, tarRecord-rest))
+	if rest := counted.written % tarRecordSize; rest > 0 {
+		_, err = out.Write(make([]byte, tarRecordSize-rest))
 	}
 	return left, err
 }
 
-func packOne(archive *tar.Writer, file string, info fs.FileInfo, name string) error {
+func packEntry(archive *tar.Writer, file string, info fs.FileInfo, name string) error {
 	header, err := tar.FileInfoHeader(info, "")
 	if err != nil {
 		return err
@@ -83,13 +83,13 @@ func packOne(archive *tar.Writer, file string, info fs.FileInfo, name string) er
 	return errors.Join(err, content.Close())
 }
 
-// unpack reads a tar archive whose root is base, and writes it as target. It never writes outside the target, whatever the archive contains. It
+// unpackTar reads a tar archive whose root is base, and writes it as target. It never writes outside the target, whatever the archive contains. It
 // returns the entries that are neither files nor directories.
-func unpack(in io.Reader, base, target string) (left []string, err error) {
+func unpackTar(in io.Reader, base, target string) (left []string, err error) {
 	parent, name := filepath.Split(filepath.Clean(target))
 	root, err := os.OpenRoot(filepath.Clean(parent))
 	if err != nil {
-		return nil, usagef("opening where to copy to: %w", err)
+		return nil, usageErrorf("opening where to copy to: %w", err)
 	}
 	defer root.Close() //nolint:errcheck // only a directory handle
 	archive := tar.NewReader(in)
@@ -109,7 +109,7 @@ func unpack(in io.Reader, base, target string) (left []string, err error) {
 		}
 		switch header.Typeflag {
 		case tar.TypeReg, tar.TypeDir:
-			if err := unpackOne(root, filepath.FromSlash(name+inner), header, archive); err != nil {
+			if err := unpackEntry(root, filepath.FromSlash(name+inner), header, archive); err != nil {
 				return left, phrase.Errorf("unpacking %s: %w", header.Name, err)
 			}
 		default:
@@ -118,7 +118,7 @@ func unpack(in io.Reader, base, target string) (left []string, err error) {
 	}
 }
 
-func unpackOne(root *os.Root, name string, header *tar.Header, content io.Reader) error {
+func unpackEntry(root *os.Root, name string, header *tar.Header, content io.Reader) error {
 	mode := header.FileInfo().Mode().Perm()
 	if header.Typeflag == tar.TypeDir {
 		return root.MkdirAll(name, mode|0o700)

@@ -23,9 +23,9 @@ type createOptions struct {
 	// overwrite changes GPU types that nodes of pools already have.
 	overwrite bool
 	// requireFit refuses jobs that no node could ever hold.
-	requireFit bool
-	output     *output
-	stay       stayOptions
+	requireFit  bool
+	output      *output
+	afterCreate createWaitOptions
 }
 
 func newCreateCmd(f *Factory) *cobra.Command {
@@ -43,7 +43,7 @@ func newCreateCmd(f *Factory) *cobra.Command {
 			"  gpuctl create -f train.yaml --workdir .\n" +
 			"  gpuctl create -f train.yaml --name sft-lr3 --set resources.gpu=8 --env LR=3e-4\n" +
 			"  gpuctl create -f train.yaml --dry-run=server -o yaml",
-		Args: moreFiles,
+		Args: acceptFileArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runCreate(cmd.Context(), o) },
 	}
 	addFilesFlag(cmd, &o.files)
@@ -54,7 +54,7 @@ func newCreateCmd(f *Factory) *cobra.Command {
 	cmd.Flags().BoolVar(&o.overwrite, "overwrite", false, "Change GPU types that the nodes of a pool have")
 	cmd.Flags().BoolVar(&o.requireFit, "require-fit", false, "Refuse jobs that no node could ever hold, with exit code 7, or that a quota or a policy never lets in")
 	o.output.addTo(cmd)
-	o.stay.addFlags(cmd.Flags())
+	o.afterCreate.addFlags(cmd.Flags())
 	return cmd
 }
 
@@ -63,37 +63,37 @@ func runCreate(ctx context.Context, o *createOptions) error {
 		return err
 	}
 	o.offline, o.unsent = o.dryRun == dryRunClient, o.dryRun != dryRunNone
-	creations, err := o.read(ctx)
+	creations, err := o.readCreations(ctx)
 	if err != nil {
 		return err
 	}
-	return o.create(ctx, creations)
+	return o.executeCreate(ctx, creations)
 }
 
-// create creates the objects of the documents, as the flags say.
-func (o *createOptions) create(ctx context.Context, creations []creation) error {
-	stay, err := o.stay.wanted(o.dryRun, len(jobsOf(creations)))
+// executeCreate creates the objects of the documents, as the flags say.
+func (o *createOptions) executeCreate(ctx context.Context, creations []creation) error {
+	stay, err := o.afterCreate.shouldWait(o.dryRun, len(jobCreations(creations)))
 	if err != nil {
 		return err
 	}
 	if o.dryRun == dryRunClient {
-		return o.print(creations)
+		return o.printCreations(creations)
 	}
-	if err := o.check(ctx, creations); err != nil {
+	if err := o.checkCreations(ctx, creations); err != nil {
 		return err
 	}
-	writer, err := o.factory.writer()
+	writer, err := o.factory.newWriter()
 	if err != nil {
 		return err
 	}
 	if err := o.createAll(ctx, writer, creations); err != nil || !stay {
 		return err
 	}
-	return o.stay.stay(ctx, o.factory, creations)
+	return o.afterCreate.waitForJobs(ctx, o.factory, creations)
 }
 
-// check checks against the cluster whether the jobs can ever run, before any is created.
-func (o *createOptions) check(ctx context.Context, creations []creation) error {
+// checkCreations checks against the cluster whether the jobs can ever run, before any is created.
+func (o *createOptions) checkCreations(ctx context.Context, creations []creation) error {
 	if err := o.checkFit(ctx, creations, o.requireFit); err != nil {
 		return err
 	}
@@ -109,43 +109,43 @@ func (o *createOptions) createAll(ctx context.Context, writer *submit.Client, cr
 	var created []creation
 	failed := failures{factory: o.factory}
 	for _, c := range creations {
-		stop := startProgress(o.factory.IO, phrase.Of("Creating %s", c))
-		err := o.createOne(ctx, writer, c)
+		stop := startProgress(o.factory.IO, phrase.Textf("Creating %s", c))
+		err := o.createDocument(ctx, writer, c)
 		stop()
 		if err == nil {
 			created = append(created, c)
-		} else if failed.add(err) {
+		} else if failed.addError(err) {
 			break
 		}
 	}
-	if err := o.print(created); err != nil {
+	if err := o.printCreations(created); err != nil {
 		return err
 	}
-	if failed.none() {
-		o.hint(created)
+	if failed.isEmpty() {
+		o.printNextStep(created)
 	}
-	return failed.err()
+	return failed.firstError()
 }
 
-func (o *createOptions) createOne(ctx context.Context, writer *submit.Client, c creation) error {
+func (o *createOptions) createDocument(ctx context.Context, writer *submit.Client, c creation) error {
 	dryRun := o.dryRun == dryRunServer
 	switch {
 	case c.Pool != nil:
 		join := func(nodes []corev1.Node) pool.Plan { return pool.Join(c.Pool, nodes) }
 		plan, err := writer.ChangePool(ctx, join, submit.PoolOptions{New: true, Force: o.force, Overwrite: o.overwrite, DryRun: dryRun, Declare: c.Pool, KeepDeclared: true, TakeOver: o.force})
 		if err == nil {
-			o.factory.tellMoved(plan, dryRun)
-			o.factory.tellRetyped(plan, dryRun)
-			o.factory.warnOfJobs(ctx, movedNodes(plan))
+			o.factory.reportMovedNodes(plan, dryRun)
+			o.factory.reportRetypedNodes(plan, dryRun)
+			o.factory.warnAboutRunningJobs(ctx, movedNodes(plan))
 		}
 		return err
 	case c.Reservation != nil:
 		return writer.CreateReservation(ctx, c.Reservation, submit.ReservationOptions{Now: o.factory.Now(), DryRun: dryRun})
 	case c.Quota != nil:
-		return writer.CreateQuota(ctx, c.Quota, submit.QuotaOptions{DryRun: dryRun, Note: c.noteTo(o.factory.IO)})
+		return writer.CreateQuota(ctx, c.Quota, submit.QuotaOptions{DryRun: dryRun, Note: c.notePrinter(o.factory.IO)})
 	case dryRun:
 		unasked, err := writer.DryRun(ctx, c.objects)
-		o.note(c, unasked)
+		o.reportUnchecked(c, unasked)
 		return err
 	case o.requireFit && c.Job != nil:
 		if err := o.requireAdmission(ctx, writer, c); err != nil {
@@ -157,11 +157,11 @@ func (o *createOptions) createOne(ctx context.Context, writer *submit.Client, c 
 
 // requireAdmission refuses a job whose pods the API server would refuse for a reason other than a quota that is currently used up.
 func (o *createOptions) requireAdmission(ctx context.Context, writer *submit.Client, c creation) error {
-	verdict, err := writer.Admit(ctx, c.objects)
+	verdict, err := writer.CheckAdmission(ctx, c.objects)
 	if err != nil {
 		return err
 	}
-	o.note(c, verdict.Unasked)
+	o.reportUnchecked(c, verdict.Unchecked)
 	var short *submit.QuotaError
 	if errors.As(verdict.Refused, &short) && !short.Excess.Never {
 		return nil // the user was warned, and the quota may have room soon
@@ -169,31 +169,31 @@ func (o *createOptions) requireAdmission(ctx context.Context, writer *submit.Cli
 	return verdict.Refused
 }
 
-// note reports what the API server could not be asked.
-func (o *createOptions) note(c creation, unasked []phrase.Text) {
+// reportUnchecked reports what the API server could not be asked.
+func (o *createOptions) reportUnchecked(c creation, unasked []phrase.Text) {
 	for _, sentence := range unasked {
-		o.factory.IO.tell("%snote: %s", c.at(), sentence.In(o.factory.language()))
+		o.factory.IO.printErr("%snote: %s", c.positionPrefix(), sentence.Localize(o.factory.outputLanguage()))
 	}
 }
 
-func (o *createOptions) print(creations []creation) error {
+func (o *createOptions) printCreations(creations []creation) error {
 	var objects []client.Object
 	for _, c := range creations {
 		objects = append(objects, c.objects...)
 	}
 	switch o.output.format {
 	case outputYAML:
-		return render.YAML(o.factory.IO.Out, objects)
+		return render.WriteYAML(o.factory.IO.Out, objects)
 	case outputJSON:
 		if len(objects) == 1 {
-			return encode(o.factory.IO.Out, outputJSON, objects[0])
+			return writeEncoded(o.factory.IO.Out, outputJSON, objects[0])
 		}
-		return encode(o.factory.IO.Out, outputJSON, kubernetesList{
+		return writeEncoded(o.factory.IO.Out, outputJSON, kubernetesList{
 			APIVersion: "v1", Kind: "List", Items: append([]client.Object{}, objects...),
 		})
 	}
 	for _, c := range creations {
-		fmt.Fprintln(o.factory.IO.Out, o.line(c))
+		fmt.Fprintln(o.factory.IO.Out, o.creationLine(c))
 	}
 	return nil
 }
@@ -205,17 +205,17 @@ type kubernetesList struct {
 	Items      []client.Object `json:"items"`
 }
 
-// line says what was created. With -o name, which is for programs, it is the name alone.
-func (o *createOptions) line(c creation) string {
+// creationLine says what was created. With -o name, which is for programs, it is the name alone.
+func (o *createOptions) creationLine(c creation) string {
 	if o.output.format == outputName {
 		return c.String()
 	}
-	return doneText(c.String(), phrase.Of("created"), o.dryRun).In(o.factory.language())
+	return doneText(c.String(), phrase.Textf("created"), o.dryRun).Localize(o.factory.outputLanguage())
 }
 
-// hint suggests the next command.
-func (o *createOptions) hint(created []creation) {
-	if o.dryRun != dryRunNone || len(created) == 0 || o.output.format != "" || o.stay.wait || o.stay.attach {
+// printNextStep suggests the next command.
+func (o *createOptions) printNextStep(created []creation) {
+	if o.dryRun != dryRunNone || len(created) == 0 || o.output.format != "" || o.afterCreate.wait || o.afterCreate.attach {
 		return
 	}
 	last := created[len(created)-1] // pools come first, so this is a job if there is one
@@ -234,10 +234,10 @@ func (o *createOptions) hint(created []creation) {
 	if last.Job != nil && namespace != "" {
 		command += " -n " + namespace
 	}
-	o.factory.IO.tell("See how it goes: %s", command)
+	o.factory.IO.printErr("See how it goes: %s", command)
 }
 
-// noteTo returns a function that prints notes about a document.
-func (c *creation) noteTo(io IOStreams) func(sentence phrase.Text) {
-	return func(sentence phrase.Text) { io.tell("%snote: %s", c.at(), sentence) }
+// notePrinter returns a function that prints notes about a document.
+func (c *creation) notePrinter(io IOStreams) func(sentence phrase.Text) {
+	return func(sentence phrase.Text) { io.printErr("%snote: %s", c.positionPrefix(), sentence) }
 }

@@ -22,17 +22,17 @@ type deleteOptions struct {
 	selector, kind string
 	all            bool
 
-	wait       bool
-	timeout    time.Duration
-	force      bool
-	missing    bool
-	namespaces bool
-	yes        bool
+	wait           bool
+	timeout        time.Duration
+	force          bool
+	ignoreNotFound bool
+	namespaces     bool
+	yes            bool
 }
 
 func newDeleteCmd(f *Factory) *cobra.Command {
 	o := &deleteOptions{factory: f}
-	o.io, o.output = f.IO, changeOutput()
+	o.io, o.output = f.IO, newChangeOutput()
 	cmd := &cobra.Command{
 		Use:     "delete {NAME... | KIND NAME... | -f FILE | -l SELECTOR | --all}",
 		Aliases: []string{"rm"},
@@ -60,7 +60,7 @@ func newDeleteCmd(f *Factory) *cobra.Command {
 	flags.BoolVar(&o.wait, "wait", true, "Wait until the pods have ended, or the namespaces are gone")
 	flags.DurationVar(&o.timeout, "timeout", 2*time.Minute, "How long to wait")
 	flags.BoolVar(&o.force, "force", false, "Delete a pool even if jobs use it, and do not ask for confirmation")
-	flags.BoolVar(&o.missing, "ignore-not-found", false, "Count what is not there as deleted")
+	flags.BoolVar(&o.ignoreNotFound, "ignore-not-found", false, "Count what is not there as deleted")
 	flags.BoolVar(&o.namespaces, "delete-namespace", false, "Delete a quota's namespaces too, with all that is in them")
 	flags.BoolVarP(&o.yes, "yes", "y", false, "Do not ask for confirmation")
 	o.output.addTo(cmd)
@@ -69,53 +69,53 @@ func newDeleteCmd(f *Factory) *cobra.Command {
 }
 
 func runDelete(ctx context.Context, o *deleteOptions, args []string) error {
-	targets, err := o.targets(ctx, args)
+	targets, err := o.resolveTargets(ctx, args)
 	if err != nil {
 		return err
 	}
-	targets = eachOnce(targets)
+	targets = removeDuplicates(targets)
 	if slices.ContainsFunc(targets, func(t target) bool { return t.class == classPool && t.Name == names.DefaultPool }) {
-		return usagef("pool %s is the nodes that are in no other pool: it cannot be deleted", names.DefaultPool)
+		return usageErrorf("pool %s is the nodes that are in no other pool: it cannot be deleted", names.DefaultPool)
 	}
-	writer, err := o.factory.writer()
+	writer, err := o.factory.newWriter()
 	if err != nil {
 		return err
 	}
-	if err := o.checkThere(ctx, writer, targets, args); err != nil {
+	if err := o.checkTargetsExist(ctx, writer, targets, args); err != nil {
 		return err
 	}
-	if err := o.confirm(ctx, writer, targets); err != nil {
+	if err := o.confirmDeletion(ctx, writer, targets); err != nil {
 		return err
 	}
 	failed := failures{factory: o.factory}
 	for _, t := range targets {
 		err := o.deleteOne(ctx, writer, t)
-		if o.missing && exitCode(err) == exitNotFound {
+		if o.ignoreNotFound && exitCode(err) == exitNotFound {
 			continue
 		}
-		if failed.add(err) {
+		if failed.addError(err) {
 			break
 		}
 	}
-	if err := o.flush(); err != nil {
+	if err := o.printChanges(); err != nil {
 		return err
 	}
-	return failed.err()
+	return failed.firstError()
 }
 
-// confirm asks for confirmation if the command deletes more than the named objects.
-func (o *deleteOptions) confirm(ctx context.Context, writer *submit.Client, targets []target) error {
+// confirmDeletion asks for confirmation if the command deletes more than the named objects.
+func (o *deleteOptions) confirmDeletion(ctx context.Context, writer *submit.Client, targets []target) error {
 	if err := o.confirmPools(ctx, writer, targets); err != nil {
 		return err
 	}
-	what := o.dangerous(targets)
+	what := o.dangerText(targets)
 	if len(what) == 0 {
 		return nil
 	}
 	if err := o.checkNamespaces(ctx, writer, targets); err != nil {
 		return err
 	}
-	return confirm(o.factory.IO, what, o.yes || o.force)
+	return askConfirmation(o.factory.IO, what, o.yes || o.force)
 }
 
 // checkNamespaces refuses namespaces that cannot be deleted, before the user is asked for confirmation.
@@ -125,7 +125,7 @@ func (o *deleteOptions) checkNamespaces(ctx context.Context, writer *submit.Clie
 			continue
 		}
 		_, err := writer.OwnNamespace(ctx, t.Name)
-		if o.missing && exitCode(err) == exitNotFound {
+		if o.ignoreNotFound && exitCode(err) == exitNotFound {
 			continue
 		}
 		if err != nil {
@@ -135,13 +135,13 @@ func (o *deleteOptions) checkNamespaces(ctx context.Context, writer *submit.Clie
 	return nil
 }
 
-// deleted records a deleted object.
-func (o *deleteOptions) deleted(kind, namespace, name string) {
-	o.add(change{Kind: kind, Namespace: namespace, Name: name, Action: submit.ActionDeleted})
+// recordDeleted records a deleted object.
+func (o *deleteOptions) recordDeleted(kind, namespace, name string) {
+	o.recordChange(change{Kind: kind, Namespace: namespace, Name: name, Action: submit.ActionDeleted})
 }
 
-// dangerous returns what the user must confirm because it deletes more than the named objects, or nothing.
-func (o *deleteOptions) dangerous(targets []target) phrase.Text {
+// dangerText returns what the user must confirm because it deletes more than the named objects, or nothing.
+func (o *deleteOptions) dangerText(targets []target) phrase.Text {
 	var namespaces, quotas []string
 	for _, t := range targets {
 		switch t.class {
@@ -153,24 +153,24 @@ func (o *deleteOptions) dangerous(targets []target) phrase.Text {
 	}
 	switch {
 	case len(namespaces) > 0:
-		return phrase.Of("This deletes the namespaces %s and all that is in them", strings.Join(namespaces, ", "))
+		return phrase.Textf("This deletes the namespaces %s and all that is in them", strings.Join(namespaces, ", "))
 	case len(quotas) > 0 && o.namespaces:
-		return phrase.Of("This deletes the namespaces of %s and all that is in them", strings.Join(quotas, ", "))
+		return phrase.Textf("This deletes the namespaces of %s and all that is in them", strings.Join(quotas, ", "))
 	case (o.all || o.selector != "") && len(targets) > 0:
-		return phrase.Of("This deletes %s: %s", plural(len(targets), "job"), someNames(targets))
+		return phrase.Textf("This deletes %s: %s", countText(len(targets), "job"), targetNames(targets))
 	}
 	return nil
 }
 
-// mostNames is the maximum number of names in a question.
-const mostNames = 10
+// maxTargetNames is the maximum number of names in a question.
+const maxTargetNames = 10
 
-func someNames(targets []target) phrase.Text {
+func targetNames(targets []target) phrase.Text {
 	names := make([]phrase.Text, len(targets))
 	for i, t := range targets {
 		names[i] = phrase.Quote(t.Name)
 	}
-	return someOf(names, mostNames)
+	return listUpTo(names, maxTargetNames)
 }
 
 func (o *deleteOptions) deleteOne(ctx context.Context, writer *submit.Client, t target) error {
@@ -183,13 +183,13 @@ func (o *deleteOptions) deleteOne(ctx context.Context, writer *submit.Client, t 
 		if err := writer.DeleteReservation(ctx, t.Name); err != nil {
 			return err
 		}
-		o.deleted("reservation", "", t.Name)
+		o.recordDeleted("reservation", "", t.Name)
 		return nil
 	case classNamespace:
 		if _, err := writer.DeleteNamespace(ctx, t.Name); err != nil {
 			return err
 		}
-		return o.namespaceGone(ctx, writer, t.Name)
+		return o.recordNamespaceDeleted(ctx, writer, t.Name)
 	}
 	return o.deleteJob(ctx, writer, t.Ref)
 }
@@ -200,21 +200,21 @@ func (o *deleteOptions) deleteJob(ctx context.Context, writer *submit.Client, re
 		return err
 	}
 	if o.wait {
-		if err := o.waitGone(ctx, writer, deleted); err != nil {
+		if err := o.waitForPods(ctx, writer, deleted); err != nil {
 			return err
 		}
 	}
-	o.deleted(deleted.Kind, deleted.Namespace, deleted.Name)
+	o.recordDeleted(deleted.Kind, deleted.Namespace, deleted.Name)
 	return nil
 }
 
-func (o *deleteOptions) waitGone(ctx context.Context, writer *submit.Client, job submit.Deleted) error {
-	stop := startProgress(o.factory.IO, phrase.Of("Waiting for the pods of %s to end", job.Name))
+func (o *deleteOptions) waitForPods(ctx context.Context, writer *submit.Client, job submit.Deleted) error {
+	stop := startProgress(o.factory.IO, phrase.Textf("Waiting for the pods of %s to end", job.Name))
 	defer stop()
-	waiting, stopTimer := timelimit.With(ctx, o.timeout, phrase.Of("the pods of job %s have not ended; it is deleted, and they go by themselves\n"+
+	waiting, stopTimer := timelimit.WithLimit(ctx, o.timeout, phrase.Textf("the pods of job %s have not ended; it is deleted, and they go by themselves\n"+
 		"See them: gpuctl get jobs %s --pods -n %s", job.Name, job.Name, job.Namespace))
 	defer stopTimer()
-	return timelimit.Explain(waiting, writer.WaitGone(waiting, job))
+	return timelimit.Explain(waiting, writer.WaitForDeletion(waiting, job))
 }
 
 func (o *deleteOptions) deleteQuota(ctx context.Context, writer *submit.Client, name string) error {
@@ -222,27 +222,27 @@ func (o *deleteOptions) deleteQuota(ctx context.Context, writer *submit.Client, 
 	if err != nil {
 		return err
 	}
-	o.deleted("quota", "", name)
+	o.recordDeleted("quota", "", name)
 	for _, namespace := range deleted.DeletedNamespaces {
-		if err := o.namespaceGone(ctx, writer, namespace); err != nil {
+		if err := o.recordNamespaceDeleted(ctx, writer, namespace); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// namespaceGone records that a namespace is deleted. With --wait it first waits until the namespace is gone.
-func (o *deleteOptions) namespaceGone(ctx context.Context, writer *submit.Client, name string) error {
+// recordNamespaceDeleted records that a namespace is deleted. With --wait it first waits until the namespace is gone.
+func (o *deleteOptions) recordNamespaceDeleted(ctx context.Context, writer *submit.Client, name string) error {
 	if o.wait {
-		stop := startProgress(o.factory.IO, phrase.Of("Waiting for namespace %s to go", name))
+		stop := startProgress(o.factory.IO, phrase.Textf("Waiting for namespace %s to go", name))
 		defer stop()
-		waiting, stopTimer := timelimit.With(ctx, o.timeout, phrase.Of("namespace %s is deleted, and not gone: it goes by itself when all that is in it has\n"+
+		waiting, stopTimer := timelimit.WithLimit(ctx, o.timeout, phrase.Textf("namespace %s is deleted, and not gone: it goes by itself when all that is in it has\n"+
 			"See what is left: gpuctl describe namespace %s", name, name))
 		defer stopTimer()
-		if err := timelimit.Explain(waiting, writer.WaitNamespaceGone(waiting, name)); err != nil {
+		if err := timelimit.Explain(waiting, writer.WaitForNamespaceDeletion(waiting, name)); err != nil {
 			return err
 		}
 	}
-	o.deleted("namespace", "", name)
+	o.recordDeleted("namespace", "", name)
 	return nil
 }

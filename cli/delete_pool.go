@@ -29,19 +29,19 @@ func (o *deleteOptions) confirmPools(ctx context.Context, writer *submit.Client,
 		}
 		if members := pool.Members(t.Name, nodes); len(members) > 0 {
 			if len(lose) > 0 {
-				lose = lose.And("; ")
+				lose = lose.Addf("; ")
 			}
-			lose = lose.And("pool %s loses %s to pool %s: %s",
-				t.Name, plural(len(members), "node"), names.DefaultPool, someOf(quotes(members), mostMoved))
+			lose = lose.Addf("pool %s loses %s to pool %s: %s",
+				t.Name, countText(len(members), "node"), names.DefaultPool, listUpTo(quoteWords(members), maxMovedNodes))
 		}
 	}
 	switch {
 	case len(lose) == 0 || o.yes || o.force:
 		return nil
 	case o.factory.IO.InIsTerminal:
-		return confirm(o.factory.IO, lose, false)
+		return askConfirmation(o.factory.IO, lose, false)
 	case o.output.format == "":
-		o.factory.IO.tell("note: %s", lose)
+		o.factory.IO.printErr("note: %s", lose)
 	}
 	return nil
 }
@@ -55,10 +55,10 @@ func (o *deleteOptions) deletePool(ctx context.Context, writer *submit.Client, t
 	if err != nil {
 		return err
 	}
-	if !found && !t.memberless {
-		return &notFoundError{what: phrase.Of("pool %q", name)}
+	if !found && !t.declaresNoNodes {
+		return &notFoundError{what: phrase.Textf("pool %q", name)}
 	}
-	o.deleted("pool", "", name)
+	o.recordDeleted("pool", "", name)
 	return nil
 }
 
@@ -67,7 +67,7 @@ func (o *deleteOptions) checkUnused(ctx context.Context, name string) error {
 	if o.force {
 		return nil
 	}
-	reader, err := o.factory.reader()
+	reader, err := o.factory.newReader()
 	if err != nil {
 		return err
 	}
@@ -84,6 +84,6 @@ func (o *deleteOptions) checkUnused(ctx context.Context, name string) error {
 	if len(users) == 0 {
 		return nil
 	}
-	return &conflictError{what: phrase.Of("pool %q is used by %s: %s\nDelete them first, or delete the pool with --force",
-		name, plural(len(users), "job"), strings.Join(users, ", "))}
+	return &conflictError{what: phrase.Textf("pool %q is used by %s: %s\nDelete them first, or delete the pool with --force",
+		name, countText(len(users), "job"), strings.Join(users, ", "))}
 }

@@ -34,14 +34,14 @@ var classes = map[string]class{
 // target is one object to delete.
 type target struct {
 	class class
-	// memberless says that the target is a pool whose file names no nodes. Such a pool need not exist: a pool consists only of its nodes.
-	memberless bool
+	// declaresNoNodes says that the target is a pool whose file names no nodes. Such a pool need not exist: a pool consists only of its nodes.
+	declaresNoNodes bool
 	// Ref has a namespace and a kind only if the target is a job.
 	submit.Ref
 }
 
-// targets reads the objects to delete from the arguments, the files, or the cluster.
-func (o *deleteOptions) targets(ctx context.Context, args []string) ([]target, error) {
+// resolveTargets reads the objects to delete from the arguments, the files, or the cluster.
+func (o *deleteOptions) resolveTargets(ctx context.Context, args []string) ([]target, error) {
 	byLabel := o.selector != "" || o.all
 	if len(args) == 1 && byLabel && classes[args[0]] == classJob {
 		args = nil // "delete jobs --all"
@@ -51,18 +51,18 @@ func (o *deleteOptions) targets(ctx context.Context, args []string) ([]target, e
 	}
 	switch {
 	case len(o.files) > 0 && byLabel, len(args) > 0 && byLabel:
-		return nil, usagef("give one of names, -f FILE, -l SELECTOR and --all, not several of them")
+		return nil, usageErrorf("give one of names, -f FILE, -l SELECTOR and --all, not several of them")
 	case o.kind != "" && !byLabel:
-		return nil, usagef("--kind goes with -l or --all")
+		return nil, usageErrorf("--kind goes with -l or --all")
 	case len(o.files) > 0:
-		return o.targetsOfFiles()
+		return o.targetsFromFiles()
 	case byLabel:
-		return o.targetsOfCluster(ctx)
+		return o.targetsFromCluster(ctx)
 	}
-	return o.targetsOfArgs(args)
+	return o.targetsFromArgs(args)
 }
 
-func (o *deleteOptions) targetsOfArgs(args []string) ([]target, error) {
+func (o *deleteOptions) targetsFromArgs(args []string) ([]target, error) {
 	word := classJob
 	if len(args) > 0 {
 		if named, ok := classes[args[0]]; ok {
@@ -71,9 +71,9 @@ func (o *deleteOptions) targetsOfArgs(args []string) ([]target, error) {
 	}
 	if len(args) == 0 {
 		if word != classJob {
-			return nil, usagef("nothing to delete: gpuctl delete %s needs names", string(word))
+			return nil, usageErrorf("nothing to delete: gpuctl delete %s needs names", string(word))
 		}
-		return nil, usagef("nothing to delete: give names, or -f FILE")
+		return nil, usageErrorf("nothing to delete: give names, or -f FILE")
 	}
 	var out []target
 	for _, arg := range args {
@@ -95,12 +95,12 @@ func (o *deleteOptions) targetsOfArgs(args []string) ([]target, error) {
 	return out, nil
 }
 
-func (o *deleteOptions) targetsOfFiles() ([]target, error) {
+func (o *deleteOptions) targetsFromFiles() ([]target, error) {
 	docs, err := o.factory.readDocuments(o.files)
 	if err != nil {
 		return nil, err
 	}
-	namespace, err := o.factory.namespace()
+	namespace, err := o.factory.currentNamespace()
 	if err != nil {
 		return nil, err
 	}
@@ -108,10 +108,10 @@ func (o *deleteOptions) targetsOfFiles() ([]target, error) {
 	for _, doc := range docs {
 		t := target{class: classJob, Ref: submit.Ref{Name: doc.Name}}
 		switch {
-		case doc.NamesItself():
-			return nil, usagef("%sjobs of job.generate-name have names of their own, which the file does not tell: delete them by name, see gpuctl get jobs", doc.at())
+		case doc.GeneratesName():
+			return nil, usageErrorf("%sjobs of job.generate-name have names of their own, which the file does not tell: delete them by name, see gpuctl get jobs", doc.positionPrefix())
 		case doc.Pool != nil:
-			t.class, t.memberless = classPool, len(doc.Pool.Nodes) == 0
+			t.class, t.declaresNoNodes = classPool, len(doc.Pool.Nodes) == 0
 		case doc.Quota != nil:
 			t.class = classQuota
 		case doc.Reservation != nil:
@@ -127,16 +127,16 @@ func (o *deleteOptions) targetsOfFiles() ([]target, error) {
 	return out, nil
 }
 
-// targetsOfCluster finds the jobs of the namespace that the flags select.
-func (o *deleteOptions) targetsOfCluster(ctx context.Context) ([]target, error) {
+// targetsFromCluster finds the jobs of the namespace that the flags select.
+func (o *deleteOptions) targetsFromCluster(ctx context.Context) ([]target, error) {
 	if err := checkKind(o.kind); err != nil {
 		return nil, err
 	}
-	namespace, err := o.factory.namespace()
+	namespace, err := o.factory.currentNamespace()
 	if err != nil {
 		return nil, err
 	}
-	reader, err := o.factory.reader()
+	reader, err := o.factory.newReader()
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func (o *deleteOptions) targetsOfCluster(ctx context.Context) ([]target, error) 
 		refs[i] = submit.Ref{Namespace: job.Namespace, Name: job.Name, Kind: job.Kind}
 	}
 	if o.selector == "" {
-		broken, err := o.broken(ctx, namespace)
+		broken, err := o.interruptedJobs(ctx, namespace)
 		if err != nil {
 			return nil, err
 		}
@@ -162,18 +162,18 @@ func (o *deleteOptions) targetsOfCluster(ctx context.Context) ([]target, error) 
 		}
 	}
 	if len(out) == 0 {
-		o.factory.IO.tell("No jobs found.")
+		o.factory.IO.printErr("No jobs found.")
 	}
 	return out, nil
 }
 
-// broken returns the jobs whose replacement was interrupted. Lists do not contain them because they have no Job.
-func (o *deleteOptions) broken(ctx context.Context, namespace string) ([]submit.Ref, error) {
-	writer, err := o.factory.writer()
+// interruptedJobs returns the jobs whose replacement was interrupted. Lists do not contain them because they have no Job.
+func (o *deleteOptions) interruptedJobs(ctx context.Context, namespace string) ([]submit.Ref, error) {
+	writer, err := o.factory.newWriter()
 	if err != nil {
 		return nil, err
 	}
-	return writer.AllBroken(ctx, namespace)
+	return writer.InterruptedJobs(ctx, namespace)
 }
 
 // checkKind refuses an unknown kind of job; "" is any kind.
@@ -181,5 +181,5 @@ func checkKind(kind string) error {
 	if kind == "" || slices.Contains(jobKinds(), kind) {
 		return nil
 	}
-	return usagef("unknown kind %q%s: want one of %s", kind, spelling.DidYouMean(kind, jobKinds()), strings.Join(jobKinds(), ", "))
+	return usageErrorf("unknown kind %q%s: want one of %s", kind, spelling.DidYouMean(kind, jobKinds()), strings.Join(jobKinds(), ", "))
 }

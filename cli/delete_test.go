@@ -15,7 +15,7 @@ func TestWordsThatAreNoClass(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			err := notAClass(tc.word, []string{"etl"})
+			err := explainUnknownClass(tc.word, []string{"etl"})
 			switch {
 			case tc.want == "":
 				if err != nil {

@@ -14,7 +14,7 @@ func (m *manifests) checkDependencies(ctx context.Context, creations []creation)
 		return nil
 	}
 	spaces := map[string][]creation{}
-	for _, c := range jobsOf(creations) {
+	for _, c := range jobCreations(creations) {
 		if namespace := c.objects[0].GetNamespace(); len(c.Job.DependsOn) > 0 {
 			spaces[namespace] = append(spaces[namespace], c)
 		}
@@ -22,7 +22,7 @@ func (m *manifests) checkDependencies(ctx context.Context, creations []creation)
 	if len(spaces) == 0 {
 		return nil
 	}
-	reader, err := m.factory.reader()
+	reader, err := m.factory.newReader()
 	if err != nil {
 		return err
 	}
@@ -34,15 +34,15 @@ func (m *manifests) checkDependencies(ctx context.Context, creations []creation)
 		if err != nil {
 			return err
 		}
-		if err := m.judgeDependencies(creations, waiting, there); err != nil {
+		if err := m.checkNamespaceDependencies(creations, waiting, there); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// judgeDependencies checks the jobs of one namespace that wait for others.
-func (m *manifests) judgeDependencies(creations, waiting []creation, there []inventory.Job) error {
+// checkNamespaceDependencies checks the jobs of one namespace that wait for others.
+func (m *manifests) checkNamespaceDependencies(creations, waiting []creation, there []inventory.Job) error {
 	waits, known, endless := map[string][]string{}, map[string]bool{}, map[string]string{}
 	var all []string
 	for i := range there {
@@ -52,31 +52,31 @@ func (m *manifests) judgeDependencies(creations, waiting []creation, there []inv
 		}
 		all = append(all, there[i].Name)
 	}
-	for _, c := range jobsOf(creations) {
+	for _, c := range jobCreations(creations) {
 		known[c.Name] = true
 	}
 	for _, c := range waiting {
 		waits[c.Name] = c.Job.DependsOn
 	}
 	for _, c := range waiting {
-		if way := jobplan.Cycle(c.Name, waits); way != nil {
-			return &conflictError{what: phrase.Of("%s%s would never start: %s\nNothing was created", c.atField("job.depends-on"), c, jobplan.WayOf(way))}
+		if way := jobplan.FindCycle(c.Name, waits); way != nil {
+			return &conflictError{what: phrase.Textf("%s%s would never start: %s\nNothing was created", c.fieldPrefix("job.depends-on"), c, jobplan.FormatCycle(way))}
 		}
 		for _, name := range c.Job.DependsOn {
 			switch {
 			case !known[name]:
-				m.factory.IO.tell("%swarning: %s starts after %s, which is not there yet%s", c.atField("job.depends-on"), c, name, meant(name, all))
+				m.factory.IO.printErr("%swarning: %s starts after %s, which is not there yet%s", c.fieldPrefix("job.depends-on"), c, name, suggestSimilar(name, all))
 			case endless[name] != "":
-				m.factory.IO.tell("%swarning: %s starts after %s, which is of kind %s and goes on until it is deleted", c.atField("job.depends-on"), c, name, endless[name])
+				m.factory.IO.printErr("%swarning: %s starts after %s, which is of kind %s and goes on until it is deleted", c.fieldPrefix("job.depends-on"), c, name, endless[name])
 			}
 		}
 	}
 	return nil
 }
 
-// wouldWait returns the dependency cycle that a job of a namespace would have with other dependencies, or nil. A job that has started does not
+// dependencyCycle returns the dependency cycle that a job of a namespace would have with other dependencies, or nil. A job that has started does not
 // wait.
-func wouldWait(name string, dependsOn []string, there []inventory.Job) []string {
+func dependencyCycle(name string, dependsOn []string, there []inventory.Job) []string {
 	waits := map[string][]string{}
 	for i := range there {
 		waits[there[i].Name] = there[i].WaitsFor
@@ -85,5 +85,5 @@ func wouldWait(name string, dependsOn []string, there []inventory.Job) []string 
 		return nil
 	}
 	waits[name] = dependsOn
-	return jobplan.Cycle(name, waits)
+	return jobplan.FindCycle(name, waits)
 }

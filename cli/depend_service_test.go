@@ -24,7 +24,7 @@ func TestWhoStartsAfterAServiceIsWarned(t *testing.T) {
 		m := &manifests{factory: NewFactory(streams)}
 		waits := creation{submission: submission{Document: workload.Document{
 			Kind: workload.KindTraining, Name: "eval", Job: &workload.Job{DependsOn: []string{name}}}}}
-		if err := m.judgeDependencies(nil, []creation{waits}, there); err != nil {
+		if err := m.checkNamespaceDependencies(nil, []creation{waits}, there); err != nil {
 			t.Fatal(err)
 		}
 		if got := out.String(); (want == "") != (got == "") || !strings.Contains(got, want) {

@@ -24,7 +24,7 @@ func TestAnEditThatWouldHaveAJobWaitForItself(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, wouldWait("a", tc.dependsOn, tc.there)); diff != "" {
+			if diff := cmp.Diff(tc.want, dependencyCycle("a", tc.dependsOn, tc.there)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

@@ -43,9 +43,9 @@ func describeOutput(cmd *cobra.Command) *output {
 	return o
 }
 
-// fleet reads the nodes and pools, and returns the reader for further queries.
-func (f *Factory) fleet(ctx context.Context) (*inventory.Reader, inventory.Cluster, error) {
-	reader, err := f.reader()
+// readFleet reads the nodes and pools, and returns the reader for further queries.
+func (f *Factory) readFleet(ctx context.Context) (*inventory.Reader, inventory.Cluster, error) {
+	reader, err := f.newReader()
 	if err != nil {
 		return nil, inventory.Cluster{}, err
 	}
@@ -68,29 +68,31 @@ type description struct {
 
 func newDescription(streams IOStreams) *description {
 	// Nothing is truncated: a description is read, not scanned.
-	language := streams.language()
-	return &description{out: streams.people(), style: tableStyle{color: streams.Color, language: language}, width: streams.Width, language: language}
+	language := streams.outputLanguage()
+	return &description{out: streams.textOut(), style: tableStyle{color: streams.Color, language: language}, width: streams.Width, language: language}
 }
 
-func (d *description) line(label, value string) { d.painted(label, escaped(value)) }
+func (d *description) writeField(label, value string) {
+	d.writeColoredField(label, escapeControls(value))
+}
 
-// painted is writeField for a value with colour codes of gpuctl. A value of several lines cannot pass for other labels.
-func (d *description) painted(label, value string) {
+// writeColoredField is writeField for a value with colour codes of gpuctl. A value of several lines cannot pass for other labels.
+func (d *description) writeColoredField(label, value string) {
 	if value != "" {
 		value = strings.ReplaceAll(value, "\n", "\n"+strings.Repeat(" ", labelWidth))
-		label = phrase.Of("%s:", d.language.Words(label)).In(d.language)
+		label = phrase.Textf("%s:", d.language.Translate(label)).Localize(d.language)
 		gap := strings.Repeat(" ", max(labelWidth-1-monospace.Columns(label), 0))
 		fmt.Fprintf(d.out, "%s%s %s\n", label, gap, value)
 	}
 }
 
-// told is writeField for a formatted text in the language of the description.
-func (d *description) told(label, format string, args ...any) {
-	d.line(label, phrase.Of(format, args...).In(d.language))
+// writeFieldf is writeField for a formatted text in the language of the description.
+func (d *description) writeFieldf(label, format string, args ...any) {
+	d.writeField(label, phrase.Textf(format, args...).Localize(d.language))
 }
 
-// sentence is writeField for a text that is wrapped at the width of the terminal.
-func (d *description) sentence(label, value string) {
+// writeWrappedField is writeField for a text that is wrapped at the width of the terminal.
+func (d *description) writeWrappedField(label, value string) {
 	if value == "" {
 		return
 	}
@@ -98,43 +100,45 @@ func (d *description) sentence(label, value string) {
 	if width > 0 {
 		width = max(width-labelWidth, 1)
 	}
-	d.line(label, wrap(value, width, 0))
+	d.writeField(label, wrapLine(value, width, 0))
 }
 
-// says is writeWrappedField for a [phrase.Text].
-func (d *description) says(label string, text phrase.Text) { d.sentence(label, text.In(d.language)) }
+// writeText is writeWrappedField for a [phrase.Text].
+func (d *description) writeText(label string, text phrase.Text) {
+	d.writeWrappedField(label, text.Localize(d.language))
+}
 
-// lines writes a label with several values, one per line.
-func (d *description) lines(label string, values []string) {
+// writeLines writes a label with several values, one per line.
+func (d *description) writeLines(label string, values []string) {
 	if len(values) > 0 {
-		d.line(label, strings.Join(values, "\n"))
+		d.writeField(label, strings.Join(values, "\n"))
 	}
 }
 
-func (d *description) section(title string) {
-	fmt.Fprintf(d.out, "\n%s\n", phrase.Of("%s:", d.language.Words(title)).In(d.language))
+func (d *description) writeSection(title string) {
+	fmt.Fprintf(d.out, "\n%s\n", phrase.Textf("%s:", d.language.Translate(title)).Localize(d.language))
 }
 
-// narrow limits the following tables to the width of the terminal: long lists are scanned, not read.
-func (d *description) narrow() { d.style.width = max(d.width-len(indent), 0) }
+// limitTableWidth limits the following tables to the width of the terminal: long lists are scanned, not read.
+func (d *description) limitTableWidth() { d.style.width = max(d.width-len(indent), 0) }
 
 // describeRows writes a section with a table, or nothing if there are no rows.
 func describeRows[T any](d *description, title string, rows []T, columns []column[T]) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	d.section(title)
+	d.writeSection(title)
 	style := d.style
 	style.language = d.language
-	return writeTable(&indented{out: d.out}, rows, columns, style)
+	return writeTable(&indentWriter{out: d.out}, rows, columns, style)
 }
 
 const indent = "  "
 
-// indented indents every line of a text.
-type indented struct{ out io.Writer }
+// indentWriter indents every line of a text.
+type indentWriter struct{ out io.Writer }
 
-func (w *indented) Write(text []byte) (int, error) {
+func (w *indentWriter) Write(text []byte) (int, error) {
 	lines := strings.SplitAfter(strings.TrimSuffix(string(text), "\n"), "\n")
 	if _, err := io.WriteString(w.out, indent+strings.Join(lines, indent)+"\n"); err != nil {
 		return 0, err

@@ -51,9 +51,9 @@ func TestABrokenGPUIsDescribed(t *testing.T) {
 func TestTheGPUsOfALargeJob(t *testing.T) {
 	streams, out, _ := TestIOStreams("")
 	job := inventory.JobDetail{Job: someJobs()[0]}
-	job.Pods = []inventory.Pod{{Name: "p", GPUs: make([]gpu.Device, mostGPUs)}}
+	job.Pods = []inventory.Pod{{Name: "p", GPUs: make([]gpu.Device, maxListedGPUs)}}
 	if err := describeJob(newDescription(streams), job, nil, now); err != nil || strings.Contains(out.String(), "more:") {
-		t.Errorf("error %v, some of %d are left out:\n%s", err, mostGPUs, out)
+		t.Errorf("error %v, some of %d are left out:\n%s", err, maxListedGPUs, out)
 	}
 	job.Pods = append(job.Pods, job.Pods[0])
 	if err := describeJob(newDescription(streams), job, nil, now); err != nil || !strings.Contains(out.String(), "  and 64 more: -o json has all\n") {

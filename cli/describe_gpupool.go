@@ -16,82 +16,82 @@ import (
 // describeDeclared writes the spec and status of a pool's GPUPool.
 func describeDeclared(d *description, declared *inventory.Declared, now time.Time) {
 	status := declared.Status
-	if declared.Stale() {
-		d.sentence("Note", phrase.Of("what follows from the GPUPool as it is now has not been written yet: is gpu-controller running?").In(d.language))
+	if declared.IsStale() {
+		d.writeWrappedField("Note", phrase.Textf("what follows from the GPUPool as it is now has not been written yet: is gpu-controller running?").Localize(d.language))
 	}
-	d.told("Free sets", "%s", freeSets(status.FreeSets))
-	d.told("Waiting", "%s", pendingSentence(status.Pending, now))
+	d.writeFieldf("Free sets", "%s", freeSets(status.FreeSets))
+	d.writeFieldf("Waiting", "%s", pendingSentence(status.Pending, now))
 	for _, condition := range status.Conditions {
-		d.sentence(conditionLabel(condition.Type), conditionSentence(condition, now).In(d.language))
+		d.writeWrappedField(conditionLabel(condition.Type), conditionSentence(condition, now).Localize(d.language))
 	}
 	if advice := status.Advice; advice != nil {
-		d.says("Advice", phrase.Written(advice.Text))
-		d.sentence("Tried", adviceReasoning(advice, now).In(d.language))
+		d.writeText("Advice", phrase.FromEnglish(advice.Text))
+		d.writeWrappedField("Tried", adviceReasoning(advice, now).Localize(d.language))
 	}
-	d.told("Must have", "%s", mustHave(declared.Spec.Constraints))
-	d.sentence("Only for", onlyFor(declared.Spec.Access).In(d.language))
+	d.writeFieldf("Must have", "%s", availabilityText(declared.Spec.Constraints))
+	d.writeWrappedField("Only for", accessText(declared.Spec.Access).Localize(d.language))
 	if timeout := declared.Spec.Defaults.IdleAfter(); timeout > 0 {
-		text := phrase.Of("are paused after %s, but for services, and jobs that say otherwise", age(now, now.Add(-timeout)))
-		d.sentence("Idle jobs", text.In(d.language))
+		text := phrase.Textf("are paused after %s, but for services, and jobs that say otherwise", formatAge(now, now.Add(-timeout)))
+		d.writeWrappedField("Idle jobs", text.Localize(d.language))
 	}
-	d.sentence("Preemption", protection(declared.Spec.Defaults).In(d.language))
-	d.sentence("Checkpoints", politeness(declared.Spec.Defaults).In(d.language))
+	d.writeWrappedField("Preemption", preemptionProtection(declared.Spec.Defaults).Localize(d.language))
+	d.writeWrappedField("Checkpoints", checkpointGraceText(declared.Spec.Defaults).Localize(d.language))
 	if share := declared.Spec.Defaults.GPUShare; share != "" {
-		d.told("GPU share", "%s of each GPU, for jobs that do not say it", share)
+		d.writeFieldf("GPU share", "%s of each GPU, for jobs that do not say it", share)
 	}
 	if lines := constraintLines(declared.Spec.Constraints); len(lines) > 0 {
-		d.section("A node must")
+		d.writeSection("A node must")
 		for _, line := range lines {
-			d.text(indent+escaped(line.In(d.language)), len(indent))
+			d.writeWrapped(indent+escapeControls(line.Localize(d.language)), len(indent))
 		}
 	}
 }
 
-// protection describes how long the pool's pods are protected from preemption, or "" if the pool does not specify it.
-func protection(defaults names.PoolDefaults) phrase.Text {
+// preemptionProtection describes how long the pool's pods are protected from preemption, or "" if the pool does not specify it.
+func preemptionProtection(defaults names.PoolDefaults) phrase.Text {
 	of := defaults.MinRuntimes()
 	switch {
 	case of.Most == 0 && cmp.Or(defaults.MinRuntime, defaults.MaxMinRuntime) != "":
-		return phrase.Of("no pod has a min-runtime")
+		return phrase.Textf("no pod has a min-runtime")
 	case of.Default > 0:
-		return phrase.Of("pods run for %s before, and for at most %s if their job asks for it",
+		return phrase.Textf("pods run for %s before, and for at most %s if their job asks for it",
 			workload.DurationText(min(of.Default, of.Most)), workload.DurationText(of.Most))
 	case of.Most > 0:
-		return phrase.Of("pods run for at most %s before, if their job asks for it", workload.DurationText(of.Most))
+		return phrase.Textf("pods run for at most %s before, if their job asks for it", workload.DurationText(of.Most))
 	}
 	return nil
 }
 
-// politeness describes how long the pool's pods have to save their work before they are preempted, or "" if the pool does not specify it.
-func politeness(defaults names.PoolDefaults) phrase.Text {
+// checkpointGraceText describes how long the pool's pods have to save their work before they are preempted, or "" if the pool does not specify it.
+func checkpointGraceText(defaults names.PoolDefaults) phrase.Text {
 	of := defaults.CheckpointGraces()
 	switch {
 	case cmp.Or(defaults.CheckpointGrace, defaults.MaxCheckpointGrace) == "":
 		return nil
 	case of.Most == 0:
-		return phrase.Of("no pod has time to save its work before")
+		return phrase.Textf("no pod has time to save its work before")
 	case of.Default > 0:
-		return phrase.Of("pods have %s to save their work before, and at most %s if their job asks for it",
+		return phrase.Textf("pods have %s to save their work before, and at most %s if their job asks for it",
 			workload.DurationText(min(of.Default, of.Most)), workload.DurationText(of.Most))
 	}
-	return phrase.Of("pods have at most %s to save their work before, if their job asks for it", workload.DurationText(of.Most))
+	return phrase.Textf("pods have at most %s to save their work before, if their job asks for it", workload.DurationText(of.Most))
 }
 
 func freeSets(sets []names.FreeSet) phrase.Text {
 	out := make([]phrase.Text, len(sets))
 	for i, set := range sets {
-		out[i] = phrase.Of("%d of %d", set.Count, set.Size)
+		out[i] = phrase.Textf("%d of %d", set.Count, set.Size)
 	}
-	return phrase.Join(out, phrase.Of(", "))
+	return phrase.Join(out, phrase.Textf(", "))
 }
 
 func pendingSentence(pending names.PendingDemand, now time.Time) phrase.Text {
 	if pending.Jobs == 0 {
 		return nil
 	}
-	out := phrase.Of("%s with %s", plural(int(pending.Jobs), "job"), plural(int(pending.GPUs), "GPU"))
+	out := phrase.Textf("%s with %s", countText(int(pending.Jobs), "job"), countText(int(pending.GPUs), "GPU"))
 	if pending.Since != nil {
-		out = out.And(", the first for %s", age(now, pending.Since.Time))
+		out = out.Addf(", the first for %s", formatAge(now, pending.Since.Time))
 	}
 	return out
 }
@@ -105,21 +105,21 @@ func conditionLabel(kind string) string {
 }
 
 func conditionSentence(condition metav1.Condition, now time.Time) phrase.Text {
-	return phrase.Of("%s for %s: %s", condition.Status, age(now, condition.LastTransitionTime.Time), phrase.Written(condition.Message))
+	return phrase.Textf("%s for %s: %s", condition.Status, formatAge(now, condition.LastTransitionTime.Time), phrase.FromEnglish(condition.Message))
 }
 
 // adviceReasoning says which capacities were simulated for the advice.
 func adviceReasoning(advice *names.CapacityAdvice, now time.Time) phrase.Text {
 	var tried []phrase.Text
 	for _, option := range advice.Options {
-		tried = append(tried, phrase.Of("%s start %s", plural(int(option.Nodes), "node"), plural(int(option.Jobs), "job")))
+		tried = append(tried, phrase.Textf("%s start %s", countText(int(option.Nodes), "node"), countText(int(option.Jobs), "job")))
 	}
-	out := phrase.Of("%s ago with the scheduler's own code", age(now, advice.AsOf.Time))
+	out := phrase.Textf("%s ago with the scheduler's own code", formatAge(now, advice.AsOf.Time))
 	if advice.Template != "" {
-		out = out.And(", on nodes like %s", advice.Template)
+		out = out.Addf(", on nodes like %s", advice.Template)
 	}
 	if len(tried) > 0 {
-		out = out.And(": %s", phrase.Join(tried, phrase.Of(", ")))
+		out = out.Addf(": %s", phrase.Join(tried, phrase.Textf(", ")))
 	}
 	return out
 }
@@ -129,50 +129,50 @@ func constraintLines(c names.PoolConstraints) []phrase.Text {
 	var out []phrase.Text
 	add := func(text phrase.Text) { out = append(out, text) }
 	if len(c.GPUTypes) > 0 {
-		add(phrase.Of("have GPUs of type %s", strings.Join(c.GPUTypes, " or ")))
+		add(phrase.Textf("have GPUs of type %s", strings.Join(c.GPUTypes, " or ")))
 	}
 	least := c.MinNode
 	if least.GPUs != nil {
-		add(phrase.Of("offer %s or more", plural(int(*least.GPUs), "GPU")))
+		add(phrase.Textf("offer %s or more", countText(int(*least.GPUs), "GPU")))
 	}
 	if least.GPUMemory != nil {
-		add(phrase.Of("have %s or more on each GPU", least.GPUMemory))
+		add(phrase.Textf("have %s or more on each GPU", least.GPUMemory))
 	}
 	if least.CPU != nil {
-		add(phrase.Of("offer %s of CPU or more", least.CPU))
+		add(phrase.Textf("offer %s of CPU or more", least.CPU))
 	}
 	if least.Memory != nil {
-		add(phrase.Of("offer %s of memory or more", least.Memory))
+		add(phrase.Textf("offer %s of memory or more", least.Memory))
 	}
 	if len(c.Regions) > 0 {
-		add(phrase.Of("be in region %s", strings.Join(c.Regions, " or ")))
+		add(phrase.Textf("be in region %s", strings.Join(c.Regions, " or ")))
 	}
 	if len(c.Zones) > 0 {
-		add(phrase.Of("be in zone %s", strings.Join(c.Zones, " or ")))
+		add(phrase.Textf("be in zone %s", strings.Join(c.Zones, " or ")))
 	}
 	return out
 }
 
-// onlyFor says which jobs may use a pool, or "" for all jobs.
-func onlyFor(access names.PoolAccess) phrase.Text {
+// accessText says which jobs may use a pool, or "" for all jobs.
+func accessText(access names.PoolAccess) phrase.Text {
 	var out []phrase.Text
 	if len(access.Namespaces) > 0 {
-		out = append(out, phrase.Of("namespaces %s", strings.Join(access.Namespaces, ", ")))
+		out = append(out, phrase.Textf("namespaces %s", strings.Join(access.Namespaces, ", ")))
 	}
 	if len(access.Priorities) > 0 {
-		out = append(out, phrase.Of("priorities %s", joined(access.Priorities)))
+		out = append(out, phrase.Textf("priorities %s", joinWords(access.Priorities)))
 	}
-	return phrase.Join(out, phrase.Of("; "))
+	return phrase.Join(out, phrase.Textf("; "))
 }
 
-// mustHave says what a pool must have to be available.
-func mustHave(c names.PoolConstraints) phrase.Text {
+// availabilityText says what a pool must have to be available.
+func availabilityText(c names.PoolConstraints) phrase.Text {
 	var out []phrase.Text
 	if c.MinHealthyNodes != nil {
-		out = append(out, phrase.Of("%s that take pods", plural(int(*c.MinHealthyNodes), "node")))
+		out = append(out, phrase.Textf("%s that take pods", countText(int(*c.MinHealthyNodes), "node")))
 	}
 	if c.MinZones != nil {
-		out = append(out, phrase.Of("nodes in %d zones", *c.MinZones))
+		out = append(out, phrase.Textf("nodes in %d zones", *c.MinZones))
 	}
-	return phrase.Join(out, phrase.Of(", "))
+	return phrase.Join(out, phrase.Textf(", "))
 }

@@ -15,7 +15,7 @@ func TestHowLongPodsOfAPoolAreProtected(t *testing.T) {
 		"pods run for 3h before, and for at most 3h if their job asks for it": {MinRuntime: "3h"},
 		"pods run for at most 4h before, if their job asks for it":            {MaxMinRuntime: "4h0m0s"},
 	} {
-		if got := protection(defaults).String(); got != want {
+		if got := preemptionProtection(defaults).String(); got != want {
 			t.Errorf("%+v: %q, want %q", defaults, got, want)
 		}
 	}
@@ -30,7 +30,7 @@ func TestHowLongPodsOfAPoolHaveToSaveTheirWork(t *testing.T) {
 		"pods have 1m to save their work before, and at most 1m if their job asks for it":  {CheckpointGrace: "2m", MaxCheckpointGrace: "1m"},
 		"pods have at most 10m to save their work before, if their job asks for it":        {MaxCheckpointGrace: "10m"},
 	} {
-		if got := politeness(defaults).String(); got != want {
+		if got := checkpointGraceText(defaults).String(); got != want {
 			t.Errorf("%+v: %q, want %q", defaults, got, want)
 		}
 	}

@@ -33,7 +33,7 @@ func newDescribeJobCmd(f *Factory) *cobra.Command {
 		Aliases: []string{"jobs"},
 		Short:   "Show all about one job: what it asks, where it runs or why not, its pods and events",
 		Example: "  gpuctl describe job qwen2-sft",
-		Args:    exactlyOne(phrase.Of("the name of one job")),
+		Args:    requireOneArg(phrase.Textf("the name of one job")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runDescribeJob(cmd.Context(), o, jobName(args[0]))
 		},
@@ -45,11 +45,11 @@ func newDescribeJobCmd(f *Factory) *cobra.Command {
 }
 
 func runDescribeJob(ctx context.Context, o *describeJobOptions, name string) error {
-	namespace, err := o.factory.namespace()
+	namespace, err := o.factory.currentNamespace()
 	if err != nil {
 		return err
 	}
-	reader, err := o.factory.reader()
+	reader, err := o.factory.newReader()
 	if err != nil {
 		return err
 	}
@@ -58,28 +58,28 @@ func runDescribeJob(ctx context.Context, o *describeJobOptions, name string) err
 		return err
 	}
 	if len(details) == 0 {
-		return o.describeGone(ctx, namespace, name)
+		return o.describeDeletedJob(ctx, namespace, name)
 	}
-	if err := reader.Devices(ctx, details); err != nil {
+	if err := reader.FillDevices(ctx, details); err != nil {
 		return err
 	}
 	if err := readSegments(ctx, reader, details); err != nil {
 		return err
 	}
-	if err := heedLeader(ctx, reader, details, o.factory.Now()); err != nil {
+	if err := applyLeaderStatus(ctx, reader, details, o.factory.Now()); err != nil {
 		return err
 	}
 	if o.output.format != "" {
 		if len(details) == 1 {
-			return encode(o.factory.IO.Out, o.output.format, details[0])
+			return writeEncoded(o.factory.IO.Out, o.output.format, details[0])
 		}
-		return encode(o.factory.IO.Out, o.output.format, list[inventory.JobDetail]{Items: details})
+		return writeEncoded(o.factory.IO.Out, o.output.format, list[inventory.JobDetail]{Items: details})
 	}
 	for i, detail := range details {
 		if i > 0 {
 			fmt.Fprintln(o.factory.IO.Out)
 		}
-		busy := o.efficiencyOf(ctx, &details[i])
+		busy := o.jobEfficiency(ctx, &details[i])
 		if err := describeJob(newDescription(o.factory.IO), detail, busy, o.factory.Now()); err != nil {
 			return err
 		}
@@ -90,22 +90,22 @@ func runDescribeJob(ctx context.Context, o *describeJobOptions, name string) err
 // readSegments reads the placement of the segments of those jobs that have any.
 func readSegments(ctx context.Context, reader *inventory.Reader, details []inventory.JobDetail) error {
 	for i := range details {
-		asked := topologyIn(details[i].Submitted)
+		asked := submittedTopology(details[i].Submitted)
 		if asked == nil || asked.Segment == 0 {
 			continue
 		}
-		if err := reader.Segments(ctx, &details[i], int(asked.Segment), asked.Level); err != nil {
+		if err := reader.FillSegments(ctx, &details[i], int(asked.Segment), asked.Level); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// describeGone shows what the ledger knows of a deleted job.
-func (o *describeJobOptions) describeGone(ctx context.Context, namespace, name string) error {
+// describeDeletedJob shows what the ledger knows of a deleted job.
+func (o *describeJobOptions) describeDeletedJob(ctx context.Context, namespace, name string) error {
 	shown, err := o.factory.describeFinished(ctx, &o.ledger, o.output.format, namespace, name)
 	if err != nil {
-		o.factory.IO.tell("warning: the ledger is left out: %v", err)
+		o.factory.IO.printErr("warning: the ledger is left out: %v", err)
 	}
 	if shown {
 		return nil
@@ -113,8 +113,8 @@ func (o *describeJobOptions) describeGone(ctx context.Context, namespace, name s
 	return &inventory.NotFoundError{Namespace: namespace, Name: name}
 }
 
-// heedLeader notes on jobs that wait for the scheduler that there is no leader.
-func heedLeader(ctx context.Context, reader *inventory.Reader, details []inventory.JobDetail, now time.Time) error {
+// applyLeaderStatus notes on jobs that wait for the scheduler that there is no leader.
+func applyLeaderStatus(ctx context.Context, reader *inventory.Reader, details []inventory.JobDetail, now time.Time) error {
 	if !slices.ContainsFunc(details, func(d inventory.JobDetail) bool { return d.AwaitsScheduler() }) {
 		return nil
 	}
@@ -123,28 +123,28 @@ func heedLeader(ctx context.Context, reader *inventory.Reader, details []invento
 		return err
 	}
 	for i := range details {
-		diagnosis.HeedLeader(&details[i].Job, leader)
+		diagnosis.ReplaceByLeaderState(&details[i].Job, leader)
 	}
 	return nil
 }
 
 func describeJob(d *description, job inventory.JobDetail, busy *ledger.Efficiency, now time.Time) error {
 	describeJobState(d, job, now)
-	d.says("Utilization", efficiencyText(busy))
-	d.section("Asks")
-	inner := &description{out: &indented{out: d.out}, style: d.style, language: d.language}
-	inner.line("Pool", job.Pool)
-	inner.line("Priority", job.Priority)
-	inner.line("Pods", strconv.Itoa(int(job.Desired)))
-	inner.line("GPU type", d.language.Words(gpuTypesOf(job.Job)))
+	d.writeText("Utilization", efficiencyText(busy))
+	d.writeSection("Asks")
+	inner := &description{out: &indentWriter{out: d.out}, style: d.style, language: d.language}
+	inner.writeField("Pool", job.Pool)
+	inner.writeField("Priority", job.Priority)
+	inner.writeField("Pods", strconv.Itoa(int(job.Desired)))
+	inner.writeField("GPU type", d.language.Translate(gpuTypesOf(job.Job)))
 	for _, resource := range slices.Sorted(maps.Keys(job.Container.Requests)) {
-		inner.told(resourceLabel(resource), "%s per pod", job.Container.Requests[resource])
+		inner.writeFieldf(resourceLabel(resource), "%s per pod", job.Container.Requests[resource])
 	}
 	describeTerms(inner, &job)
-	inner.line("Image", job.Container.Image)
-	inner.line("Command", strings.Join(slices.Concat(job.Container.Command, job.Container.Args), " "))
-	inner.lines("Variables", variablesIn(job.Container.Env, d.language))
-	inner.lines("Mounts", messagesIn(job.Container.Mounts, d.language))
+	inner.writeField("Image", job.Container.Image)
+	inner.writeField("Command", strings.Join(slices.Concat(job.Container.Command, job.Container.Args), " "))
+	inner.writeLines("Variables", localizeVariables(job.Container.Env, d.language))
+	inner.writeLines("Mounts", localizeMessages(job.Container.Mounts, d.language))
 
 	if err := describeRows(d, "Pods", job.Pods, podColumns(now)); err != nil {
 		return err
@@ -153,23 +153,23 @@ func describeJob(d *description, job inventory.JobDetail, busy *ledger.Efficienc
 		return err
 	}
 	if len(job.Services) > 0 {
-		d.section("Access")
+		d.writeSection("Access")
 		for _, service := range job.Services {
 			for _, hint := range accessHints(job, service) {
-				fmt.Fprintln(d.out, indent+hint.In(d.language))
+				fmt.Fprintln(d.out, indent+hint.Localize(d.language))
 			}
 		}
 	}
 	return describeRows(d, "Events", job.Events, eventColumns(now))
 }
 
-// variablesIn localizes the variables of a container: the sources of those that have no literal value.
-func variablesIn(env []string, language phrase.Language) []string {
+// localizeVariables localizes the variables of a container: the sources of those that have no literal value.
+func localizeVariables(env []string, language phrase.Language) []string {
 	out := slices.Clone(env)
 	for i, variable := range env {
 		name, source, from := strings.Cut(variable, " from ")
 		if from && !strings.Contains(name, "=") {
-			out[i] = phrase.Of("%s from %s", name, phrase.Written(source)).In(language)
+			out[i] = phrase.Textf("%s from %s", name, phrase.FromEnglish(source)).Localize(language)
 		}
 	}
 	return out
@@ -194,62 +194,62 @@ func resourceLabel(name string) string {
 
 // describeJobState writes the identity and the state of the job.
 func describeJobState(d *description, job inventory.JobDetail, now time.Time) {
-	d.line("Name", job.Name)
-	d.line("Namespace", job.Namespace)
-	d.line("Kind", job.Kind)
-	d.line("Description", job.Description)
-	d.line("Object", strings.Trim(job.Object.Kind+"/"+job.Object.Name, "/"))
+	d.writeField("Name", job.Name)
+	d.writeField("Namespace", job.Namespace)
+	d.writeField("Kind", job.Kind)
+	d.writeField("Description", job.Description)
+	d.writeField("Object", strings.Trim(job.Object.Kind+"/"+job.Object.Name, "/"))
 	status := string(job.Status)
 	if paint := statusColor(job.Job); d.style.color {
 		status = paint + status + colorReset
 	}
-	d.painted("Status", phrase.Of("%s, %d of %d pods ready", status, job.Ready, job.Desired).In(d.language))
+	d.writeColoredField("Status", phrase.Textf("%s, %d of %d pods ready", status, job.Ready, job.Desired).Localize(d.language))
 	describeArray(d, job.Array)
 	if len(job.WaitsFor) > 0 { // a job that was released by hand starts on its own
-		d.says("Starts when", inventory.Ending(job.DependsOn, job.After))
+		d.writeText("Starts when", inventory.EndingText(job.DependsOn, job.After))
 	}
-	d.line("Reason", job.Reason)
-	d.line("Message", messageIn(job.Message, d.language))
-	d.line("GPUs", number(job.GPUs))
+	d.writeField("Reason", job.Reason)
+	d.writeField("Message", localizeMessage(job.Message, d.language))
+	d.writeField("GPUs", formatNumber(job.GPUs))
 	for i := range job.Broken {
 		b := &job.Broken[i]
-		text := phrase.Of("GPU %d of node %s, under pod %s, %s%s. What to do: gpuctl -n %s why %s", b.Index, b.Node, b.Pod,
-			b.Message, since(b.Since, now), job.Namespace, job.Name)
-		d.sentence("Broken", text.In(d.language))
+		text := phrase.Textf("GPU %d of node %s, under pod %s, %s%s. What to do: gpuctl -n %s why %s", b.Index, b.Node, b.Pod,
+			b.Message, sinceText(b.Since, now), job.Namespace, job.Name)
+		d.writeWrappedField("Broken", text.Localize(d.language))
 	}
-	d.line("Nodes", strings.Join(job.Nodes, ", "))
-	d.lines("Segments", segmentsIn(d, job.Segments))
-	d.line("User", job.User)
-	d.told("Created", "%s", moment(job.Created, now))
+	d.writeField("Nodes", strings.Join(job.Nodes, ", "))
+	d.writeLines("Segments", segmentLines(d, job.Segments))
+	d.writeField("User", job.User)
+	d.writeFieldf("Created", "%s", momentText(job.Created, now))
 	if job.Started != nil {
-		d.told("Started", "%s", moment(*job.Started, now))
+		d.writeFieldf("Started", "%s", momentText(*job.Started, now))
 	}
 	if job.Restarts > 0 {
-		d.line("Restarts", strconv.Itoa(int(job.Restarts)))
+		d.writeField("Restarts", strconv.Itoa(int(job.Restarts)))
 	}
 	describeNotify(d, job.Notify, now)
 	if job.Finished != nil {
-		d.told("Finished", "%s", moment(*job.Finished, now))
+		d.writeFieldf("Finished", "%s", momentText(*job.Finished, now))
 	}
 	if job.Finished != nil && job.Began != nil {
-		d.told("Lasted", "%s, from when its pods were asked for", age(*job.Finished, *job.Began))
+		d.writeFieldf("Lasted", "%s, from when its pods were asked for", formatAge(*job.Finished, *job.Began))
 	}
 }
 
-// mostSegments is how many segments of a job are described individually.
-const mostSegments = 64
+// maxSegments is how many segments of a job are described individually.
+const maxSegments = 64
 
-// segmentsIn describes the placement of a job's segments.
-func segmentsIn(d *description, segments []inventory.Segment) (lines []string) {
-	for _, segment := range segments[:min(len(segments), mostSegments)] {
-		where := phrase.Of("%s", strings.Join(segment.Domains, ", "))
+// segmentLines describes the placement of a job's segments.
+func segmentLines(d *description, segments []inventory.Segment) (lines []string) {
+	for _, segment := range segments[:min(len(segments), maxSegments)] {
+		where := phrase.Textf("%s", strings.Join(segment.Domains, ", "))
 		if len(segment.Domains) == 0 {
-			where = phrase.Of("no place yet")
+			where = phrase.Textf("no place yet")
 		}
-		lines = append(lines, phrase.Of("ranks %d to %d: %s", segment.First, segment.Last, where).In(d.language))
+		lines = append(lines, phrase.Textf("ranks %d to %d: %s", segment.First, segment.Last, where).Localize(d.language))
 	}
 	if more := len(segments) - len(lines); more > 0 {
-		lines = append(lines, phrase.Of("%sand %d more: -o json has all", "", more).In(d.language))
+		lines = append(lines, phrase.Textf("%sand %d more: -o json has all", "", more).Localize(d.language))
 	}
 	return lines
 }
@@ -259,12 +259,12 @@ func describeArray(d *description, array *inventory.Array) {
 	if array == nil {
 		return
 	}
-	d.told("Tasks", "%d, at most %d at once: %s", array.Tasks, array.AtOnce, array.Progress())
-	d.sentence("Failed tasks", array.FailedTasks)
+	d.writeFieldf("Tasks", "%d, at most %d at once: %s", array.Tasks, array.AtOnce, array.ProgressText())
+	d.writeWrappedField("Failed tasks", array.FailedTasks)
 }
 
-func moment(at, now time.Time) phrase.Text {
-	return phrase.Of("%s (%s ago)", at.UTC().Format(time.RFC3339), age(now, at))
+func momentText(at, now time.Time) phrase.Text {
+	return phrase.Textf("%s (%s ago)", at.UTC().Format(time.RFC3339), formatAge(now, at))
 }
 
 func podColumns(now time.Time) []column[inventory.Pod] {
@@ -281,7 +281,7 @@ func podColumns(now time.Time) []column[inventory.Pod] {
 			return strconv.Itoa(int(*p.ExitCode))
 		}},
 		{header: "NODE", value: func(p pod) string { return p.Node }},
-		{header: "AGE", value: func(p pod) string { return age(now, p.Created) }},
+		{header: "AGE", value: func(p pod) string { return formatAge(now, p.Created) }},
 		{header: "REASON", value: func(p pod) string { return p.Reason }},
 	}
 }
@@ -293,8 +293,8 @@ type heldGPU struct {
 	profile, health string
 }
 
-// gpusOf returns the GPUs and MIG slices that the pods of a job hold, pod by pod.
-func gpusOf(job *inventory.JobDetail) []heldGPU {
+// heldGPUs returns the GPUs and MIG slices that the pods of a job hold, pod by pod.
+func heldGPUs(job *inventory.JobDetail) []heldGPU {
 	var out []heldGPU
 	health := map[string]string{} // by GPU UUID
 	for i := range job.Broken {
@@ -307,7 +307,7 @@ func gpusOf(job *inventory.JobDetail) []heldGPU {
 		}
 		for _, slice := range pod.Slices {
 			out = append(out, heldGPU{
-				pod: pod.Name, Device: gpu.Device{UUID: slice.UUID, Index: slice.GPU}, profile: slice.Profile, health: health[slice.Card],
+				pod: pod.Name, Device: gpu.Device{UUID: slice.UUID, Index: slice.GPU}, profile: slice.Profile, health: health[slice.ParentUUID],
 			})
 		}
 	}
@@ -316,7 +316,7 @@ func gpusOf(job *inventory.JobDetail) []heldGPU {
 
 // describeGPUs lists the GPUs of each pod as its programs see them. Columns that are empty for all of them are omitted.
 func describeGPUs(d *description, job *inventory.JobDetail) error {
-	rows := gpusOf(job)
+	rows := heldGPUs(job)
 	columns := []column[heldGPU]{
 		{header: "POD", value: func(g heldGPU) string { return g.pod }},
 		{header: "GPU", value: func(g heldGPU) string { return strconv.Itoa(g.Index) }},
@@ -338,16 +338,16 @@ func describeGPUs(d *description, job *inventory.JobDetail) error {
 			header: "BROKEN", value: func(g heldGPU) string { return g.health }, color: func(heldGPU) string { return colorRed },
 		})
 	}
-	shown := rows[:min(len(rows), mostGPUs)]
+	shown := rows[:min(len(rows), maxListedGPUs)]
 	if err := describeRows(d, "GPUs", shown, columns); err != nil || len(shown) == len(rows) {
 		return err
 	}
-	d.text(phrase.Of("%sand %d more: -o json has all", indent, len(rows)-len(shown)).In(d.language), len(indent))
+	d.writeWrapped(phrase.Textf("%sand %d more: -o json has all", indent, len(rows)-len(shown)).Localize(d.language), len(indent))
 	return nil
 }
 
-// mostGPUs is how many GPUs of a job are described individually: eight nodes of eight.
-const mostGPUs = 64
+// maxListedGPUs is how many GPUs of a job are described individually: eight nodes of eight.
+const maxListedGPUs = 64
 
 func eventColumns(now time.Time) []column[inventory.Event] {
 	type event = inventory.Event
@@ -357,9 +357,9 @@ func eventColumns(now time.Time) []column[inventory.Event] {
 				return strconv.Itoa(int(e.Count))
 			}
 			if e.Count > 1 {
-				return fmt.Sprintf("%s (x%d)", age(now, e.Last), e.Count)
+				return fmt.Sprintf("%s (x%d)", formatAge(now, e.Last), e.Count)
 			}
-			return age(now, e.Last)
+			return formatAge(now, e.Last)
 		}},
 		{header: "TYPE", spare: true, value: func(e event) string { return e.Type }, color: func(e event) string {
 			if e.Type == "Normal" {
@@ -376,15 +376,15 @@ func eventColumns(now time.Time) []column[inventory.Event] {
 // accessHints says how to reach a service from inside the cluster, from outside, and from the user's own machine.
 func accessHints(job inventory.JobDetail, service inventory.Service) []phrase.Text {
 	if service.ClusterIP == corev1.ClusterIPNone { // the ranks of a job find each other by it; it serves no page to open
-		return []phrase.Text{phrase.Of("between its pods:   %s.%s:%d", service.Name, job.Namespace, service.Port)}
+		return []phrase.Text{phrase.Textf("between its pods:   %s.%s:%d", service.Name, job.Namespace, service.Port)}
 	}
-	hints := []phrase.Text{phrase.Of("in the cluster:     http://%s.%s:%d", service.Name, job.Namespace, service.Port)}
+	hints := []phrase.Text{phrase.Textf("in the cluster:     http://%s.%s:%d", service.Name, job.Namespace, service.Port)}
 	if service.NodePort != 0 {
 		node := "NODE"
 		if len(job.Nodes) > 0 {
 			node = job.Nodes[0]
 		}
-		hints = append(hints, phrase.Of("through a node:     http://%s:%d", node, service.NodePort))
+		hints = append(hints, phrase.Textf("through a node:     http://%s:%d", node, service.NodePort))
 	}
-	return append(hints, phrase.Of("from this machine:  gpuctl -n %s port-forward %s", job.Namespace, job.Name))
+	return append(hints, phrase.Textf("from this machine:  gpuctl -n %s port-forward %s", job.Namespace, job.Name))
 }

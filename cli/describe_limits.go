@@ -10,11 +10,11 @@ import (
 // describeLimits shows the quotas and limit ranges of a namespace that gpuctl did not create.
 func describeLimits(d *description, limits inventory.Limits) error {
 	for _, quota := range limits.OtherQuotas {
-		title := phrase.Of("ResourceQuota %s, not of gpuctl", quota.Name)
+		title := phrase.Textf("ResourceQuota %s, not of gpuctl", quota.Name)
 		if len(quota.Scopes) > 0 {
-			title = title.And(", for pods that are %s", phrase.Join(quotes(quota.Scopes), phrase.Of(" and ")))
+			title = title.Addf(", for pods that are %s", phrase.Join(quoteWords(quota.Scopes), phrase.Textf(" and ")))
 		}
-		if err := describeRows(d, title.In(d.language), quota.Resources, otherBoundColumns()); err != nil {
+		if err := describeRows(d, title.Localize(d.language), quota.Resources, otherBoundColumns()); err != nil {
 			return err
 		}
 	}
@@ -27,7 +27,7 @@ func otherBoundColumns() []column[inventory.OtherQuotaBound] {
 		{header: "RESOURCE", value: func(b bound) string { return b.Resource }},
 		{header: "USED", value: func(b bound) string { return b.Used.String() }},
 		{header: "HARD", value: func(b bound) string { return b.Hard.String() }},
-		{header: "NOTE", said: func(b bound, language phrase.Language) string { return language.Message(b.Note) }, value: func(b bound) string { return b.Note }},
+		{header: "NOTE", localized: func(b bound, language phrase.Language) string { return language.TranslateMessage(b.Note) }, value: func(b bound) string { return b.Note }},
 	}
 }
 

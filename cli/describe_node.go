@@ -44,7 +44,7 @@ func newDescribeNodeCmd(f *Factory) *cobra.Command {
 		Long: "Show one node: its GPUs, how busy they are where a Prometheus has DCGM's metrics of them, its labels and\n" +
 			"conditions, and its pods.",
 		Example: "  gpuctl describe node node-1",
-		Args:    exactlyOne(phrase.Of("the name of one node")),
+		Args:    requireOneArg(phrase.Textf("the name of one node")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runDescribeNode(cmd.Context(), o, args[0])
 		},
@@ -55,9 +55,9 @@ func newDescribeNodeCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-// load returns the load of a node's GPUs, or nil if no metrics source is configured.
-func (o *describeNodeOptions) load(ctx context.Context, name string) (*usage.Load, error) {
-	read, err := o.prometheus.loads(ctx, o.factory)
+// nodeLoad returns the load of a node's GPUs, or nil if no metrics source is configured.
+func (o *describeNodeOptions) nodeLoad(ctx context.Context, name string) (*usage.Load, error) {
+	read, err := o.prometheus.readLoads(ctx, o.factory)
 	if err != nil || read == nil {
 		return nil, err
 	}
@@ -70,14 +70,14 @@ func (o *describeNodeOptions) load(ctx context.Context, name string) (*usage.Loa
 }
 
 func runDescribeNode(ctx context.Context, o *describeNodeOptions, name string) error {
-	reader, cluster, err := o.factory.fleet(ctx)
+	reader, cluster, err := o.factory.readFleet(ctx)
 	if err != nil {
 		return err
 	}
-	node, ok := cluster.Node(name)
+	node, ok := cluster.FindNode(name)
 	if !ok {
 		return &notFoundError{
-			what: phrase.Of("node %q", name), near: meantBy(name, cluster.Nodes, func(n *inventory.Node) string { return n.Name }),
+			what: phrase.Textf("node %q", name), near: suggestSimilarBy(name, cluster.Nodes, func(n *inventory.Node) string { return n.Name }),
 		}
 	}
 	pods, err := reader.NodePods(ctx, name)
@@ -85,47 +85,47 @@ func runDescribeNode(ctx context.Context, o *describeNodeOptions, name string) e
 		return err
 	}
 	detail := nodeDetail{Node: node, Labels: node.Labels, Conditions: node.Conditions, PodList: pods}
-	if detail.Load, err = o.load(ctx, name); err != nil {
+	if detail.Load, err = o.nodeLoad(ctx, name); err != nil {
 		return err
 	}
 	if o.output.format != "" {
-		return encode(o.factory.IO.Out, o.output.format, detail)
+		return writeEncoded(o.factory.IO.Out, o.output.format, detail)
 	}
 	return describeNode(newDescription(o.factory.IO), detail, o.factory.Now())
 }
 
 func describeNode(d *description, detail nodeDetail, now time.Time) error {
 	node, pods := detail.Node, detail.PodList
-	d.line("Name", node.Name)
-	d.line("Status", nodeStatus(node))
+	d.writeField("Name", node.Name)
+	d.writeField("Status", nodeStatus(node))
 	for _, state := range node.States {
-		d.says("State", stateSentence(state, node.Ready, now))
+		d.writeText("State", stateSentence(state, node.Ready, now))
 	}
-	d.line("Pool", node.Pool)
-	d.line("Rack", node.Rack)
-	d.line("GPU type", node.GPUType)
-	d.told("GPUs", "%s", gpuSentence(node.GPUs))
+	d.writeField("Pool", node.Pool)
+	d.writeField("Rack", node.Rack)
+	d.writeField("GPU type", node.GPUType)
+	d.writeFieldf("GPUs", "%s", gpuSentence(node.GPUs))
 	if node.Slots != nil {
-		d.told("GPU slots", "%s", gpuSentence(node.Slots.GPUs).And(", each a part of a GPU (%s): a pod gets one", node.Slots.Sharing))
+		d.writeFieldf("GPU slots", "%s", gpuSentence(node.Slots.GPUs).Addf(", each a part of a GPU (%s): a pod gets one", node.Slots.Sharing))
 	}
 	if node.SharedGPUs != nil {
-		d.told("Shared GPUs", "%s", gpuSentence(*node.SharedGPUs))
+		d.writeFieldf("Shared GPUs", "%s", gpuSentence(*node.SharedGPUs))
 	}
 	if detail.Load != nil {
-		d.told("Utilization", "%s", loadSentence(*detail.Load, node.GPUs.Allocatable))
+		d.writeFieldf("Utilization", "%s", loadSentence(*detail.Load, node.GPUs.Allocatable))
 	}
 	describeBroken(d, node.Broken, now)
-	d.lines("MIG", profileLines(node.MIG, d.language))
+	d.writeLines("MIG", profileLines(node.MIG, d.language))
 	if node.ShareablePerGPU == "" {
-		d.line("Memory/GPU", node.MemoryPerGPU)
+		d.writeField("Memory/GPU", node.MemoryPerGPU)
 	} else {
-		d.told("Memory/GPU", "%s, of which shares can hold %s", node.MemoryPerGPU, node.ShareablePerGPU)
+		d.writeFieldf("Memory/GPU", "%s, of which shares can hold %s", node.MemoryPerGPU, node.ShareablePerGPU)
 	}
-	d.line("Link", node.Interconnect)
-	d.told("CPU", "%s", capacitySentence(node.CPU))
-	d.told("Memory", "%s", capacitySentence(node.Memory))
-	d.line("Unreadable", strings.Join(node.InvalidPods, ", "))
-	d.lines("Labels", labelLines(node.Labels))
+	d.writeField("Link", node.Interconnect)
+	d.writeFieldf("CPU", "%s", capacitySentence(node.CPU))
+	d.writeFieldf("Memory", "%s", capacitySentence(node.Memory))
+	d.writeField("Unreadable", strings.Join(node.InvalidPods, ", "))
+	d.writeLines("Labels", labelLines(node.Labels))
 	if err := describeConditions(d, node.Conditions, now); err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func describeNode(d *description, detail nodeDetail, now time.Time) error {
 		{header: "JOB", value: func(p pod) string { return p.Job }},
 		{header: "KIND", value: func(p pod) string { return p.Kind }},
 		{header: "PHASE", value: func(p pod) string { return p.Phase }},
-		{header: "GPUS", value: func(p pod) string { return number(p.GPUs) }},
+		{header: "GPUS", value: func(p pod) string { return formatNumber(p.GPUs) }},
 	})
 }
 
@@ -155,7 +155,7 @@ func labelLines(labels map[string]string) []string {
 func profileLines(all []inventory.ProfileCount, language phrase.Language) []string {
 	out := make([]string, len(all))
 	for i, p := range all {
-		out[i] = phrase.Of("%s: %d, %d used, %d free", p.Profile, p.Allocatable, p.Used, p.Free).In(language)
+		out[i] = phrase.Textf("%s: %d, %d used, %d free", p.Profile, p.Allocatable, p.Used, p.Free).Localize(language)
 	}
 	return out
 }
@@ -165,7 +165,7 @@ func describeConditions(d *description, all []corev1.NodeCondition, now time.Tim
 	return describeRows(d, "Conditions", all, []column[condition]{
 		{header: "TYPE", value: func(c condition) string { return string(c.Type) }},
 		{header: "STATUS", value: func(c condition) string { return string(c.Status) }},
-		{header: "AGE", value: func(c condition) string { return age(now, c.LastTransitionTime.Time) }},
+		{header: "AGE", value: func(c condition) string { return formatAge(now, c.LastTransitionTime.Time) }},
 		{header: "REASON", value: func(c condition) string { return c.Reason }},
 		{header: "MESSAGE", spill: true, value: func(c condition) string { return c.Message }},
 	})
@@ -185,7 +185,7 @@ func describeSlices(d *description, all []gpu.Slice, pods []inventory.NodePod) e
 			if s.Pod == "" {
 				return ""
 			}
-			return cmp.Or(holders[s.Pod], phrase.Of("a pod that has been deleted").In(d.language))
+			return cmp.Or(holders[s.Pod], phrase.Textf("a pod that has been deleted").Localize(d.language))
 		}},
 	})
 }
@@ -194,26 +194,26 @@ func describeSlices(d *description, all []gpu.Slice, pods []inventory.NodePod) e
 func describeBroken(d *description, broken []inventory.BrokenGPU, now time.Time) {
 	for i := range broken {
 		b := &broken[i]
-		d.sentence("Broken", phrase.Of("GPU %d (%s) %s%s: %s", b.Index, b.UUID, b.Message, since(b.Since, now), b.Advice).In(d.language))
+		d.writeWrappedField("Broken", phrase.Textf("GPU %d (%s) %s%s: %s", b.Index, b.UUID, b.Message, sinceText(b.Since, now), b.Advice).Localize(d.language))
 	}
 }
 
-// since says how long a state has lasted, or "" if that is unknown.
-func since(at, now time.Time) phrase.Text {
+// sinceText says how long a state has lasted, or "" if that is unknown.
+func sinceText(at, now time.Time) phrase.Text {
 	if at.IsZero() {
 		return nil
 	}
-	return phrase.Of(", since %s", moment(at, now))
+	return phrase.Textf(", since %s", momentText(at, now))
 }
 
 func gpuSentence(g inventory.GPUs) phrase.Text {
-	text := phrase.Of("%d, %d used, %d free", g.Allocatable, g.Used, g.Free)
+	text := phrase.Textf("%d, %d used, %d free", g.Allocatable, g.Used, g.Free)
 	if g.Unhealthy > 0 {
-		text = text.And(", %d unhealthy", g.Unhealthy)
+		text = text.Addf(", %d unhealthy", g.Unhealthy)
 	}
 	return text
 }
 
 func capacitySentence(c inventory.Capacity) phrase.Text {
-	return phrase.Of("%s, %s requested (%s)", c.Allocatable.String(), c.Requested.String(), share(c))
+	return phrase.Textf("%s, %s requested (%s)", c.Allocatable.String(), c.Requested.String(), requestedPercent(c))
 }

@@ -14,35 +14,35 @@ func describeNotify(d *description, notify *inventory.Notify, now time.Time) {
 	if notify == nil {
 		return
 	}
-	text := phrase.Of("channel %s, when the job %s", notify.Channel, wordsOf(notify.On))
-	if notify.Told != "" {
-		text = text.And("; told that it %s, %s", happenedOf(notify.Told), moment(notify.ToldAt, now))
+	text := phrase.Textf("channel %s, when the job %s", notify.Channel, joinEvents(notify.On))
+	if notify.Notified != "" {
+		text = text.Addf("; told that it %s, %s", eventText(notify.Notified), momentText(notify.NotifiedAt, now))
 	}
-	if notify.NotTold != "" {
-		text = text.And("; not told: %s", notify.NotTold)
+	if notify.FailureReason != "" {
+		text = text.Addf("; not told: %s", notify.FailureReason)
 	}
-	d.sentence("Notify", text.In(d.language))
+	d.writeWrappedField("Notify", text.Localize(d.language))
 }
 
-// happenedOf returns the words for an event that a channel is notified of.
-func happenedOf(word string) phrase.Text {
+// eventText returns the words for an event that a channel is notified of.
+func eventText(word string) phrase.Text {
 	switch word {
 	case names.NotifySucceeded:
-		return phrase.Of("succeeded")
+		return phrase.Textf("succeeded")
 	case names.NotifyFailed:
-		return phrase.Of("failed")
+		return phrase.Textf("failed")
 	case names.NotifyCancelled:
-		return phrase.Of("was cancelled")
+		return phrase.Textf("was cancelled")
 	case names.NotifyEvicted:
-		return phrase.Of("was evicted")
+		return phrase.Textf("was evicted")
 	}
 	return phrase.Quote(strings.TrimSpace(word))
 }
 
-func wordsOf(words []string) phrase.Text {
+func joinEvents(words []string) phrase.Text {
 	all := make([]phrase.Text, len(words))
 	for i, word := range words {
-		all[i] = happenedOf(word)
+		all[i] = eventText(word)
 	}
-	return phrase.Join(all, phrase.Of(" or "))
+	return phrase.Join(all, phrase.Textf(" or "))
 }

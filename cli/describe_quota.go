@@ -30,7 +30,7 @@ func newDescribeQuotaCmd(f *Factory) *cobra.Command {
 			"use, what is borrowed, who borrows what the quota lends, and whether more is guaranteed than there is. Who may not see\n" +
 			"the pods of all namespaces gets the numbers from gpu-controller, and no names of jobs.",
 		Example: "  gpuctl describe quota research-quota\n  gpuctl describe gpuquota team-a-h100",
-		Args:    exactlyOne(phrase.Of("the name of one quota, or of a namespace")),
+		Args:    requireOneArg(phrase.Textf("the name of one quota, or of a namespace")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runDescribeQuota(cmd.Context(), f, o, args[0])
 		},
@@ -46,7 +46,7 @@ func runDescribeQuota(ctx context.Context, f *Factory, o *output, name string) e
 		return err
 	}
 	if o.format != "" {
-		return encode(f.IO.Out, o.format, found)
+		return writeEncoded(f.IO.Out, o.format, found)
 	}
 	d := newDescription(f.IO)
 	if len(found.Items) > 0 {
@@ -74,7 +74,7 @@ func findQuotas(ctx context.Context, f *Factory, name string) (*describedQuotas,
 			out.GPUQuotas = append(out.GPUQuotas, shares[i])
 		}
 	}
-	quotas, err := f.quotas(ctx)
+	quotas, err := f.readQuotas(ctx)
 	if err == nil {
 		out.Items, err = pickQuotas(quotas, []string{name})
 	}
@@ -83,7 +83,7 @@ func findQuotas(ctx context.Context, f *Factory, name string) (*describedQuotas,
 		out.Items = []inventory.Quota{}
 	case err == nil:
 	case exitCode(err) == exitNotFound && missing == nil:
-		return nil, &notFoundError{what: phrase.Of("quota %q", name), near: meant(name, namesOfQuotas(quotas, shares))}
+		return nil, &notFoundError{what: phrase.Textf("quota %q", name), near: suggestSimilar(name, namesOfQuotas(quotas, shares))}
 	default:
 		return nil, err
 	}
@@ -91,12 +91,12 @@ func findQuotas(ctx context.Context, f *Factory, name string) (*describedQuotas,
 }
 
 func namesOfQuotas(quotas []inventory.Quota, shares []inventory.GPUQuota) []string {
-	return slices.Concat(namesOf(quotas, func(q inventory.Quota) string { return q.Name }), namesOf(shares, func(q inventory.GPUQuota) string { return q.Name }))
+	return slices.Concat(collectNames(quotas, func(q inventory.Quota) string { return q.Name }), collectNames(shares, func(q inventory.GPUQuota) string { return q.Name }))
 }
 
 // gpuQuotas returns the GPUQuotas, or why they cannot be read.
 func (f *Factory) gpuQuotas(ctx context.Context) ([]inventory.GPUQuota, error) {
-	reader, err := f.reader()
+	reader, err := f.newReader()
 	if err != nil {
 		return nil, err
 	}
@@ -104,10 +104,10 @@ func (f *Factory) gpuQuotas(ctx context.Context) ([]inventory.GPUQuota, error) {
 }
 
 func describeQuotas(d *description, quotas []inventory.Quota) error {
-	d.line("Name", quotas[0].Name)
-	d.line("Description", quotas[0].Description)
+	d.writeField("Name", quotas[0].Name)
+	d.writeField("Description", quotas[0].Description)
 	for _, quota := range quotas {
-		if err := describeRows(d, phrase.Of("Namespace %s", quota.Namespace).In(d.language), quota.Resources, boundColumns()); err != nil {
+		if err := describeRows(d, phrase.Textf("Namespace %s", quota.Namespace).Localize(d.language), quota.Resources, boundColumns()); err != nil {
 			return err
 		}
 	}
@@ -115,26 +115,26 @@ func describeQuotas(d *description, quotas []inventory.Quota) error {
 }
 
 func describeGPUQuota(d *description, q *inventory.GPUQuota, now time.Time) error {
-	d.line("GPUQuota", q.Name)
-	d.line("Pool", q.Pool)
-	d.line("GPU type", q.GPUType)
-	d.line("Namespaces", strings.Join(q.Namespaces, ", "))
-	d.line("Min", number(q.Min))
+	d.writeField("GPUQuota", q.Name)
+	d.writeField("Pool", q.Pool)
+	d.writeField("GPU type", q.GPUType)
+	d.writeField("Namespaces", strings.Join(q.Namespaces, ", "))
+	d.writeField("Min", formatNumber(q.Min))
 	if q.Max != nil {
-		d.line("Max", number(*q.Max))
+		d.writeField("Max", formatNumber(*q.Max))
 	}
 	if q.Used == nil {
-		d.says("Used", phrase.Of("not known: you may not see the pods of all namespaces, and gpu-controller has not counted them yet"))
+		d.writeText("Used", phrase.Textf("not known: you may not see the pods of all namespaces, and gpu-controller has not counted them yet"))
 		return nil
 	}
-	d.says("Used", usedSentence(q))
-	d.says("Left of min", leftSentence(q))
+	d.writeText("Used", usedSentence(q))
+	d.writeText("Left of min", leftSentence(q))
 	if waits := q.Waiting; waits != nil {
-		d.says("Waiting", waitingSentence(waits, now))
+		d.writeText("Waiting", waitingSentence(waits, now))
 	}
 	for _, kind := range []string{names.ConditionOvercommitted, names.ConditionMinNotBacked} {
-		if condition := q.Condition(kind); condition != nil {
-			d.says("Problem", phrase.Of("%s for %s: %s", kind, age(now, condition.LastTransitionTime.Time), phrase.Written(condition.Message)))
+		if condition := q.TrueCondition(kind); condition != nil {
+			d.writeText("Problem", phrase.Textf("%s for %s: %s", kind, formatAge(now, condition.LastTransitionTime.Time), phrase.FromEnglish(condition.Message)))
 		}
 	}
 	return describeRows(d, "Who borrows in the pool", q.Borrowers, borrowerColumns())
@@ -142,9 +142,9 @@ func describeGPUQuota(d *description, q *inventory.GPUQuota, now time.Time) erro
 
 func usedSentence(q *inventory.GPUQuota) phrase.Text {
 	if *q.Borrowed == 0 {
-		return phrase.Quote(number(*q.Used))
+		return phrase.Quote(formatNumber(*q.Used))
 	}
-	return phrase.Of("%d, of which %d are borrowed: they go back to who is guaranteed them", *q.Used, *q.Borrowed)
+	return phrase.Textf("%d, of which %d are borrowed: they go back to who is guaranteed them", *q.Used, *q.Borrowed)
 }
 
 // leftSentence says how much of the min is not in use, or nothing if there is no min.
@@ -153,18 +153,18 @@ func leftSentence(q *inventory.GPUQuota) phrase.Text {
 	case q.Min == 0:
 		return nil
 	case *q.Lent == 0:
-		return phrase.Of("%d free now", *q.Free)
+		return phrase.Textf("%d free now", *q.Free)
 	}
-	return phrase.Of("%d free now, %d lent: who borrows them leaves for a job of these namespaces", *q.Free, *q.Lent)
+	return phrase.Textf("%d free now, %d lent: who borrows them leaves for a job of these namespaces", *q.Free, *q.Lent)
 }
 
 func waitingSentence(w *inventory.QuotaWaiting, now time.Time) phrase.Text {
 	if w.Jobs == 0 {
 		return nil
 	}
-	out := phrase.Of("%s with %s", plural(w.Jobs, "job"), plural(int(w.GPUs), "GPU"))
+	out := phrase.Textf("%s with %s", countText(w.Jobs, "job"), countText(int(w.GPUs), "GPU"))
 	if w.Since != nil {
-		out = out.And(", the first for %s", age(now, *w.Since))
+		out = out.Addf(", the first for %s", formatAge(now, *w.Since))
 	}
 	return out
 }
@@ -173,7 +173,7 @@ func borrowerColumns() []column[inventory.QuotaBorrower] {
 	type borrower = inventory.QuotaBorrower
 	return []column[borrower]{
 		{header: "NAMESPACE", value: func(b borrower) string { return b.Namespace }},
-		{header: "GPUS", value: func(b borrower) string { return number(b.GPUs) }},
+		{header: "GPUS", value: func(b borrower) string { return formatNumber(b.GPUs) }},
 		{header: "JOBS", value: func(b borrower) string { return strings.Join(b.Jobs, ", ") }},
 	}
 }

@@ -15,41 +15,41 @@ import (
 // describeTerms describes the job's topology, its time limits, idle timeout, retries and TTL, and the taints that it tolerates.
 func describeTerms(d *description, job *inventory.JobDetail) {
 	if job.Meta != nil {
-		d.line("Preset", job.Meta.Annotations[names.AnnotationPreset])
+		d.writeField("Preset", job.Meta.Annotations[names.AnnotationPreset])
 	}
-	d.says("Topology", topologyOf(job.Submitted))
+	d.writeText("Topology", topologyText(job.Submitted))
 	if job.TimeLimit > 0 {
-		d.line("Time limit", workload.DurationText(job.TimeLimit))
+		d.writeField("Time limit", workload.DurationText(job.TimeLimit))
 	}
 	if job.Meta != nil {
 		if idle, err := time.ParseDuration(job.Meta.Annotations[names.AnnotationIdleTimeout]); err == nil && idle > 0 {
-			d.line("Idle timeout", workload.DurationText(idle))
+			d.writeField("Idle timeout", workload.DurationText(idle))
 		}
 	}
 	if job.Retries != nil {
-		d.line("Retries", strconv.Itoa(int(*job.Retries)))
+		d.writeField("Retries", strconv.Itoa(int(*job.Retries)))
 	}
 	if job.TTL != nil {
-		d.line("Kept for", workload.DurationText(*job.TTL))
+		d.writeField("Kept for", workload.DurationText(*job.TTL))
 	}
 	if job.Template == nil {
 		return
 	}
 	if long, ok := names.MinRuntimeOf(job.Template.Annotations); ok {
-		d.line("Min runtime", workload.DurationText(long))
+		d.writeField("Min runtime", workload.DurationText(long))
 	}
 	if long, ok := names.CheckpointGraceOf(job.Template.Annotations); ok {
-		d.told("Checkpoint", "%s to save its work before it is preempted", workload.DurationText(long))
+		d.writeFieldf("Checkpoint", "%s to save its work before it is preempted", workload.DurationText(long))
 	}
 	taints := make([]phrase.Text, 0, len(job.Template.Spec.Tolerations))
 	for i := range job.Template.Spec.Tolerations {
-		taints = append(taints, tolerated(&job.Template.Spec.Tolerations[i]))
+		taints = append(taints, tolerationText(&job.Template.Spec.Tolerations[i]))
 	}
-	d.says("Tolerates", phrase.Join(taints, phrase.Of(", ")))
+	d.writeText("Tolerates", phrase.Join(taints, phrase.Textf(", ")))
 }
 
-// topologyIn returns the topology that the YAML of a job requests, or nil.
-func topologyIn(submitted string) *workload.Topology {
+// submittedTopology returns the topology that the YAML of a job requests, or nil.
+func submittedTopology(submitted string) *workload.Topology {
 	docs, _ := workload.ParseFilled([]byte(submitted))
 	if len(docs) != 1 || docs[0].Job == nil {
 		return nil
@@ -57,36 +57,36 @@ func topologyIn(submitted string) *workload.Topology {
 	return docs[0].Job.Resources.Topology
 }
 
-// topologyOf describes the topology that the job's submitted YAML requests.
-func topologyOf(submitted string) phrase.Text {
-	asked := topologyIn(submitted)
+// topologyText describes the topology that the job's submitted YAML requests.
+func topologyText(submitted string) phrase.Text {
+	asked := submittedTopology(submitted)
 	if asked == nil {
 		return nil
 	}
-	text := phrase.Of("one %s, %s", asked.Level, asked.Mode)
+	text := phrase.Textf("one %s, %s", asked.Level, asked.Mode)
 	if asked.Segment > 0 {
-		text = phrase.Of("one %s for each segment of %d, %s", asked.Level, asked.Segment, asked.Mode)
+		text = phrase.Textf("one %s for each segment of %d, %s", asked.Level, asked.Segment, asked.Mode)
 	}
 	if asked.Wait != nil {
-		text = text.And(", waited for %s", workload.DurationText(*asked.Wait))
+		text = text.Addf(", waited for %s", workload.DurationText(*asked.Wait))
 	}
 	return text
 }
 
-// tolerated formats a toleration as kubectl does.
-func tolerated(t *corev1.Toleration) phrase.Text {
+// tolerationText formats a toleration as kubectl does.
+func tolerationText(t *corev1.Toleration) phrase.Text {
 	out := phrase.Quote(t.Key)
 	if t.Key == "" {
-		out = phrase.Of("every taint")
+		out = phrase.Textf("every taint")
 	}
 	if t.Value != "" {
-		out = out.And("=%s", t.Value)
+		out = out.Addf("=%s", t.Value)
 	}
 	if t.Effect != "" {
-		out = out.And(":%s", t.Effect)
+		out = out.Addf(":%s", t.Effect)
 	}
 	if t.TolerationSeconds != nil {
-		out = out.And(" for %ds", *t.TolerationSeconds)
+		out = out.Addf(" for %ds", *t.TolerationSeconds)
 	}
 	return out
 }

@@ -50,14 +50,14 @@ func TestDescribeTerms(t *testing.T) {
 
 func TestDescribeSegments(t *testing.T) {
 	segments := []inventory.Segment{{First: 0, Last: 15, Domains: []string{"7f3e"}}, {First: 16, Last: 31, Domains: []string{"7f3e", "91bb"}}, {First: 32, Last: 39}}
-	for range mostSegments {
+	for range maxSegments {
 		segments = append(segments, inventory.Segment{First: 40, Last: 40})
 	}
 	streams, _, _ := TestIOStreams("")
-	lines := segmentsIn(newDescription(streams), segments)
+	lines := segmentLines(newDescription(streams), segments)
 	got := slices.Concat(lines[:3], lines[len(lines)-1:])
 	want := []string{"ranks 0 to 15: 7f3e", "ranks 16 to 31: 7f3e, 91bb", "ranks 32 to 39: no place yet", "and 3 more: -o json has all"}
-	if diff := cmp.Diff(want, got); diff != "" || len(lines) != mostSegments+1 {
+	if diff := cmp.Diff(want, got); diff != "" || len(lines) != maxSegments+1 {
 		t.Errorf("%d lines (-want +got):\n%s", len(lines), diff)
 	}
 }
@@ -81,7 +81,7 @@ func TestTaintsThatAreTolerated(t *testing.T) {
 		"maintenance:NoExecute for 60s": {Key: "maintenance", Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To[int64](60)},
 	}
 	for want, toleration := range tests {
-		if got := tolerated(&toleration).String(); got != want {
+		if got := tolerationText(&toleration).String(); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 func newDiffCmd(f *Factory) *cobra.Command {
-	o := &applyOptions{manifests: manifests{factory: f, again: true}}
+	o := &applyOptions{manifests: manifests{factory: f, mayExist: true}}
 	o.dryRun, o.force, o.unsent = dryRunServer, true, true
 	cmd := &cobra.Command{
 		Use:   "diff -f FILE",
@@ -20,7 +20,7 @@ func newDiffCmd(f *Factory) *cobra.Command {
 		Long: "Show what apply would change, as the API server would store it, and change nothing.\n\n" +
 			"The exit code is 0 when nothing differs, 1 when something does, and higher than 1 for an error.",
 		Example: "  gpuctl diff -f train.yaml\n  gpuctl diff -f train.yaml || gpuctl apply -f train.yaml",
-		Args:    moreFiles,
+		Args:    acceptFileArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runDiff(cmd.Context(), o) },
 	}
 	addFilesFlag(cmd, &o.files)
@@ -37,7 +37,7 @@ func (e *diffError) Error() string { return e.err.Error() }
 func (e *diffError) Unwrap() error { return e.err }
 
 func runDiff(ctx context.Context, o *applyOptions) error {
-	differs, err := o.diff(ctx)
+	differs, err := o.printDiffs(ctx)
 	if err != nil {
 		return &diffError{err}
 	}
@@ -47,35 +47,35 @@ func runDiff(ctx context.Context, o *applyOptions) error {
 	return nil
 }
 
-func (o *applyOptions) diff(ctx context.Context) (differs bool, err error) {
-	creations, err := o.read(ctx)
+func (o *applyOptions) printDiffs(ctx context.Context) (differs bool, err error) {
+	creations, err := o.readCreations(ctx)
 	if err != nil {
 		return false, err
 	}
-	writer, err := o.factory.writer()
+	writer, err := o.factory.newWriter()
 	if err != nil {
 		return false, err
 	}
 	failed := failures{factory: o.factory}
 	for _, c := range creations {
-		text, err := o.diffOne(ctx, writer, c)
+		text, err := o.diffDocument(ctx, writer, c)
 		differs = differs || text != ""
 		fmt.Fprint(o.factory.IO.Out, paintDiff(text, o.factory.IO.Color))
-		if failed.add(err) {
+		if failed.addError(err) {
 			break
 		}
 	}
-	return differs, failed.err()
+	return differs, failed.firstError()
 }
 
-// diffOne shows the change of one document. If it cannot be made in place, it says how to make it.
-func (o *applyOptions) diffOne(ctx context.Context, writer *submit.Client, c creation) (string, error) {
-	result, err := o.applyOne(ctx, writer, c)
+// diffDocument shows the change of one document. If it cannot be made in place, it says how to make it.
+func (o *applyOptions) diffDocument(ctx context.Context, writer *submit.Client, c creation) (string, error) {
+	result, err := o.applyDocument(ctx, writer, c)
 	var immutable *submit.ImmutableError
 	if !errors.As(err, &immutable) {
 		return result.Diff, err
 	}
-	o.factory.IO.tell("%s cannot be changed in place: apply it with --replace, which starts it over", c)
+	o.factory.IO.printErr("%s cannot be changed in place: apply it with --replace, which starts it over", c)
 	return result.Diff, nil
 }
 
@@ -86,7 +86,7 @@ func paintDiff(text string, color bool) string {
 	}
 	lines := strings.SplitAfter(text, "\n")
 	for i, line := range lines {
-		line = escaped(line)
+		line = escapeControls(line)
 		switch {
 		case strings.HasPrefix(line, "+"):
 			lines[i] = colorGreen + strings.TrimSuffix(line, "\n") + colorReset + "\n"

@@ -44,58 +44,58 @@ func newDoctorCmd(f *Factory) *cobra.Command {
 }
 
 func runDoctor(ctx context.Context, f *Factory, format string) error {
-	namespace, err := f.namespace()
+	namespace, err := f.currentNamespace()
 	if err != nil {
 		return err
 	}
-	client, err := f.kubernetes()
+	client, err := f.newKubernetesClient()
 	if err != nil {
 		return err
 	}
-	checks, err := f.examine(ctx, client, namespace)
+	checks, err := f.checkCluster(ctx, client, namespace)
 	if err != nil {
 		return err
 	}
-	return conclude(f, checks, format)
+	return reportChecks(f, checks, format)
 }
 
-// examine checks a cluster and its ledger.
-func (f *Factory) examine(ctx context.Context, client kubernetes.Interface, namespace string) ([]doctor.Check, error) {
+// checkCluster checks a cluster and its ledger.
+func (f *Factory) checkCluster(ctx context.Context, client kubernetes.Interface, namespace string) ([]doctor.Check, error) {
 	facts, err := doctor.Read(ctx, client, namespace, f.Now)
 	if err != nil {
 		return nil, err
 	}
-	facts.Ledger = f.lookAtLedger(ctx, namespace)
+	facts.Ledger = f.checkLedger(ctx, namespace)
 	return doctor.Examine(facts), ctx.Err()
 }
 
-// ledgerPatience is how long to wait for the ledger beside other output: it either answers at once or is in trouble.
-const ledgerPatience = 5 * time.Second
+// ledgerTimeout is how long to wait for the ledger beside other output: it either answers at once or is in trouble.
+const ledgerTimeout = 5 * time.Second
 
-// lookAtLedger sends the ledger a small query. A refusal of this user also counts as an answer.
-func (f *Factory) lookAtLedger(ctx context.Context, namespace string) *doctor.Ledger {
-	ctx, stop := timelimit.With(ctx, ledgerPatience, phrase.Of("the ledger has not answered"))
+// checkLedger sends the ledger a small query. A refusal of this user also counts as an answer.
+func (f *Factory) checkLedger(ctx context.Context, namespace string) *doctor.Ledger {
+	ctx, stop := timelimit.WithLimit(ctx, ledgerTimeout, phrase.Textf("the ledger has not answered"))
 	defer stop()
 	var o ledgerOptions
-	known, err := o.find(ctx, f)
+	known, err := o.findAddress(ctx, f)
 	if !known && err == nil {
 		return &doctor.Ledger{}
 	}
 	out := &doctor.Ledger{Address: o.Address}
 	if err == nil {
 		var ledger *ledgerclient.Client
-		if ledger, err = o.connect(ctx, f); err == nil {
+		if ledger, err = o.newClient(ctx, f); err == nil {
 			_, _, err = ledger.Jobs(ctx, ledgerclient.Query{Namespaces: []string{namespace}, Limit: 1})
 		}
 	}
 	if err != nil && !isLedgerRefusal(err) {
-		out.Problem = phrase.OfError(timelimit.Explain(ctx, err))
+		out.Problem = phrase.FromError(timelimit.Explain(ctx, err))
 	}
 	return out
 }
 
 func runDoctorInstall(ctx context.Context, f *Factory, format string) error {
-	client, err := f.kubernetes()
+	client, err := f.newKubernetesClient()
 	if err != nil {
 		return err
 	}
@@ -103,11 +103,11 @@ func runDoctorInstall(ctx context.Context, f *Factory, format string) error {
 	if err != nil {
 		return err
 	}
-	return conclude(f, doctor.ExamineInstallation(found), format)
+	return reportChecks(f, doctor.ExamineInstallation(found), format)
 }
 
-// conclude writes the checks, and fails if one of them failed.
-func conclude(f *Factory, checks []doctor.Check, format string) error {
+// reportChecks writes the checks, and fails if one of them failed.
+func reportChecks(f *Factory, checks []doctor.Check, format string) error {
 	if err := writeChecks(f.IO, checks, format); err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func conclude(f *Factory, checks []doctor.Check, format string) error {
 
 func writeChecks(io IOStreams, checks []doctor.Check, format string) error {
 	if format != "" {
-		return encode(io.Out, format, list[doctor.Check]{Items: checks})
+		return writeEncoded(io.Out, format, list[doctor.Check]{Items: checks})
 	}
 	d := newDescription(io)
 	colors := map[doctor.Status]string{doctor.OK: colorGreen, doctor.Warning: colorYellow, doctor.Failed: colorRed, doctor.Unknown: colorYellow}
@@ -128,9 +128,9 @@ func writeChecks(io IOStreams, checks []doctor.Check, format string) error {
 		if io.Color {
 			status = colors[check.Status] + status + colorReset
 		}
-		d.text(phrase.Of("%s %s: %s", status, d.language.Words(check.Name), check.Text).In(d.language), 9)
+		d.writeWrapped(phrase.Textf("%s %s: %s", status, d.language.Translate(check.Name), check.Text).Localize(d.language), 9)
 		if len(check.Advice) > 0 {
-			d.text(fmt.Sprintf("%9s-> %s", "", check.Advice.In(d.language)), 12)
+			d.writeWrapped(fmt.Sprintf("%9s-> %s", "", check.Advice.Localize(d.language)), 12)
 		}
 	}
 	return nil

@@ -45,7 +45,7 @@ func newDrainNodeCmd(f *Factory) *cobra.Command {
 			"What was evicted by an interruption or the end of --timeout stays evicted, and the node cordoned: the same\n" +
 			"command goes on, gpuctl recover node gives the node back.",
 		Example: "  gpuctl drain node node-1 --dry-run\n  gpuctl drain node node-1 --timeout 30m\n  gpuctl recover node node-1",
-		Args:    exactlyOne(phrase.Of("the name of one node")),
+		Args:    requireOneArg(phrase.Textf("the name of one node")),
 		RunE:    func(cmd *cobra.Command, args []string) error { return runDrainNode(cmd.Context(), o, args[0]) },
 
 		ValidArgsFunction: completeNodes(f),
@@ -63,38 +63,38 @@ func runDrainNode(ctx context.Context, o *drainOptions, node string) error {
 	case err != nil:
 		return err
 	case o.timeout <= 0:
-		return usagef("--timeout is %s, want more than 0", o.timeout)
+		return usageErrorf("--timeout is %s, want more than 0", o.timeout)
 	case o.dryRun == dryRunNone && o.output.format != "":
-		return usagef("drain prints its steps: -o is for --dry-run")
+		return usageErrorf("drain prints its steps: -o is for --dry-run")
 	}
-	client, err := o.factory.kubernetes()
+	client, err := o.factory.newKubernetesClient()
 	if err != nil {
 		return err
 	}
-	report := func(text phrase.Text) { o.factory.IO.say("%s", text) }
+	report := func(text phrase.Text) { o.factory.IO.printOut("%s", text) }
 	drainer := &drain.Drainer{Client: client, Force: o.force, Report: report}
 	if o.dryRun == dryRunServer {
-		return o.show(ctx, drainer, node)
+		return o.printPlan(ctx, drainer, node)
 	}
 	if err := drainer.Drain(ctx, node, o.timeout); err != nil {
 		var stopped *drain.StoppedError
 		if errors.As(err, &stopped) {
-			o.factory.IO.tell("%s\nTo go on: gpuctl drain node %s. To give the node back: gpuctl recover node %s", stopped.HowFar(), node, node)
+			o.factory.IO.printErr("%s\nTo go on: gpuctl drain node %s. To give the node back: gpuctl recover node %s", stopped.ProgressText(), node, node)
 		}
 		return err
 	}
-	o.factory.IO.say("node %s is drained", node)
+	o.factory.IO.printOut("node %s is drained", node)
 	return nil
 }
 
-// show prints what the drain would evict, and fails if the drain would fail.
-func (o *drainOptions) show(ctx context.Context, drainer *drain.Drainer, node string) error {
+// printPlan prints what the drain would evict, and fails if the drain would fail.
+func (o *drainOptions) printPlan(ctx context.Context, drainer *drain.Drainer, node string) error {
 	plan, err := drainer.Plan(ctx, node)
 	if err != nil {
 		return err
 	}
 	if o.output.format != "" {
-		if err := encode(o.factory.IO.Out, o.output.format, plan); err != nil {
+		if err := writeEncoded(o.factory.IO.Out, o.output.format, plan); err != nil {
 			return err
 		}
 	} else if err := writeDrain(o.factory.IO, plan); err != nil {
@@ -106,34 +106,34 @@ func (o *drainOptions) show(ctx context.Context, drainer *drain.Drainer, node st
 	return nil
 }
 
-// leaving is a table row of a pod to be evicted.
-type leaving struct {
+// leavingPod is a table row of a pod to be evicted.
+type leavingPod struct {
 	drain.Pod
 	gang, budget string
 }
 
 func writeDrain(streams IOStreams, plan drain.Plan) error {
-	var rows []leaving
+	var rows []leavingPod
 	for _, unit := range plan.Units {
 		for _, pod := range unit.Pods {
-			rows = append(rows, leaving{Pod: pod, gang: unit.Gang, budget: unit.Budget})
+			rows = append(rows, leavingPod{Pod: pod, gang: unit.Gang, budget: unit.Budget})
 		}
 	}
 	if len(rows) == 0 && len(plan.Holds) == 0 {
-		streams.say("No pod with GPUs is on node %s; it would be cordoned (server dry run)", plan.Node)
+		streams.printOut("No pod with GPUs is on node %s; it would be cordoned (server dry run)", plan.Node)
 		return nil
 	}
-	if err := writeTable(streams.Out, rows, []column[leaving]{
-		{header: "LEAVES", value: func(l leaving) string { return l.String() }},
-		{header: "JOB", value: func(l leaving) string { return l.Job }},
-		{header: "GPUS", value: func(l leaving) string { return number(l.GPUs) }},
-		{header: "FROM", value: func(l leaving) string { return l.Node }},
-		{header: "GANG", value: func(l leaving) string { return l.gang }},
-		{header: "WAITS-FOR-BUDGET", value: func(l leaving) string { return l.budget }},
-	}, tableStyle{width: streams.Width, language: streams.language()}); err != nil {
+	if err := writeTable(streams.Out, rows, []column[leavingPod]{
+		{header: "LEAVES", value: func(l leavingPod) string { return l.String() }},
+		{header: "JOB", value: func(l leavingPod) string { return l.Job }},
+		{header: "GPUS", value: func(l leavingPod) string { return formatNumber(l.GPUs) }},
+		{header: "FROM", value: func(l leavingPod) string { return l.Node }},
+		{header: "GANG", value: func(l leavingPod) string { return l.gang }},
+		{header: "WAITS-FOR-BUDGET", value: func(l leavingPod) string { return l.budget }},
+	}, tableStyle{width: streams.Width, language: streams.outputLanguage()}); err != nil {
 		return err
 	}
-	streams.say("Node %s would be cordoned; %s would stay on it (server dry run)", plan.Node, plural(plan.Staying, "pod"))
+	streams.printOut("Node %s would be cordoned; %s would stay on it (server dry run)", plan.Node, countText(plan.Staying, "pod"))
 	return nil
 }
 
@@ -159,7 +159,7 @@ func newRecoverNodeCmd(f *Factory) *cobra.Command {
 			"gpu-controller keeps pods off a node that failed. A node that is not ready is refused, with what it says.\n" +
 			"One whose condition is still true that made it suspect is refused, too, unless --force is given.",
 		Example: "  gpuctl recover node node-1",
-		Args:    exactlyOne(phrase.Of("the name of one node")),
+		Args:    requireOneArg(phrase.Textf("the name of one node")),
 		RunE:    func(cmd *cobra.Command, args []string) error { return runRecoverNode(cmd.Context(), o, args[0]) },
 
 		ValidArgsFunction: completeNodes(f),
@@ -173,38 +173,38 @@ func runRecoverNode(ctx context.Context, o *drainOptions, node string) error {
 	if err := checkDryRun(o.dryRun, dryRunNone, dryRunServer); err != nil {
 		return err
 	}
-	client, err := o.factory.kubernetes()
+	client, err := o.factory.newKubernetesClient()
 	if err != nil {
 		return err
 	}
-	recovered, err := (&drain.Drainer{Client: client, Force: o.force}).Recover(ctx, node, o.dryRun == dryRunServer)
+	recovered, err := (&drain.Drainer{Client: client, Force: o.force}).RecoverNode(ctx, node, o.dryRun == dryRunServer)
 	if err != nil {
 		return err
 	}
-	o.factory.IO.say("node %s %s", node, recovery(recovered, o.dryRun == dryRunServer))
-	for _, remains := range recovered.Says {
-		o.factory.IO.tell("warning: node %s gets no pods all the same: %s", node, remains)
+	o.factory.IO.printOut("node %s %s", node, recoveryText(recovered, o.dryRun == dryRunServer))
+	for _, remains := range recovered.RemainTexts {
+		o.factory.IO.printErr("warning: node %s gets no pods all the same: %s", node, remains)
 	}
 	return nil
 }
 
-// recovery describes what was done, or would be done, to a node.
-func recovery(recovered drain.Recovered, dryRun bool) phrase.Text {
+// recoveryText describes what was done, or would be done, to a node.
+func recoveryText(recovered drain.Recovered, dryRun bool) phrase.Text {
 	var was []phrase.Text
 	if recovered.Uncordoned {
-		was = append(was, phrase.Of("cordoned"))
+		was = append(was, phrase.Textf("cordoned"))
 	}
 	if recovered.Trusted {
-		was = append(was, phrase.Of("suspect"))
+		was = append(was, phrase.Textf("suspect"))
 	}
-	both := phrase.Join(was, phrase.Of(" and "))
+	both := phrase.Join(was, phrase.Textf(" and "))
 	switch {
 	case len(was) == 0 && dryRun:
-		return phrase.Of("is neither cordoned nor suspect: nothing would be done (server dry run)")
+		return phrase.Textf("is neither cordoned nor suspect: nothing would be done (server dry run)")
 	case len(was) == 0:
-		return phrase.Of("is neither cordoned nor suspect: nothing was done")
+		return phrase.Textf("is neither cordoned nor suspect: nothing was done")
 	case dryRun:
-		return phrase.Of("would be given back: it is %s (server dry run)", both)
+		return phrase.Textf("would be given back: it is %s (server dry run)", both)
 	}
-	return phrase.Of("is given back: it was %s", both)
+	return phrase.Textf("is given back: it was %s", both)
 }

@@ -15,7 +15,7 @@ func TestTheEditorIsThatOfTheUser(t *testing.T) {
 	} {
 		t.Setenv("VISUAL", env[0])
 		t.Setenv("EDITOR", env[1])
-		if editor, named := editorOf(); !strings.HasPrefix(editor+", "+named.String(), want) {
+		if editor, named := userEditor(); !strings.HasPrefix(editor+", "+named.String(), want) {
 			t.Errorf("with %q it is %s, %s; want %s", env, editor, named, want)
 		}
 	}
@@ -30,7 +30,7 @@ func TestOnlyWhatWasWrittenIsKept(t *testing.T) {
 	v.io = streams
 	for editor, kept := range map[string]int{"false": 0, "echo changed >> \"$1\"; false": 1} {
 		t.Setenv("VISUAL", editor)
-		_, err := v.editor(t.Context(), "sft", "kind: training\n")
+		_, err := v.runEditor(t.Context(), "sft", "kind: training\n")
 		files, _ := filepath.Glob(filepath.Join(dir, "*"))
 		if err == nil || len(files) != kept || strings.Contains(err.Error(), "what you wrote is in") != (kept == 1) {
 			t.Errorf("%s: %d files, %v; want %d", editor, len(files), err, kept)

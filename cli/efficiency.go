@@ -14,12 +14,12 @@ import (
 	"g8s.host/gpu-scheduler/pkg/timelimit"
 )
 
-// noData describes GPUs without measurements: they may have been busy or not.
-func noData() phrase.Text { return phrase.Of("no data") }
+// noDataText describes GPUs without measurements: they may have been busy or not.
+func noDataText() phrase.Text { return phrase.Textf("no data") }
 
 // efficiencyColumns show how busy GPUs were, and for how much of the time that is known. Plain numbers are for programs; an unknown value is empty.
 func efficiencyColumns[T any](of func(T) *ledger.Efficiency, plain bool) []column[T] {
-	show := percent
+	show := boundedPercent
 	if plain {
 		show = func(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
 	}
@@ -30,7 +30,7 @@ func efficiencyColumns[T any](of func(T) *ledger.Efficiency, plain bool) []colum
 			case e == nil || e.Utilization == nil && plain:
 				return nil
 			case e.Utilization == nil:
-				return noData()
+				return noDataText()
 			}
 			return phrase.Quote(show(*e.Utilization))
 		}},
@@ -43,8 +43,8 @@ func efficiencyColumns[T any](of func(T) *ledger.Efficiency, plain bool) []colum
 	}
 }
 
-// percent formats a percentage. It shows 0% and 100% only if the value is exact.
-func percent(v float64) string {
+// boundedPercent formats a percentage. It shows 0% and 100% only if the value is exact.
+func boundedPercent(v float64) string {
 	switch {
 	case v > 0 && v < 1:
 		return "<1%"
@@ -60,26 +60,26 @@ func efficiencyText(e *ledger.Efficiency) phrase.Text {
 	case e == nil:
 		return nil
 	case e.Utilization == nil:
-		return phrase.Of("no data: nothing was measured while it held them")
+		return phrase.Textf("no data: nothing was measured while it held them")
 	}
-	return phrase.Of("%s on average, measured for %s of the time", percent(*e.Utilization), percent(e.Measured))
+	return phrase.Textf("%s on average, measured for %s of the time", boundedPercent(*e.Utilization), boundedPercent(e.Measured))
 }
 
-// efficiencyOf asks the ledger how busy the GPUs of a finished job were that still exists; nil if there is no ledger or it does not know the job. A
+// jobEfficiency asks the ledger how busy the GPUs of a finished job were that still exists; nil if there is no ledger or it does not know the job. A
 // ledger that does not answer causes a warning only.
-func (o *describeJobOptions) efficiencyOf(ctx context.Context, job *inventory.JobDetail) *ledger.Efficiency {
+func (o *describeJobOptions) jobEfficiency(ctx context.Context, job *inventory.JobDetail) *ledger.Efficiency {
 	if job.Finished == nil || job.GPUs == 0 {
 		return nil
 	}
-	ctx, stop := timelimit.With(ctx, ledgerPatience, phrase.Of("the ledger has not answered"))
+	ctx, stop := timelimit.WithLimit(ctx, ledgerTimeout, phrase.Textf("the ledger has not answered"))
 	defer stop()
-	known, err := o.ledger.find(ctx, o.factory)
+	known, err := o.ledger.findAddress(ctx, o.factory)
 	if err == nil && !known {
 		return nil
 	}
 	var client *ledgerclient.Client
 	if err == nil {
-		client, err = o.ledger.connect(ctx, o.factory)
+		client, err = o.ledger.newClient(ctx, o.factory)
 	}
 	var found ledger.JobDetail
 	if err == nil {
@@ -90,7 +90,7 @@ func (o *describeJobOptions) efficiencyOf(ctx context.Context, job *inventory.Jo
 		return nil // the ledger did not run yet when the job did
 	}
 	if err != nil {
-		o.factory.IO.tell("warning: the ledger is left out: %v", err)
+		o.factory.IO.printErr("warning: the ledger is left out: %v", err)
 		return nil
 	}
 	return found.Efficiency

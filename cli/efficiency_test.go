@@ -119,7 +119,7 @@ func TestAFinishedJobThatIsStillThere(t *testing.T) {
 				o.ledger.Address = "https://127.0.0.1:1"
 			}
 			job := &inventory.JobDetail{Job: inventory.Job{Namespace: "team", Name: "sft", GPUs: 8, Finished: tc.finished, Object: inventory.ObjectRef{UID: "u"}}}
-			if got := efficiencyText(o.efficiencyOf(t.Context(), job)).String(); got != tc.want {
+			if got := efficiencyText(o.jobEfficiency(t.Context(), job)).String(); got != tc.want {
 				t.Errorf("it says %q, want %q", got, tc.want)
 			}
 			if warned := strings.Contains(errOut.String(), "the ledger is left out"); warned != tc.warns {

@@ -67,7 +67,7 @@ func TestErrorsOfTheClusterInChinese(t *testing.T) {
 			&inventory.NotFoundError{Namespace: "team", Name: "sft"}, exitNotFound, "错误：命名空间 team 中没有任务 \"sft\"\n",
 		},
 		"no such pool": {
-			&notFoundError{what: phrase.Of("pool %q", "trian"), near: meant("trian", []string{"train"})}, exitNotFound,
+			&notFoundError{what: phrase.Textf("pool %q", "trian"), near: suggestSimilar("trian", []string{"train"})}, exitNotFound,
 			"错误：没有找到 资源池 \"trian\"\n是不是 train？\n",
 		},
 		"not allowed": {
@@ -104,7 +104,7 @@ func TestErrorsOfTheClusterInChinese(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			streams, _, stderr := TestIOStreams("")
 			streams.Language = phrase.Chinese
-			NewFactory(streams).complain(message(tc.err))
+			NewFactory(streams).printError(errorMessage(tc.err))
 			if !strings.HasPrefix(stderr.String(), tc.want) {
 				t.Errorf("it says\n%swant\n%s", stderr, tc.want)
 			}
@@ -118,11 +118,11 @@ func TestErrorsOfTheClusterInChinese(t *testing.T) {
 // TestAnErrorKeepsItsCause: the exit code is decided by what an error wraps.
 func TestAnErrorKeepsItsCause(t *testing.T) {
 	cause := &inventory.NotFoundError{Namespace: "team", Name: "sft"}
-	err := usagef("reading %s: %w", "x", cause)
+	err := usageErrorf("reading %s: %w", "x", cause)
 	if !errors.Is(err, cause) || err.Error() != `reading x: job "sft" not found in namespace team` {
 		t.Errorf("it is %v", err)
 	}
-	if got := phrase.OfError(err).In(phrase.Chinese); got != `读取 x：命名空间 team 中没有任务 "sft"` {
+	if got := phrase.FromError(err).Localize(phrase.Chinese); got != `读取 x：命名空间 team 中没有任务 "sft"` {
 		t.Errorf("in Chinese it is %s", got)
 	}
 }

@@ -58,13 +58,13 @@ const eventsPoll = 2 * time.Second
 func runEvents(ctx context.Context, o *eventsOptions) error {
 	var query inventory.JobQuery
 	if !o.allNamespaces {
-		namespace, err := o.factory.namespace()
+		namespace, err := o.factory.currentNamespace()
 		if err != nil {
 			return err
 		}
 		query.Namespace = namespace
 	}
-	reader, err := o.factory.reader()
+	reader, err := o.factory.newReader()
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func runEvents(ctx context.Context, o *eventsOptions) error {
 		}
 		return o.eventsOf(details)
 	}
-	return o.run(ctx, read, func(ctx context.Context, report func([]jobEvent)) error {
+	return o.runListing(ctx, read, func(ctx context.Context, report func([]jobEvent)) error {
 		reread := func() error {
 			events, err := read(ctx)
 			if err == nil {
@@ -86,7 +86,7 @@ func runEvents(ctx context.Context, o *eventsOptions) error {
 		if err := reread(); err != nil {
 			return err
 		}
-		return polling(ctx, eventsPoll, reread)
+		return pollUntilDone(ctx, eventsPoll, reread)
 	})
 }
 
@@ -95,7 +95,7 @@ func (o *eventsOptions) eventsOf(details []inventory.JobDetail) ([]jobEvent, err
 	var out []jobEvent
 	for _, name := range o.names {
 		if !slices.ContainsFunc(details, func(d inventory.JobDetail) bool { return d.Name == name }) {
-			return nil, &notFoundError{what: phrase.Of("job %q", name)}
+			return nil, &notFoundError{what: phrase.Textf("job %q", name)}
 		}
 	}
 	for _, detail := range details {
@@ -116,7 +116,7 @@ func jobEventColumns(now time.Time, namespaces bool) []column[jobEvent] {
 		columns = slices.Insert(columns, 0, column[jobEvent]{header: "NAMESPACE", value: func(e jobEvent) string { return e.Namespace }})
 	}
 	for _, c := range eventColumns(now) {
-		outer := column[jobEvent]{header: c.header, spill: c.spill, spare: c.spare, value: func(e jobEvent) string { return c.plain(e.Event) }}
+		outer := column[jobEvent]{header: c.header, spill: c.spill, spare: c.spare, value: func(e jobEvent) string { return c.plainValue(e.Event) }}
 		if c.color != nil {
 			outer.color = func(e jobEvent) string { return c.color(e.Event) }
 		}

@@ -36,7 +36,7 @@ func newExecCmd(f *Factory) *cobra.Command {
 // commandAfterJob requires a job, and a command after --.
 func commandAfterJob(cmd *cobra.Command, args []string) error {
 	if len(args) < 2 || cmd.ArgsLenAtDash() != 1 {
-		return usagef("%s needs one job, and after -- the command\nSee '%s --help'", cmd.CommandPath(), cmd.CommandPath())
+		return usageErrorf("%s needs one job, and after -- the command\nSee '%s --help'", cmd.CommandPath(), cmd.CommandPath())
 	}
 	return nil
 }
@@ -53,7 +53,7 @@ func newShellCmd(f *Factory) *cobra.Command {
 		Short:   "Open a shell in a container of a job",
 		Long:    "Open a shell in a container of a job that runs: bash if the image has it, else sh.",
 		Example: "  gpuctl shell qwen2-sft\n  gpuctl shell llama-pretrain --rank 3",
-		Args:    exactlyOne(phrase.Of("the name of one job")),
+		Args:    requireOneArg(phrase.Textf("the name of one job")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runExec(cmd.Context(), o, args[0], shellCommand())
 		},
@@ -64,16 +64,16 @@ func newShellCmd(f *Factory) *cobra.Command {
 }
 
 func runExec(ctx context.Context, o *execOptions, job string, command []string) error {
-	client, err := o.factory.kubernetes()
+	client, err := o.factory.newKubernetesClient()
 	if err != nil {
 		return err
 	}
-	where, err := o.find(ctx, client, job)
+	where, err := o.findContainer(ctx, client, job)
 	if err != nil {
 		return err
 	}
 	io := o.factory.IO
-	c := remoteCommand{command: command, out: behind(io.Out), errOut: behind(io.ErrOut), tty: o.tty}
+	c := remoteCommand{command: command, out: rawOutput(io.Out), errOut: rawOutput(io.ErrOut), tty: o.tty}
 	if o.stdin || o.tty {
 		c.in = io.In
 	}
@@ -85,5 +85,5 @@ func runExec(ctx context.Context, o *execOptions, job string, command []string) 
 		defer giveBack()
 		c.sizes = terminal
 	}
-	return o.execute(ctx, client, where, c)
+	return o.executeCommand(ctx, client, where, c)
 }

@@ -48,11 +48,13 @@ const exitCodeHelp = `Exit codes:
 // usageError is an error in what the user typed or wrote.
 type usageError struct{ err error }
 
-func (e *usageError) Error() string     { return e.err.Error() }
-func (e *usageError) Says() phrase.Text { return phrase.OfError(e.err) }
-func (e *usageError) Unwrap() error     { return e.err }
+func (e *usageError) Error() string        { return e.err.Error() }
+func (e *usageError) Message() phrase.Text { return phrase.FromError(e.err) }
+func (e *usageError) Unwrap() error        { return e.err }
 
-func usagef(format string, args ...any) error { return &usageError{phrase.Errorf(format, args...)} }
+func usageErrorf(format string, args ...any) error {
+	return &usageError{phrase.Errorf(format, args...)}
+}
 
 // notFoundError says that something the user named does not exist.
 type notFoundError struct {
@@ -61,26 +63,28 @@ type notFoundError struct {
 	near phrase.Text
 }
 
-func (e *notFoundError) Error() string     { return e.Says().String() }
-func (e *notFoundError) Says() phrase.Text { return phrase.Of("%s not found", e.what).With(e.near) }
+func (e *notFoundError) Error() string { return e.Message().String() }
+func (e *notFoundError) Message() phrase.Text {
+	return phrase.Textf("%s not found", e.what).Add(e.near)
+}
 
 // conflictError says that the current state conflicts with the request.
 type conflictError struct{ what phrase.Text }
 
-func (e *conflictError) Error() string     { return e.what.String() }
-func (e *conflictError) Says() phrase.Text { return e.what }
+func (e *conflictError) Error() string        { return e.what.String() }
+func (e *conflictError) Message() phrase.Text { return e.what }
 
 // cannotFitError says that no node of the cluster can ever hold a job.
 type cannotFitError struct{ what phrase.Text }
 
-func (e *cannotFitError) Error() string     { return e.what.String() }
-func (e *cannotFitError) Says() phrase.Text { return e.what }
+func (e *cannotFitError) Error() string        { return e.what.String() }
+func (e *cannotFitError) Message() phrase.Text { return e.what }
 
 // overQuotaError says that a quota would never admit a job.
 type overQuotaError struct{ what phrase.Text }
 
-func (e *overQuotaError) Error() string     { return e.what.String() }
-func (e *overQuotaError) Says() phrase.Text { return e.what }
+func (e *overQuotaError) Error() string        { return e.what.String() }
+func (e *overQuotaError) Message() phrase.Text { return e.what }
 
 // outcomeError is the outcome of a job, or of a command in one of its pods. It decides the exit code.
 type outcomeError struct {
@@ -88,23 +92,23 @@ type outcomeError struct {
 	text phrase.Text
 }
 
-func (e *outcomeError) Error() string     { return e.text.String() }
-func (e *outcomeError) Says() phrase.Text { return e.text }
+func (e *outcomeError) Error() string        { return e.text.String() }
+func (e *outcomeError) Message() phrase.Text { return e.text }
 
-// lostError says that the connection to a job ended while the job may still run.
-type lostError struct {
+// connectionLostError says that the connection to a job ended while the job may still run.
+type connectionLostError struct {
 	namespace, job string
 	cause          error
 }
 
-func (e *lostError) Error() string { return e.Says().String() }
+func (e *connectionLostError) Error() string { return e.Message().String() }
 
-func (e *lostError) Says() phrase.Text {
-	text := phrase.Of("the connection to job %s was lost", e.job)
+func (e *connectionLostError) Message() phrase.Text {
+	text := phrase.Textf("the connection to job %s was lost", e.job)
 	if e.cause != nil {
-		text = text.And(": %s", e.cause)
+		text = text.Addf(": %s", e.cause)
 	}
-	return text.And("\nThe job goes on. Come back to it: gpuctl attach %[1]s -n %[2]s\nEnd it: gpuctl delete job %[1]s -n %[2]s", e.job, e.namespace)
+	return text.Addf("\nThe job goes on. Come back to it: gpuctl attach %[1]s -n %[2]s\nEnd it: gpuctl delete job %[1]s -n %[2]s", e.job, e.namespace)
 }
 
 // quietError is an error whose text the command has already printed.
@@ -120,10 +124,10 @@ var errNoCluster = phrase.Errorf("no cluster is configured: " +
 // noConfigError says that the file named by KUBECONFIG does not exist.
 type noConfigError struct{ file string }
 
-func (e *noConfigError) Error() string { return e.Says().String() }
+func (e *noConfigError) Error() string { return e.Message().String() }
 
-func (e *noConfigError) Says() phrase.Text {
-	return phrase.Of("KUBECONFIG names %s, which is not there: correct it, or give --kubeconfig FILE "+
+func (e *noConfigError) Message() phrase.Text {
+	return phrase.Textf("KUBECONFIG names %s, which is not there: correct it, or give --kubeconfig FILE "+
 		"(a sandbox prints its own: gpu-sandbox kubeconfig)", e.file)
 }
 
@@ -133,7 +137,7 @@ var exitCodes = []struct {
 	is   func(error) bool
 }{
 	{exitTimeout, func(err error) bool { return isA[*timelimit.Error](err) }},
-	{exitNotFinished, isA[*lostError]},
+	{exitNotFinished, isA[*connectionLostError]},
 	{exitUsage, isUsage},
 	{exitInterrupted, func(err error) bool { return errors.Is(err, context.Canceled) }},
 	{exitNotFound, isNotFound},
@@ -141,7 +145,7 @@ var exitCodes = []struct {
 	{exitQuota, isQuota},
 	{exitCannotFit, isA[*cannotFitError]},
 	{exitForbidden, func(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }},
-	{exitForbidden, isPlugin},
+	{exitForbidden, isCredentialFailure},
 	{exitForbidden, isLedgerRefusal},
 	{exitUsage, isLedgerUsage},
 	{exitFailure, isUntrusted},
@@ -189,20 +193,20 @@ func isNotFound(err error) bool {
 }
 
 func isConflict(err error) bool {
-	return isForeign(err) || isThere(err) || isUntold(err) || isA[*conflictError](err) || isA[*diagnosis.OtherSchedulerError](err) || isA[*submit.ImmutableError](err) ||
+	return isForeign(err) || isAlreadyExists(err) || isSourceMissing(err) || isA[*conflictError](err) || isA[*diagnosis.OtherSchedulerError](err) || isA[*submit.ImmutableError](err) ||
 		isA[*submit.TakenError](err) || isA[*submit.RunningError](err) ||
 		isA[*submit.DoneTasksError](err) || isA[*submit.ChangedError](err) ||
 		isA[*jobplan.StateError](err) || apierrors.IsConflict(err)
 }
 
-// isUntold reports whether it is unknown what a job is to become: its stored YAML is missing, belongs to another job, or is unseen.
-func isUntold(err error) bool {
+// isSourceMissing reports whether it is unknown what a job is to become: its stored YAML is missing, belongs to another job, or is unseen.
+func isSourceMissing(err error) bool {
 	return isA[*submit.NoSourceError](err) || isA[*submit.OtherJobsSourceError](err) || isA[*submit.UnseenJobError](err) ||
 		isA[*submit.MisplacedJobError](err)
 }
 
-// isThere reports whether an object to create already exists.
-func isThere(err error) bool {
+// isAlreadyExists reports whether an object to create already exists.
+func isAlreadyExists(err error) bool {
 	return isA[*submit.ExistsError](err) || isA[*submit.PoolExistsError](err) || isA[*submit.ReservationExistsError](err) ||
 		apierrors.IsAlreadyExists(err)
 }
@@ -236,8 +240,8 @@ type failures struct {
 	errs    []error
 }
 
-// add records an error, nil for none. It returns whether to stop: the cluster does not answer, or the user has interrupted.
-func (f *failures) add(err error) (stop bool) {
+// addError records an error, nil for none. It returns whether to stop: the cluster does not answer, or the user has interrupted.
+func (f *failures) addError(err error) (stop bool) {
 	if err == nil {
 		return false
 	}
@@ -246,10 +250,10 @@ func (f *failures) add(err error) (stop bool) {
 	return code == exitUnreachable || code == exitInterrupted
 }
 
-func (f *failures) none() bool { return len(f.errs) == 0 }
+func (f *failures) isEmpty() bool { return len(f.errs) == 0 }
 
-// err returns the first error, which decides the exit code. If there are several, it prints each in full.
-func (f *failures) err() error {
+// firstError returns the first error, which decides the exit code. If there are several, it prints each in full.
+func (f *failures) firstError() error {
 	switch len(f.errs) {
 	case 0:
 		return nil
@@ -257,31 +261,31 @@ func (f *failures) err() error {
 		return f.errs[0]
 	}
 	for _, err := range f.errs {
-		f.factory.complain(message(err))
+		f.factory.printError(errorMessage(err))
 	}
 	return &quietError{f.errs[0]}
 }
 
-// outcomeOf returns nil for a job that has succeeded, else an error that describes its outcome.
-func outcomeOf(job inventory.Job) error {
+// jobOutcome returns nil for a job that has succeeded, else an error that describes its outcome.
+func jobOutcome(job inventory.Job) error {
 	switch job.Status {
 	case inventory.StatusSucceeded:
 		return nil
 	case inventory.StatusFailed:
-		return &outcomeError{code: exitJobFailed, text: phrase.Of("job %s failed: %s", job.Name, reasonText(job.Trouble))}
+		return &outcomeError{code: exitJobFailed, text: phrase.Textf("job %s failed: %s", job.Name, reasonText(job.Trouble))}
 	case inventory.StatusCancelled:
-		return &outcomeError{code: exitCancelled, text: phrase.Of("job %s was cancelled", job.Name)}
+		return &outcomeError{code: exitCancelled, text: phrase.Textf("job %s was cancelled", job.Name)}
 	case inventory.StatusTerminating:
-		return &outcomeError{code: exitNotFinished, text: phrase.Of("job %s was deleted", job.Name)}
+		return &outcomeError{code: exitNotFinished, text: phrase.Textf("job %s was deleted", job.Name)}
 	}
-	return &outcomeError{code: exitNotFinished, text: phrase.Of("job %s has not finished: it is %s", job.Name, job.Status)}
+	return &outcomeError{code: exitNotFinished, text: phrase.Textf("job %s has not finished: it is %s", job.Name, job.Status)}
 }
 
-// exitAs is jobOutcome with the exit code of the job's program, if there is one.
-func exitAs(job inventory.Job) error {
-	err := outcomeOf(job)
+// programOutcome is jobOutcome with the exit code of the job's program, if there is one.
+func programOutcome(job inventory.Job) error {
+	err := jobOutcome(job)
 	if failure, ok := job.FirstFailure(); ok && job.Status == inventory.StatusFailed {
-		return &outcomeError{code: int(failure.ExitCode), text: phrase.OfError(err)}
+		return &outcomeError{code: int(failure.ExitCode), text: phrase.FromError(err)}
 	}
 	return err
 }

@@ -21,7 +21,7 @@ func newExplainCmd(f *Factory) *cobra.Command {
 			"the first kind that has it.",
 		Example: "  gpuctl explain training\n  gpuctl explain resources.gpu-share\n" +
 			"  gpuctl explain inference.service.autoscaling",
-		Args:              exactlyOne(phrase.Of("a kind, or a field")),
+		Args:              requireOneArg(phrase.Textf("a kind, or a field")),
 		ValidArgsFunction: completeFields,
 		RunE:              func(_ *cobra.Command, args []string) error { return runExplain(f.IO, args[0]) },
 	}
@@ -33,14 +33,14 @@ func runExplain(io IOStreams, path string) error {
 	if err != nil {
 		having := workload.KindsWith(path)
 		if len(having) == 0 {
-			return usagef("%w", err)
+			return usageErrorf("%w", err)
 		}
 		if kind, field, below, err = workload.Lookup(string(having[0]) + "." + path); err != nil {
-			return usagef("%w", err)
+			return usageErrorf("%w", err)
 		}
-		kinds = joined(having)
+		kinds = joinWords(having)
 	}
-	explained(io, phrase.Of("KIND"), kinds)
+	writeExplained(io, phrase.Textf("KIND"), kinds)
 	if field.Path != "" {
 		if err := explainField(io, kind, field); err != nil {
 			return err
@@ -49,22 +49,22 @@ func runExplain(io IOStreams, path string) error {
 	if len(below) == 0 {
 		return nil
 	}
-	language := io.language()
-	fmt.Fprintf(io.Out, "\n%s\n", phrase.Of("%s:", phrase.Of("FIELDS")).In(language))
+	language := io.outputLanguage()
+	fmt.Fprintf(io.Out, "\n%s\n", phrase.Textf("%s:", phrase.Textf("FIELDS")).Localize(language))
 	for _, f := range below {
 		name := f.Path[strings.LastIndexByte(f.Path, '.')+1:]
 		required := ""
 		if f.Required {
-			required = phrase.Of(", required").In(language)
+			required = phrase.Textf(", required").Localize(language)
 		}
-		fmt.Fprintf(io.Out, "  %s  <%s%s>\n%s", name, f.TypeIn(language), required, wrapText(language.Words(f.Doc), "      "))
+		fmt.Fprintf(io.Out, "  %s  <%s%s>\n%s", name, f.TypeIn(language), required, wrapText(language.Translate(f.Doc), "      "))
 	}
 	return nil
 }
 
-// explained writes a label and its value.
-func explained(io IOStreams, label phrase.Text, value string) {
-	head := phrase.Of("%s:", label).In(io.language())
+// writeExplained writes a label and its value.
+func writeExplained(io IOStreams, label phrase.Text, value string) {
+	head := phrase.Textf("%s:", label).Localize(io.outputLanguage())
 	fmt.Fprintf(io.Out, "%s%s %s\n", head, strings.Repeat(" ", max(explainWidth-1-monospace.Columns(head), 0)), value)
 }
 
@@ -72,30 +72,30 @@ func explained(io IOStreams, label phrase.Text, value string) {
 const explainWidth = 10
 
 func explainField(io IOStreams, kind workload.Kind, field workload.Field) error {
-	language := io.language()
-	def := language.Words(field.Default)
+	language := io.outputLanguage()
+	def := language.Translate(field.Default)
 	switch {
 	case field.Required:
-		def = phrase.Of("none, it is required").In(language)
+		def = phrase.Textf("none, it is required").Localize(language)
 	case def == "":
-		def = phrase.Of("none").In(language)
+		def = phrase.Textf("none").Localize(language)
 	}
-	explained(io, phrase.Of("FIELD"), field.Path)
-	explained(io, phrase.Of("VALUES"), field.TypeIn(language))
-	explained(io, phrase.Of("DEFAULT"), def)
+	writeExplained(io, phrase.Textf("FIELD"), field.Path)
+	writeExplained(io, phrase.Textf("VALUES"), field.TypeIn(language))
+	writeExplained(io, phrase.Textf("DEFAULT"), def)
 	if field.Example != "" {
-		explained(io, phrase.Of("EXAMPLE"), field.Example)
+		writeExplained(io, phrase.Textf("EXAMPLE"), field.Example)
 	}
-	fmt.Fprintf(io.Out, "\n%s", wrapText(language.Words(field.Doc), ""))
+	fmt.Fprintf(io.Out, "\n%s", wrapText(language.Translate(field.Doc), ""))
 	if field.Section {
 		return nil
 	}
-	places, err := render.Becomes(kind, field.Path)
+	places, err := render.FieldPlaces(kind, field.Path)
 	if err != nil {
 		return phrase.Errorf("explaining %s: %w", field.Path, err)
 	}
 	if len(places) > 0 {
-		fmt.Fprintf(io.Out, "\n%s\n", phrase.Of("%s:", phrase.Of("BECOMES")).In(language))
+		fmt.Fprintf(io.Out, "\n%s\n", phrase.Textf("%s:", phrase.Textf("BECOMES")).Localize(language))
 	}
 	for _, place := range places {
 		fmt.Fprintf(io.Out, "  %s\n", place)
@@ -107,4 +107,6 @@ func explainField(io IOStreams, kind workload.Kind, field workload.Field) error 
 const textWidth = 96
 
 // wrapText breaks text into lines with an indent.
-func wrapText(text, indent string) string { return wrap(indent+text, textWidth, len(indent)) + "\n" }
+func wrapText(text, indent string) string {
+	return wrapLine(indent+text, textWidth, len(indent)) + "\n"
+}

@@ -31,16 +31,16 @@ func TestTheCatalogueHasTheFields(t *testing.T) {
 	for _, kind := range workload.Kinds {
 		for _, field := range workload.Fields(kind) {
 			said[field.Doc], said[field.Default] = true, true
-			if phrase.Chinese.Words(field.Doc) == field.Doc {
+			if phrase.Chinese.Translate(field.Doc) == field.Doc {
 				t.Errorf("the catalogue has no words for what %s %s says: %q", kind, field.Path, field.Doc)
 			}
 			if key := field.TypeKey(); key != "" {
-				if said[key] = true; phrase.Chinese.Words(key) == key {
+				if said[key] = true; phrase.Chinese.Translate(key) == key {
 					t.Errorf("the catalogue has no words for the type %q of %s %s", key, kind, field.Path)
 				}
 			}
 			isText := strings.Contains(field.Default, " ") || slices.Contains(plainDefaults, field.Default)
-			if has := phrase.Chinese.Words(field.Default) != field.Default; has != isText {
+			if has := phrase.Chinese.Translate(field.Default) != field.Default; has != isText {
 				t.Errorf("the default %q of %s %s has words: %t, want %t", field.Default, kind, field.Path, has, isText)
 			}
 		}

@@ -36,11 +36,11 @@ func runExport(ctx context.Context, f *Factory, args []string) error {
 	if err != nil {
 		return err
 	}
-	writer, err := f.writer()
+	writer, err := f.newWriter()
 	if err != nil {
 		return err
 	}
-	text, err := exported(ctx, writer, refs)
+	text, err := exportDocuments(ctx, writer, refs)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func runExport(ctx context.Context, f *Factory, args []string) error {
 	return err
 }
 
-func exported(ctx context.Context, writer *submit.Client, refs []submit.Ref) (string, error) {
+func exportDocuments(ctx context.Context, writer *submit.Client, refs []submit.Ref) (string, error) {
 	var text string
 	for i, ref := range refs {
 		doc, err := writer.Document(ctx, ref)

@@ -31,13 +31,13 @@ type Factory struct {
 	timeout   time.Duration
 	lang      languageFlag
 	config    func() (*rest.Config, error)
-	// renamed rewrites hints to use the name under which the program was called; nil if that is gpuctl.
-	renamed func(string) string
+	// renameHint rewrites hints to use the name under which the program was called; nil if that is gpuctl.
+	renameHint func(string) string
 }
 
 // NewFactory returns a factory that finds the cluster as kubectl does.
 func NewFactory(streams IOStreams) *Factory {
-	streams.Out, streams.ErrOut = guarded(streams.Out, streams.Color), guarded(streams.ErrOut, false)
+	streams.Out, streams.ErrOut = escapeOutput(streams.Out, streams.Color), escapeOutput(streams.ErrOut, false)
 	f := &Factory{
 		IO:        streams,
 		Now:       time.Now,
@@ -45,8 +45,8 @@ func NewFactory(streams IOStreams) *Factory {
 		overrides: &clientcmd.ConfigOverrides{},
 	}
 	f.config = sync.OnceValues(f.loadConfig)
-	f.IO.spoken = f.language
-	f.IO.renamed = func() func(string) string { return f.renamed }
+	f.IO.languageSource = f.outputLanguage
+	f.IO.hintRenamer = func() func(string) string { return f.renameHint }
 	return f
 }
 
@@ -83,8 +83,8 @@ func (f *Factory) loadConfig() (*rest.Config, error) {
 	return config, nil
 }
 
-// namespace returns the namespace of -n, else of gpuctl's configuration, else of the kubeconfig's context, else "default".
-func (f *Factory) namespace() (string, error) {
+// currentNamespace returns the namespace of -n, else of gpuctl's configuration, else of the kubeconfig's context, else "default".
+func (f *Factory) currentNamespace() (string, error) {
 	config, err := readUserConfig()
 	if err != nil {
 		return "", err
@@ -111,14 +111,14 @@ func (f *Factory) configError(err error) error {
 	if empty {
 		return errNoCluster
 	}
-	return usagef("reading the kubeconfig: %w", err)
+	return usageErrorf("reading the kubeconfig: %w", err)
 }
 
 // explicitNamespace returns the namespace of -n, or "" without it. Commands that need no cluster must not depend on the kubeconfig.
 func (f *Factory) explicitNamespace() string { return f.overrides.Context.Namespace }
 
-// kubernetes returns a client for reads. It uses protobuf because pod lists are large.
-func (f *Factory) kubernetes() (kubernetes.Interface, error) {
+// newKubernetesClient returns a client for reads. It uses protobuf because pod lists are large.
+func (f *Factory) newKubernetesClient() (kubernetes.Interface, error) {
 	config, err := f.config()
 	if err != nil {
 		return nil, err
@@ -133,8 +133,8 @@ func (f *Factory) kubernetes() (kubernetes.Interface, error) {
 	return clientset, nil
 }
 
-func (f *Factory) reader() (*inventory.Reader, error) {
-	clientset, err := f.kubernetes()
+func (f *Factory) newReader() (*inventory.Reader, error) {
+	clientset, err := f.newKubernetesClient()
 	if err != nil {
 		return nil, err
 	}
@@ -143,14 +143,14 @@ func (f *Factory) reader() (*inventory.Reader, error) {
 
 // presetTexts reads the unparsed presets that jobs may name.
 func (f *Factory) presetTexts(ctx context.Context) (map[string]string, error) {
-	reader, err := f.reader()
+	reader, err := f.newReader()
 	if err != nil {
 		return nil, err
 	}
 	return reader.Presets(ctx)
 }
 
-func (f *Factory) writer() (*submit.Client, error) {
+func (f *Factory) newWriter() (*submit.Client, error) {
 	config, err := f.config()
 	if err != nil {
 		return nil, err

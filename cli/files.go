@@ -26,10 +26,10 @@ func addFilesFlag(cmd *cobra.Command, files *[]string) {
 	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json")
 }
 
-// moreFiles accepts arguments as files if -f was given, as in "-f a.yaml b.yaml". Otherwise it refuses them.
-func moreFiles(cmd *cobra.Command, args []string) error {
+// acceptFileArgs accepts arguments as files if -f was given, as in "-f a.yaml b.yaml". Otherwise it refuses them.
+func acceptFileArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 && !cmd.Flags().Changed("filename") {
-		return usagef("unexpected argument %q: give files with -f\nSee '%s --help'", args[0], cmd.CommandPath())
+		return usageErrorf("unexpected argument %q: give files with -f\nSee '%s --help'", args[0], cmd.CommandPath())
 	}
 	for _, file := range args {
 		if err := cmd.Flags().Set("filename", file); err != nil {
@@ -48,19 +48,19 @@ type submission struct {
 	text string
 }
 
-// at returns the position of the document as a message prefix.
-func (s submission) at() string {
+// positionPrefix returns the position of the document as a message prefix.
+func (s submission) positionPrefix() string {
 	if s.file == "" {
 		return ""
 	}
 	return fmt.Sprintf("%s:%d: ", s.file, s.Line)
 }
 
-// atField returns the position of a field as a message prefix, or that of the document if the file does not have the field.
-func (s submission) atField(path string) string {
-	line, column, ok := workload.PlaceOf(s.text, path)
+// fieldPrefix returns the position of a field as a message prefix, or that of the document if the file does not have the field.
+func (s submission) fieldPrefix(path string) string {
+	line, column, ok := workload.FieldPosition(s.text, path)
 	if s.file == "" || !ok {
-		return s.at()
+		return s.positionPrefix()
 	}
 	return fmt.Sprintf("%s:%d:%d: ", s.file, s.Line+line, column)
 }
@@ -72,9 +72,9 @@ func (s submission) usesPreset() bool { return s.Job != nil && s.Job.Resources.P
 // and then no document is returned.
 func (f *Factory) readDocuments(files []string) ([]submission, error) {
 	if len(files) == 0 {
-		return nil, usagef("no file: give one with -f FILE, or -f - for standard input")
+		return nil, usageErrorf("no file: give one with -f FILE, or -f - for standard input")
 	}
-	paths, err := expand(files)
+	paths, err := expandFolders(files)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (f *Factory) readDocuments(files []string) ([]submission, error) {
 		}
 		docs, diagnostics := workload.Parse(displayName(path), data)
 		for _, diagnostic := range diagnostics {
-			fmt.Fprintln(f.IO.ErrOut, diagnostic.In(f.language()))
+			fmt.Fprintln(f.IO.ErrOut, diagnostic.Localize(f.outputLanguage()))
 			if diagnostic.Severity == workload.SeverityError {
 				problems++
 			}
@@ -97,24 +97,24 @@ func (f *Factory) readDocuments(files []string) ([]submission, error) {
 		}
 	}
 	if problems > 0 {
-		return nil, usagef("%s in the YAML; nothing was done", countOfErrors(problems))
+		return nil, usageErrorf("%s in the YAML; nothing was done", errorCountText(problems))
 	}
 	return out, checkRepeated(out)
 }
 
-// countOfErrors returns the number of errors as text.
-func countOfErrors(n int) phrase.Text {
+// errorCountText returns the number of errors as text.
+func errorCountText(n int) phrase.Text {
 	if n == 1 {
-		return phrase.Of("1 error")
+		return phrase.Textf("1 error")
 	}
-	return phrase.Of("%d errors", n)
+	return phrase.Textf("%d errors", n)
 }
 
 // checkRepeated refuses two documents with the same name in different files. The parser checks this within a file.
 func checkRepeated(docs []submission) error {
 	seen := map[string]string{}
 	for _, doc := range docs {
-		if doc.NamesItself() {
+		if doc.GeneratesName() {
 			continue
 		}
 		class := "job"
@@ -123,7 +123,7 @@ func checkRepeated(docs []submission) error {
 		}
 		key := class + " " + doc.Namespace + "/" + doc.Name
 		if file, ok := seen[key]; ok {
-			return usagef("%s %q is both in %s and in %s; nothing was done", class, doc.Name, file, doc.file)
+			return usageErrorf("%s %q is both in %s and in %s; nothing was done", class, doc.Name, file, doc.file)
 		}
 		seen[key] = doc.file
 	}
@@ -139,27 +139,27 @@ func displayName(path string) string {
 	return path
 }
 
-// expand replaces folders by the files in them, sorted by name.
-func expand(files []string) ([]string, error) {
+// expandFolders replaces folders by the files in them, sorted by name.
+func expandFolders(files []string) ([]string, error) {
 	var out []string
 	for _, file := range files {
 		if file == stdin {
 			out = append(out, file)
 			continue
 		}
-		found, err := walk(file)
+		found, err := findFiles(file)
 		if err != nil {
-			return nil, usagef("reading %s: %w", file, rootCause(err))
+			return nil, usageErrorf("reading %s: %w", file, rootCause(err))
 		}
 		if len(found) == 0 {
-			return nil, usagef("reading %s: the folder has no file that ends in %s", file, strings.Join(extensions, ", "))
+			return nil, usageErrorf("reading %s: the folder has no file that ends in %s", file, strings.Join(extensions, ", "))
 		}
 		out = append(out, found...)
 	}
 	return out, nil
 }
 
-func walk(root string) ([]string, error) {
+func findFiles(root string) ([]string, error) {
 	var found []string
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		switch {
@@ -175,21 +175,21 @@ func walk(root string) ([]string, error) {
 	return found, err
 }
 
-// largestRead bounds what is read into memory. It is more than the parser accepts, so that the parser reports the error.
-const largestRead = 64 << 20
+// maxReadBytes bounds what is read into memory. It is more than the parser accepts, so that the parser reports the error.
+const maxReadBytes = 64 << 20
 
 func readFile(in io.Reader, path string) ([]byte, error) {
 	if path != stdin {
 		file, err := os.Open(path)
 		if err != nil {
-			return nil, usagef("reading %s: %w", path, rootCause(err))
+			return nil, usageErrorf("reading %s: %w", path, rootCause(err))
 		}
 		defer file.Close() //nolint:errcheck // opened for reading only
 		in = file
 	}
-	data, err := io.ReadAll(io.LimitReader(in, largestRead))
+	data, err := io.ReadAll(io.LimitReader(in, maxReadBytes))
 	if err != nil {
-		return nil, usagef("reading %s: %w", displayName(path), rootCause(err))
+		return nil, usageErrorf("reading %s: %w", displayName(path), rootCause(err))
 	}
 	return data, nil
 }

@@ -19,7 +19,7 @@ func (m *manifests) checkFit(ctx context.Context, creations []creation, require 
 	if m.offline || !slices.ContainsFunc(creations, func(c creation) bool { return c.Job != nil }) {
 		return nil
 	}
-	reader, err := m.factory.reader()
+	reader, err := m.factory.newReader()
 	if err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func (m *manifests) checkFit(ctx context.Context, creations []creation, require 
 		return err
 	}
 	if !slices.ContainsFunc(creations, func(c creation) bool { return c.Pool != nil }) { // a new pool may add the nodes that the jobs need
-		if err := m.judgeFit(creations, offers, require); err != nil {
+		if err := m.checkJobsFit(creations, offers, require); err != nil {
 			return err
 		}
 	}
@@ -41,12 +41,12 @@ func (m *manifests) checkFit(ctx context.Context, creations []creation, require 
 // checkQuotas reports, before anything is created, jobs that a quota of their namespace does not admit. It warns, or, if require is set, refuses jobs
 // that the quota would never admit. It is silent if the user may not list quotas.
 func (m *manifests) checkQuotas(ctx context.Context, creations []creation, require bool) error {
-	jobs := jobsOf(creations)
+	jobs := jobCreations(creations)
 	bounded := slices.ContainsFunc(creations, func(c creation) bool { return c.Quota != nil }) // the quota may change with this command
 	if m.offline || bounded || len(jobs) == 0 {
 		return nil
 	}
-	reader, err := m.factory.reader()
+	reader, err := m.factory.newReader()
 	if err != nil {
 		return err
 	}
@@ -54,52 +54,52 @@ func (m *manifests) checkQuotas(ctx context.Context, creations []creation, requi
 	for _, c := range jobs {
 		namespace := c.objects[0].GetNamespace()
 		if _, read := quotas[namespace]; !read {
-			if quotas[namespace], err = reader.Bounds(ctx, namespace); err != nil {
+			if quotas[namespace], err = reader.NamespaceQuotas(ctx, namespace); err != nil {
 				return err
 			}
 		}
-		over := quota.OverFor(quotas[namespace], c.objects[0])
+		over := quota.FindJobExcess(quotas[namespace], c.objects[0])
 		switch {
 		case over == nil:
-			quotas[namespace] = quota.With(quotas[namespace], c.objects[0]) // later jobs get what remains
+			quotas[namespace] = quota.WithJob(quotas[namespace], c.objects[0]) // later jobs get what remains
 		case require && over.Never:
-			return &overQuotaError{what: phrase.Of("%s %s\nNothing was created", c, over)}
+			return &overQuotaError{what: phrase.Textf("%s %s\nNothing was created", c, over)}
 		default:
-			m.factory.IO.tell("%swarning: %s %s", c.atField("resources"), c, over.Warning())
+			m.factory.IO.printErr("%swarning: %s %s", c.fieldPrefix("resources"), c, over.Warning())
 		}
 	}
 	return nil
 }
 
-// judgeFit warns of each job that none of the offered nodes could hold, or refuses the first one.
-func (m *manifests) judgeFit(creations []creation, offers []inventory.Offer, require bool) error {
+// checkJobsFit warns of each job that none of the offered nodes could hold, or refuses the first one.
+func (m *manifests) checkJobsFit(creations []creation, offers []inventory.Offer, require bool) error {
 	for _, c := range creations {
 		if c.Job == nil {
 			continue
 		}
-		why := diagnosis.Misfit(&c.Job.Resources, offers)
+		why := diagnosis.ExplainMisfit(&c.Job.Resources, offers)
 		switch {
 		case len(why) == 0:
 		case require:
-			return &cannotFitError{what: phrase.Of("%s can never run: %s\nNothing was created", c, why)}
+			return &cannotFitError{what: phrase.Textf("%s can never run: %s\nNothing was created", c, why)}
 		default:
-			m.factory.IO.tell("%swarning: %s", c.atField("resources"), willWait(c.String(), why))
+			m.factory.IO.printErr("%swarning: %s", c.fieldPrefix("resources"), willWaitText(c.String(), why))
 		}
 	}
 	return nil
 }
 
-func willWait(job string, why phrase.Text) phrase.Text {
-	return phrase.Of("%s will wait for nodes that are not there: %s", job, why)
+func willWaitText(job string, why phrase.Text) phrase.Text {
+	return phrase.Textf("%s will wait for nodes that are not there: %s", job, why)
 }
 
-// cannotMove says why no node of a pool could ever hold a job, or nothing if one could or if the user may not list nodes.
-func (f *Factory) cannotMove(ctx context.Context, writer *submit.Client, ref submit.Ref, pool string) (phrase.Text, error) {
+// explainMisfit says why no node of a pool could ever hold a job, or nothing if one could or if the user may not list nodes.
+func (f *Factory) explainMisfit(ctx context.Context, writer *submit.Client, ref submit.Ref, pool string) (phrase.Text, error) {
 	doc, err := writer.Document(ctx, ref)
 	if err != nil || doc.Job == nil {
 		return nil, err
 	}
-	reader, err := f.reader()
+	reader, err := f.newReader()
 	if err != nil {
 		return nil, err
 	}
@@ -115,5 +115,5 @@ func (f *Factory) cannotMove(ctx context.Context, writer *submit.Client, ref sub
 	}
 	asked := doc.Job.Resources
 	asked.Pool = pool
-	return diagnosis.Misfit(&asked, offers), nil
+	return diagnosis.ExplainMisfit(&asked, offers), nil
 }

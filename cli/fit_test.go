@@ -20,7 +20,7 @@ func TestFitted(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, fitted(tc.text)); diff != "" {
+			if diff := cmp.Diff(tc.want, wrapParagraphs(tc.text)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

@@ -54,12 +54,12 @@ type listing[T any] struct {
 	names     []string
 	// pool limits the rows to one pool.
 	pool string
-	// absent checks the objects that limit the rows if there are no rows: each returns an error if its object does not exist.
-	absent []func() error
+	// absenceChecks checks the objects that limit the rows if there are no rows: each returns an error if its object does not exist.
+	absenceChecks []func() error
 	// gone is the message for a watched row that has disappeared.
 	gone phrase.Text
-	// kept is the table's columns so far.
-	kept kept
+	// sticky is the table's columns so far.
+	sticky stickyColumns
 }
 
 func (l *listing[T]) addFlags(cmd *cobra.Command) {
@@ -76,34 +76,34 @@ func (l *listing[T]) addListFlags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&l.noHeaders, "no-headers", false, "Leave out the table's headers")
 }
 
-// show prints the rows that the arguments name, or all. A name without a row is an error, reported after the other rows are printed.
-func (l *listing[T]) show(rows []T) error {
+// printNamed prints the rows that the arguments name, or all. A name without a row is an error, reported after the other rows are printed.
+func (l *listing[T]) printNamed(rows []T) error {
 	known := make([]string, len(rows))
 	for i, row := range rows {
 		known[i] = l.name(row)
 	}
-	rows, missing := l.pick(rows)
+	rows, missing := l.pickNamed(rows)
 	if l.sortBy != "" {
 		var err error
 		if rows, err = sortBy(rows, l.sortBy); err != nil {
 			return err
 		}
 	}
-	if err := l.write(rows, true); err != nil {
+	if err := l.writeRows(rows, true); err != nil {
 		return err
 	}
 	if len(missing) > 0 && !l.quiet {
-		return &notFoundError{what: phrase.Of("%s %s", nounOf(l.noun).one, quoted(missing)), near: meant(missing[0], known)}
+		return &notFoundError{what: phrase.Textf("%s %s", lookupNoun(l.noun).one, quoteNames(missing)), near: suggestSimilar(missing[0], known)}
 	}
 	if len(rows) > 0 {
 		return nil
 	}
-	for _, absent := range l.absent {
+	for _, absent := range l.absenceChecks {
 		if err := absent(); err != nil {
 			return err
 		}
 	}
-	l.io.tell("No %s found.", nounOf(l.noun).many)
+	l.io.printErr("No %s found.", lookupNoun(l.noun).many)
 	return nil
 }
 
@@ -111,17 +111,17 @@ func (l *listing[T]) show(rows []T) error {
 func (l *listing[T]) addPoolFlag(cmd *cobra.Command, f *Factory, usage string) {
 	cmd.Flags().StringVar(&l.pool, "pool", "", usage)
 	_ = cmd.RegisterFlagCompletionFunc("pool", completePools(f))
-	l.absent = append(l.absent, func() error { return f.findPool(cmd.Context(), l.pool) })
+	l.absenceChecks = append(l.absenceChecks, func() error { return f.checkPoolExists(cmd.Context(), l.pool) })
 }
 
 // addNamespaceFlag adds the flag for all namespaces. Without the flag the selected namespace must exist.
 func (l *listing[T]) addNamespaceFlag(cmd *cobra.Command, f *Factory, all *bool, usage string) {
 	cmd.Flags().BoolVarP(all, "all-namespaces", "A", false, usage)
-	l.absent = append(l.absent, func() error {
+	l.absenceChecks = append(l.absenceChecks, func() error {
 		if *all {
 			return nil
 		}
-		return f.findNamespace(cmd.Context())
+		return f.checkNamespaceExists(cmd.Context())
 	})
 }
 
@@ -130,11 +130,11 @@ func (l *listing[T]) goneText() phrase.Text {
 	if len(l.gone) > 0 {
 		return l.gone
 	}
-	return phrase.Of("is gone")
+	return phrase.Textf("is gone")
 }
 
-// pick returns the named rows, and the names without a row.
-func (l *listing[T]) pick(rows []T) (picked []T, missing []string) {
+// pickNamed returns the named rows, and the names without a row.
+func (l *listing[T]) pickNamed(rows []T) (picked []T, missing []string) {
 	if len(l.names) == 0 {
 		return rows, nil
 	}
@@ -146,20 +146,20 @@ func (l *listing[T]) pick(rows []T) (picked []T, missing []string) {
 	return slices.DeleteFunc(slices.Clone(rows), func(row T) bool { return !slices.Contains(l.names, l.name(row)) }), missing
 }
 
-// value is what -o json shows of the rows: a list, or the one row that was named.
-func (l *listing[T]) value(rows []T) any {
+// outputValue is what -o json shows of the rows: a list, or the one row that was named.
+func (l *listing[T]) outputValue(rows []T) any {
 	if len(l.names) == 1 && len(rows) == 1 && !l.quiet {
 		return rows[0]
 	}
 	return list[T]{Items: append([]T{}, rows...)}
 }
 
-func (l *listing[T]) write(rows []T, headers bool) error {
+func (l *listing[T]) writeRows(rows []T, headers bool) error {
 	switch l.output.format {
 	case outputJSON, outputYAML:
-		return encode(l.io.Out, l.output.format, l.value(rows))
+		return writeEncoded(l.io.Out, l.output.format, l.outputValue(rows))
 	case outputJSONPath:
-		return writeJSONPath(l.io.Out, l.output.template, l.value(rows))
+		return writeJSONPath(l.io.Out, l.output.template, l.outputValue(rows))
 	case outputCustomColumns:
 		return l.writeCustom(rows, headers)
 	case outputCSV:
@@ -173,7 +173,7 @@ func (l *listing[T]) write(rows []T, headers bool) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	return writeTable(l.io.Out, rows, l.columns(l.now()), l.style(headers))
+	return writeTable(l.io.Out, rows, l.columns(l.now()), l.newTableStyle(headers))
 }
 
 // writeCustom writes the columns that the user selected.
@@ -182,21 +182,21 @@ func (l *listing[T]) writeCustom(rows []T, headers bool) error {
 	if err != nil {
 		return err
 	}
-	trees, err := treesOf(rows)
+	trees, err := rowTrees(rows)
 	if err != nil {
 		return err
 	}
-	return writeTable(l.io.Out, trees, columns, l.style(headers))
+	return writeTable(l.io.Out, trees, columns, l.newTableStyle(headers))
 }
 
-func (l *listing[T]) style(headers bool) tableStyle {
+func (l *listing[T]) newTableStyle(headers bool) tableStyle {
 	style := tableStyle{
 		wide:      l.output.format == outputWide,
 		noHeaders: l.noHeaders || !headers,
 		color:     l.io.Color,
 		width:     l.io.Width,
-		kept:      &l.kept,
-		language:  l.io.language(),
+		sticky:    &l.sticky,
+		language:  l.io.outputLanguage(),
 	}
 	if style.wide || l.output.format == outputCustomColumns {
 		style.width = 0
@@ -207,8 +207,8 @@ func (l *listing[T]) style(headers bool) tableStyle {
 	return style
 }
 
-// run shows the rows that read returns, or, with --watch, those that watch reports until interrupted.
-func (l *listing[T]) run(
+// runListing shows the rows that read returns, or, with --watch, those that watch reports until interrupted.
+func (l *listing[T]) runListing(
 	ctx context.Context, read func(context.Context) ([]T, error), watch func(context.Context, func([]T)) error,
 ) error {
 	if !l.watch {
@@ -216,16 +216,16 @@ func (l *listing[T]) run(
 		if err != nil {
 			return err
 		}
-		return l.show(rows)
+		return l.printNamed(rows)
 	}
-	return watching(ctx, func(ctx context.Context, cancel context.CancelCauseFunc) error {
-		return watch(ctx, l.follow(ctx, cancel))
+	return runWatch(ctx, func(ctx context.Context, cancel context.CancelCauseFunc) error {
+		return watch(ctx, l.newChangePrinter(ctx, cancel))
 	})
 }
 
 // runFleet shows rows computed from the cluster's nodes and pools.
 func (l *listing[T]) runFleet(ctx context.Context, f *Factory, rows func(inventory.Cluster) []T) error {
-	reader, err := f.reader()
+	reader, err := f.newReader()
 	if err != nil {
 		return err
 	}
@@ -233,23 +233,23 @@ func (l *listing[T]) runFleet(ctx context.Context, f *Factory, rows func(invento
 		cluster, err := reader.Fleet(ctx)
 		return rows(cluster), err
 	}
-	return l.run(ctx, read, func(ctx context.Context, report func([]T)) error {
-		return f.watched(ctx, func(ctx context.Context, reader *inventory.Reader) error {
+	return l.runListing(ctx, read, func(ctx context.Context, report func([]T)) error {
+		return f.watchWithHeartbeat(ctx, func(ctx context.Context, reader *inventory.Reader) error {
 			return reader.WatchFleet(ctx, func(c inventory.Cluster) { report(rows(c)) })
 		})
 	})
 }
 
-// follow returns a function that prints new and changed rows on each call; a row that disappeared is reported on stderr.
-func (l *listing[T]) follow(ctx context.Context, cancel context.CancelCauseFunc) func([]T) {
+// newChangePrinter returns a function that prints new and changed rows on each call; a row that disappeared is reported on stderr.
+func (l *listing[T]) newChangePrinter(ctx context.Context, cancel context.CancelCauseFunc) func([]T) {
 	seen := map[string]string{}
 	first := true
 	return func(rows []T) {
-		rows, _ = l.pick(rows)
+		rows, _ = l.pickNamed(rows)
 		var changed []T
 		left := map[string]string{}
 		for _, row := range rows {
-			text := l.fingerprint(row)
+			text := l.rowFingerprint(row)
 			left[l.id(row)] = text
 			if seen[l.id(row)] != text {
 				changed = append(changed, row)
@@ -257,28 +257,28 @@ func (l *listing[T]) follow(ctx context.Context, cancel context.CancelCauseFunc)
 		}
 		for id := range seen {
 			if _, ok := left[id]; !ok && !l.quiet {
-				l.io.tell("%s %s", id, l.goneText())
+				l.io.printErr("%s %s", id, l.goneText())
 			}
 		}
 		seen = left
-		if err := l.stream(changed, first); err != nil && ctx.Err() == nil {
+		if err := l.streamRows(changed, first); err != nil && ctx.Err() == nil {
 			cancel(err)
 		}
 		first = first && len(changed) == 0
 	}
 }
 
-// fingerprint changes when the visible row changes, except for ages.
-func (l *listing[T]) fingerprint(row T) string {
+// rowFingerprint changes when the visible row changes, except for ages.
+func (l *listing[T]) rowFingerprint(row T) string {
 	var text strings.Builder
 	for _, c := range l.columns(time.Time{}) {
-		text.WriteString(c.plain(row) + "\x00")
+		text.WriteString(c.plainValue(row) + "\x00")
 	}
 	return text.String()
 }
 
-// stream writes watched rows: one line per row in JSON, one document per row in YAML.
-func (l *listing[T]) stream(rows []T, headers bool) error {
+// streamRows writes watched rows: one line per row in JSON, one document per row in YAML.
+func (l *listing[T]) streamRows(rows []T, headers bool) error {
 	switch l.output.format {
 	case outputJSON:
 		for _, row := range rows {
@@ -290,16 +290,16 @@ func (l *listing[T]) stream(rows []T, headers bool) error {
 	case outputYAML:
 		for _, row := range rows {
 			fmt.Fprintln(l.io.Out, "---")
-			if err := encode(l.io.Out, outputYAML, row); err != nil {
+			if err := writeEncoded(l.io.Out, outputYAML, row); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	return l.write(rows, headers)
+	return l.writeRows(rows, headers)
 }
 
-func quoted(names []string) string {
+func quoteNames(names []string) string {
 	out := make([]string, len(names))
 	for i, name := range names {
 		out[i] = fmt.Sprintf("%q", name)

@@ -31,11 +31,11 @@ func (o *finishedOptions) addFlags(cmd *cobra.Command) {
 func (o *getJobsOptions) checkFinished() error {
 	switch {
 	case o.watch:
-		return usagef("--finished cannot be watched: leave out -w")
+		return usageErrorf("--finished cannot be watched: leave out -w")
 	case o.pods.show:
-		return usagef("--finished knows the pods of one job: gpuctl describe JOB")
+		return usageErrorf("--finished knows the pods of one job: gpuctl describe JOB")
 	case o.selector != "":
-		return usagef("the ledger keeps no labels: leave out -l")
+		return usageErrorf("the ledger keeps no labels: leave out -l")
 	}
 	return nil
 }
@@ -44,7 +44,7 @@ func (o *getJobsOptions) runFinished(ctx context.Context) error {
 	if err := o.checkFinished(); err != nil {
 		return err
 	}
-	scope, err := o.query()
+	scope, err := o.jobQuery()
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (o *getJobsOptions) runFinished(ctx context.Context) error {
 	if query.Since, err = parseMoment("since", o.finished.since, o.factory.Now()); err != nil {
 		return err
 	}
-	client, err := o.finished.ledger.connect(ctx, o.factory)
+	client, err := o.finished.ledger.newClient(ctx, o.factory)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (o *getJobsOptions) runFinished(ctx context.Context) error {
 		return err
 	}
 	if more {
-		o.factory.IO.tell("note: only the last %d are shown: ask for less with --since, --user or --pool", len(jobs))
+		o.factory.IO.printErr("note: only the last %d are shown: ask for less with --since, --user or --pool", len(jobs))
 	}
 	list := listing[ledger.Job]{
 		io: o.io, now: o.now, noun: "finished job", output: o.output, noHeaders: o.noHeaders, sortBy: o.sortBy, names: o.names,
@@ -73,7 +73,7 @@ func (o *getJobsOptions) runFinished(ctx context.Context) error {
 		id:      func(j ledger.Job) string { return j.UID },
 		print:   func(j ledger.Job) string { return j.Kind + "/" + j.Name },
 	}
-	return list.show(o.filterFinished(jobs))
+	return list.printNamed(o.filterFinished(jobs))
 }
 
 func (o *getJobsOptions) filterFinished(jobs []ledger.Job) []ledger.Job {
@@ -93,7 +93,7 @@ func finishedColumns(now time.Time, namespaces bool) []column[ledger.Job] {
 		{header: "GPU-TYPE", wide: true, value: func(j job) string { return strings.Join(j.GPUTypes, ",") }},
 		{header: "POOL", value: func(j job) string { return j.Pool }},
 		{header: "USER", value: func(j job) string { return j.User }, spare: true},
-		{header: "LASTED", value: func(j job) string { return age(j.Finished, j.Created) }},
+		{header: "LASTED", value: func(j job) string { return formatAge(j.Finished, j.Created) }},
 		{header: "FINISHED", text: func(j job) phrase.Text { return finishedAgo(now, j) }},
 		{header: "CREATED", wide: true, value: func(j job) string { return j.Created.Format(time.RFC3339) }},
 		{header: "UID", wide: true, value: func(j job) string { return j.UID }},
@@ -111,17 +111,17 @@ func finishedColumns(now time.Time, namespaces bool) []column[ledger.Job] {
 // finishedAgo says how long ago a job finished; "by" if the exact time is unknown.
 func finishedAgo(now time.Time, j ledger.Job) phrase.Text {
 	if j.Uncertain {
-		return phrase.Of("by %s ago", age(now, j.Finished))
+		return phrase.Textf("by %s ago", formatAge(now, j.Finished))
 	}
-	return phrase.Of("%s ago", age(now, j.Finished))
+	return phrase.Textf("%s ago", formatAge(now, j.Finished))
 }
 
 // describeFinished shows the latest job of a name that the ledger knows. It returns false if there is no such job or no known ledger.
 func (f *Factory) describeFinished(ctx context.Context, o *ledgerOptions, format string, namespace, name string) (bool, error) {
-	if known, err := o.find(ctx, f); err != nil || !known {
+	if known, err := o.findAddress(ctx, f); err != nil || !known {
 		return false, err
 	}
-	client, err := o.connect(ctx, f)
+	client, err := o.newClient(ctx, f)
 	if err != nil {
 		return false, err
 	}
@@ -134,28 +134,28 @@ func (f *Factory) describeFinished(ctx context.Context, o *ledgerOptions, format
 		return false, err
 	}
 	if format != "" {
-		return true, encode(f.IO.Out, format, job)
+		return true, writeEncoded(f.IO.Out, format, job)
 	}
 	return true, describeFinishedJob(newDescription(f.IO), job, f.Now())
 }
 
 func describeFinishedJob(d *description, job ledger.JobDetail, now time.Time) error {
-	d.line("Name", job.Name)
-	d.line("Namespace", job.Namespace)
-	d.line("Kind", job.Kind)
-	status := phrase.Of("%s, %s", job.Status, finishedAgo(now, job.Job))
+	d.writeField("Name", job.Name)
+	d.writeField("Namespace", job.Namespace)
+	d.writeField("Kind", job.Kind)
+	status := phrase.Textf("%s, %s", job.Status, finishedAgo(now, job.Job))
 	if !job.Deleted.IsZero() {
-		status = status.And("; the job is no longer in the cluster")
+		status = status.Addf("; the job is no longer in the cluster")
 	}
-	d.says("Status", status)
-	d.line("Reason", strings.TrimSuffix(job.Reason+": "+messageIn(job.Message, d.language), ": "))
-	d.line("User", job.User)
-	d.line("Created", job.Created.Format(time.RFC3339))
-	d.line("Finished", job.Finished.Format(time.RFC3339))
-	d.line("Pool", job.Pool)
-	d.line("GPUs", strconv.FormatInt(job.GPUs, 10))
-	d.line("GPU-hours", strconv.FormatFloat(hoursOf(job.Holdings, now), 'f', 2, 64))
-	d.says("Utilization", efficiencyText(job.Efficiency))
+	d.writeText("Status", status)
+	d.writeField("Reason", strings.TrimSuffix(job.Reason+": "+localizeMessage(job.Message, d.language), ": "))
+	d.writeField("User", job.User)
+	d.writeField("Created", job.Created.Format(time.RFC3339))
+	d.writeField("Finished", job.Finished.Format(time.RFC3339))
+	d.writeField("Pool", job.Pool)
+	d.writeField("GPUs", strconv.FormatInt(job.GPUs, 10))
+	d.writeField("GPU-hours", strconv.FormatFloat(gpuHours(job.Holdings, now), 'f', 2, 64))
+	d.writeText("Utilization", efficiencyText(job.Efficiency))
 	columns := holdingColumns(now)
 	if job.Efficiency != nil {
 		columns = append(columns, efficiencyColumns(func(h ledger.Holding) *ledger.Efficiency { return h.Efficiency }, false)...)
@@ -163,17 +163,17 @@ func describeFinishedJob(d *description, job ledger.JobDetail, now time.Time) er
 	return describeRows(d, "Pods that held GPUs", job.Holdings, columns)
 }
 
-// hoursOf sums the GPU-hours that pods certainly held.
-func hoursOf(holdings []ledger.Holding, now time.Time) float64 {
+// gpuHours sums the GPU-hours that pods certainly held.
+func gpuHours(holdings []ledger.Holding, now time.Time) float64 {
 	sum := 0.0
 	for i := range holdings {
-		sum += lasted(&holdings[i], now).Hours() * float64(holdings[i].Milli) / 1000
+		sum += heldDuration(&holdings[i], now).Hours() * float64(holdings[i].Milli) / 1000
 	}
 	return sum
 }
 
-func lasted(h *ledger.Holding, now time.Time) time.Duration {
-	if h.Ended() {
+func heldDuration(h *ledger.Holding, now time.Time) time.Duration {
+	if h.HasEnded() {
 		return h.To.Sub(h.From)
 	}
 	return max(0, now.Sub(h.From))
@@ -188,15 +188,15 @@ func holdingColumns(now time.Time) []column[ledger.Holding] {
 		{header: "GPUS", value: func(h holding) string { return strconv.FormatFloat(float64(h.Milli)/1000, 'f', -1, 64) }},
 		{header: "FROM", value: func(h holding) string { return h.From.Format(time.RFC3339) }},
 		{header: "HELD", text: func(h holding) phrase.Text {
-			least := age(h.From.Add(lasted(&h, now)), h.From)
+			least := formatAge(h.From.Add(heldDuration(&h, now)), h.From)
 			if !h.Until.IsZero() {
-				return phrase.Of("%s to %s", least, age(h.Until, h.From))
+				return phrase.Textf("%s to %s", least, formatAge(h.Until, h.From))
 			}
 			return phrase.Quote(least)
 		}},
 		{header: "OUTCOME", text: func(h holding) phrase.Text {
 			if h.ExitCode != 0 {
-				return phrase.Of("%s (exit code %d)", h.Outcome, h.ExitCode)
+				return phrase.Textf("%s (exit code %d)", h.Outcome, h.ExitCode)
 			}
 			return phrase.Quote(h.Outcome)
 		}},

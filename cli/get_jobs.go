@@ -55,14 +55,14 @@ func newGetJobsCmd(f *Factory) *cobra.Command {
 	o.addPoolFlag(cmd, f, "Only jobs of this pool")
 	cmd.Flags().StringVar(&o.gpuType, "gpu-type", "", "Only jobs that ask for this type of GPU")
 	cmd.Flags().StringVar(&o.kind, "kind", "", "Only jobs of this kind: "+strings.Join(jobKinds(), ", "))
-	cmd.Flags().StringVar(&o.status, "status", "", "Only jobs of this status: "+strings.Join(statuses(), ", "))
+	cmd.Flags().StringVar(&o.status, "status", "", "Only jobs of this status: "+strings.Join(statusNames(), ", "))
 	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "Only jobs that match this label selector")
 	cmd.Flags().StringVar(&o.user, "user", "", "Only jobs that this user submitted")
 	cmd.Flags().BoolVar(&o.mine, "mine", false, "Only jobs that you submitted")
 	cmd.Flags().BoolVar(&o.pods.show, "pods", false, "List the pods of the jobs, one line each")
 	o.finished.addFlags(cmd)
 	o.addNamespaceFlag(cmd, f, &o.allNamespaces, "List the jobs of all namespaces")
-	_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(statuses(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(statusNames(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(jobKinds(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -74,7 +74,7 @@ func runGetJobs(ctx context.Context, o *getJobsOptions) error {
 	if err := o.checkStatus(); err != nil {
 		return err
 	}
-	query, err := o.query()
+	query, err := o.jobQuery()
 	if err != nil {
 		return err
 	}
@@ -86,27 +86,27 @@ func runGetJobs(ctx context.Context, o *getJobsOptions) error {
 	if o.finished.show {
 		return o.runFinished(ctx)
 	}
-	reader, err := o.factory.reader()
+	reader, err := o.factory.newReader()
 	if err != nil {
 		return err
 	}
 	read := func(ctx context.Context) ([]inventory.Job, error) {
 		jobs, err := reader.Jobs(ctx, query)
-		return o.filter(jobs), err
+		return o.filterJobs(jobs), err
 	}
 	watch := func(ctx context.Context, report func([]inventory.Job)) error {
-		return o.factory.watched(ctx, func(ctx context.Context, reader *inventory.Reader) error {
-			return reader.WatchJobs(ctx, query, func(jobs []inventory.Job) { report(o.filter(jobs)) })
+		return o.factory.watchWithHeartbeat(ctx, func(ctx context.Context, reader *inventory.Reader) error {
+			return reader.WatchJobs(ctx, query, func(jobs []inventory.Job) { report(o.filterJobs(jobs)) })
 		})
 	}
 	if o.pods.show {
 		return o.runPods(ctx, read, watch)
 	}
-	return o.run(ctx, read, watch)
+	return o.runListing(ctx, read, watch)
 }
 
-// watching runs a watch until it fails or the user interrupts it. An interrupt is a success: it is the normal end of a watch.
-func watching(ctx context.Context, watch func(context.Context, context.CancelCauseFunc) error) error {
+// runWatch runs a watch until it fails or the user interrupts it. An interrupt is a success: it is the normal end of a watch.
+func runWatch(ctx context.Context, watch func(context.Context, context.CancelCauseFunc) error) error {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	err := watch(inner, cancel)
@@ -119,7 +119,7 @@ func watching(ctx context.Context, watch func(context.Context, context.CancelCau
 	return err
 }
 
-func (o *getJobsOptions) query() (inventory.JobQuery, error) {
+func (o *getJobsOptions) jobQuery() (inventory.JobQuery, error) {
 	query := inventory.JobQuery{Selector: o.selector}
 	if len(o.names) == 1 {
 		query.Name = o.names[0]
@@ -127,12 +127,12 @@ func (o *getJobsOptions) query() (inventory.JobQuery, error) {
 	if o.allNamespaces {
 		return query, nil
 	}
-	namespace, err := o.factory.namespace()
+	namespace, err := o.factory.currentNamespace()
 	query.Namespace = namespace
 	return query, err
 }
 
-func (o *getJobsOptions) filter(jobs []inventory.Job) []inventory.Job {
+func (o *getJobsOptions) filterJobs(jobs []inventory.Job) []inventory.Job {
 	return slices.DeleteFunc(slices.Clone(jobs), func(j inventory.Job) bool {
 		return o.pool != "" && j.Pool != o.pool ||
 			o.status != "" && string(j.Status) != o.status ||
@@ -142,7 +142,7 @@ func (o *getJobsOptions) filter(jobs []inventory.Job) []inventory.Job {
 	})
 }
 
-func statuses() []string {
+func statusNames() []string {
 	out := make([]string, len(inventory.Statuses))
 	for i, status := range inventory.Statuses {
 		out[i] = string(status)
@@ -164,13 +164,13 @@ func checkStatus(status *string) error {
 	if *status == "" {
 		return nil
 	}
-	for _, known := range statuses() {
+	for _, known := range statusNames() {
 		if strings.EqualFold(known, *status) {
 			*status = known
 			return nil
 		}
 	}
-	return usagef("unknown status %q%s: want one of %s", *status, spelling.DidYouMean(*status, statuses()), strings.Join(statuses(), ", "))
+	return usageErrorf("unknown status %q%s: want one of %s", *status, spelling.DidYouMean(*status, statusNames()), strings.Join(statusNames(), ", "))
 }
 
 func jobKinds() []string {
@@ -201,15 +201,15 @@ func jobColumns(now time.Time, namespaces bool) []column[inventory.Job] {
 			if now.IsZero() {
 				return ""
 			}
-			return age(now, j.Created)
+			return formatAge(now, j.Created)
 		}},
-		{header: "DURATION", wide: true, value: func(j job) string { return ranFor(j, now) }},
+		{header: "DURATION", wide: true, value: func(j job) string { return runDuration(j, now) }},
 		{header: "RESTARTS", wide: true, value: func(j job) string { return strconv.Itoa(int(j.Restarts)) }},
 		{header: "NODES", wide: true, value: func(j job) string { return strings.Join(j.Nodes, ",") }},
-		{header: "REASON", wide: true, value: func(j job) string { return reasonOf(j.Trouble) }, said: func(j job, language phrase.Language) string {
-			return reasonIn(j.Trouble, language)
+		{header: "REASON", wide: true, value: func(j job) string { return englishReason(j.Trouble) }, localized: func(j job, language phrase.Language) string {
+			return localizeReason(j.Trouble, language)
 		}},
-		{header: "NODE / REASON", narrow: true, spill: true, said: placeOrReason, value: func(j job) string { return placeOrReason(j, phrase.English) }},
+		{header: "NODE / REASON", narrow: true, spill: true, localized: placeOrReason, value: func(j job) string { return placeOrReason(j, phrase.English) }},
 	}
 	if namespaces {
 		columns = slices.Insert(columns, 0, column[job]{header: "NAMESPACE", value: func(j job) string { return j.Namespace }})
@@ -217,17 +217,17 @@ func jobColumns(now time.Time, namespaces bool) []column[inventory.Job] {
 	return columns
 }
 
-// ranFor returns how long a job has run since its first pod started, or "" if no pod has started.
-func ranFor(j inventory.Job, now time.Time) string {
+// runDuration returns how long a job has run since its first pod started, or "" if no pod has started.
+func runDuration(j inventory.Job, now time.Time) string {
 	switch {
 	case j.Started == nil:
 		return ""
 	case j.Finished != nil:
-		return age(*j.Finished, *j.Started)
+		return formatAge(*j.Finished, *j.Started)
 	case now.IsZero():
 		return ""
 	}
-	return age(now, *j.Started)
+	return formatAge(now, *j.Started)
 }
 
 func gpuTypesOf(j inventory.Job) string {
@@ -252,7 +252,7 @@ func migTypeNames(mig []inventory.AskedProfile, types []string) string {
 // gpuTypeNames lists the GPU types that a job accepts.
 func gpuTypeNames(types []string) string {
 	if len(types) == 0 {
-		return word("any")
+		return markWord("any")
 	}
 	return strings.Join(types, ",")
 }
@@ -266,61 +266,61 @@ func firstGPUType(j inventory.Job) string {
 }
 
 func placeOrReason(j inventory.Job, language phrase.Language) string {
-	text := nodesInShort(j)
+	text := shortNodes(j)
 	if j.Reason != "" {
-		text = reasonIn(j.Trouble, language)
+		text = localizeReason(j.Trouble, language)
 	}
 	if j.Array != nil { // the array's progress must stay visible in the row if the rest does not fit
-		text = strings.TrimSuffix(j.Array.Progress().In(language)+": "+text, ": ")
+		text = strings.TrimSuffix(j.Array.ProgressText().Localize(language)+": "+text, ": ")
 	}
 	return text
 }
 
-func nodesInShort(j inventory.Job) string {
+func shortNodes(j inventory.Job) string {
 	if len(j.Nodes) > 1 {
 		return fmt.Sprintf("%s +%d", j.Nodes[0], len(j.Nodes)-1)
 	}
 	return strings.Join(j.Nodes, "")
 }
 
-// reasonOf formats a trouble on one line: the reason, and the short form of the scheduler's message.
-func reasonOf(t inventory.Trouble) string { return reasonIn(t, phrase.English) }
+// englishReason formats a trouble on one line: the reason, and the short form of the scheduler's message.
+func englishReason(t inventory.Trouble) string { return localizeReason(t, phrase.English) }
 
 // reasonText is [englishReason] as a [phrase.Text], for use within another text.
 func reasonText(t inventory.Trouble) phrase.Text {
 	if t.Message == "" {
 		return phrase.Quote(t.Reason)
 	}
-	return phrase.Of("%s: %s", cmp.Or(t.Reason, "Unknown"), phrase.Written(t.Message))
+	return phrase.Textf("%s: %s", cmp.Or(t.Reason, "Unknown"), phrase.FromEnglish(t.Message))
 }
 
-// reasonIn is [englishReason] in a language. The reason and texts of others are not translated.
-func reasonIn(t inventory.Trouble, language phrase.Language) string {
+// localizeReason is [englishReason] in a language. The reason and texts of others are not translated.
+func localizeReason(t inventory.Trouble, language phrase.Language) string {
 	if t.Message == "" {
 		return t.Reason
 	}
-	return cmp.Or(t.Reason, "Unknown") + ": " + messageIn(t.Message, language)
+	return cmp.Or(t.Reason, "Unknown") + ": " + localizeMessage(t.Message, language)
 }
 
-// messageIn localizes the message of a trouble: a text of ours, or what the scheduler says about the pod as a whole.
-func messageIn(message string, language phrase.Language) string {
-	words := language.Message(message)
+// localizeMessage localizes the message of a trouble: a text of ours, or what the scheduler says about the pod as a whole.
+func localizeMessage(message string, language phrase.Language) string {
+	words := language.TranslateMessage(message)
 	if words != message || language != phrase.Chinese {
 		return words
 	}
-	for _, found := range reason.In(message, slices.Concat(reason.OfRefusals, reason.OfPods, reason.OfGangs, reason.OfPlainNodes)) {
-		if found.Nodes == 0 && found.Says != "" {
-			return found.Fill(found.Says, "").In(language)
+	for _, found := range reason.FindIn(message, slices.Concat(reason.RefusalReasons, reason.PodReasons, reason.GangReasons, reason.PlainNodeReasons)) {
+		if found.Nodes == 0 && found.Message != "" {
+			return found.FillText(found.Message, "").Localize(language)
 		}
 	}
 	return message // the message is about individual nodes: gpuctl why explains it
 }
 
-// messagesIn localizes messages.
-func messagesIn(messages []string, language phrase.Language) []string {
+// localizeMessages localizes messages.
+func localizeMessages(messages []string, language phrase.Language) []string {
 	out := make([]string, len(messages))
 	for i, message := range messages {
-		out[i] = language.Message(message)
+		out[i] = language.TranslateMessage(message)
 	}
 	return out
 }

@@ -36,11 +36,11 @@ func TestAnArrayFitsATerminal(t *testing.T) {
 
 func TestWhereAnArrayRuns(t *testing.T) {
 	job := inventory.Job{Name: "fa", Status: inventory.StatusRunning, Array: &inventory.Array{Tasks: 4, Succeeded: 2, Failed: 1}}
-	if got := runs(job).String(); got != "fa runs, 2 of 4 done, 1 failed" {
+	if got := runningText(job).String(); got != "fa runs, 2 of 4 done, 1 failed" {
 		t.Errorf("between two tasks it says %q", got)
 	}
 	job.Nodes, job.Array, job.Ready, job.Desired = []string{"a", "b"}, nil, 1, 2
-	if got := runs(job).String(); got != "fa runs on a, b, 1 of 2 pods ready" {
+	if got := runningText(job).String(); got != "fa runs on a, b, 1 of 2 pods ready" {
 		t.Errorf("it says %q", got)
 	}
 }
@@ -76,7 +76,7 @@ func TestForHowLongAJobHasRun(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := ranFor(tc.job, tc.now); got != tc.want {
+			if got := runDuration(tc.job, tc.now); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})

@@ -59,7 +59,7 @@ func labelColumns() []column[inventory.NodeLabel] {
 }
 
 func runGetLabels(ctx context.Context, o *getLabelsOptions) error {
-	reader, err := o.factory.reader()
+	reader, err := o.factory.newReader()
 	if err != nil {
 		return err
 	}
@@ -69,32 +69,32 @@ func runGetLabels(ctx context.Context, o *getLabelsOptions) error {
 	}
 	for _, name := range o.names {
 		if !slices.Contains(nodes, name) {
-			return &notFoundError{what: phrase.Of("node %q", name), near: meant(name, nodes)}
+			return &notFoundError{what: phrase.Textf("node %q", name), near: suggestSimilar(name, nodes)}
 		}
 	}
-	shown := slices.DeleteFunc(all, func(l inventory.NodeLabel) bool { return !o.shows(l.Key) })
+	shown := slices.DeleteFunc(all, func(l inventory.NodeLabel) bool { return !o.includesKey(l.Key) })
 	if o.key != "" {
-		return o.showKey(shown, pool.LabelKey(o.key))
+		return o.printKeyRows(shown, pool.LabelKey(o.key))
 	}
-	picked, _ := o.pick(shown) // a node without our labels still exists
+	picked, _ := o.pickNamed(shown) // a node without our labels still exists
 	o.names = nil
-	return o.show(picked)
+	return o.printNamed(picked)
 }
 
-// showKey shows the nodes that have a label, and reports the named nodes that do not.
-func (o *getLabelsOptions) showKey(rows []inventory.NodeLabel, key string) error {
+// printKeyRows shows the nodes that have a label, and reports the named nodes that do not.
+func (o *getLabelsOptions) printKeyRows(rows []inventory.NodeLabel, key string) error {
 	o.noun = nounWithLabel + key
-	picked, lacking := o.pick(rows)
+	picked, lacking := o.pickNamed(rows)
 	if len(lacking) == 0 || o.quiet {
-		return o.show(rows)
+		return o.printNamed(rows)
 	}
-	if err := o.write(picked, true); err != nil {
+	if err := o.writeRows(picked, true); err != nil {
 		return err
 	}
-	return &notFoundError{what: phrase.Of("label %s of node %s", key, quoted(lacking))}
+	return &notFoundError{what: phrase.Textf("label %s of node %s", key, quoteNames(lacking))}
 }
 
-func (o *getLabelsOptions) shows(key string) bool {
+func (o *getLabelsOptions) includesKey(key string) bool {
 	if o.key != "" {
 		return key == o.key || key == pool.LabelKey(o.key)
 	}

@@ -29,7 +29,7 @@ func newGetNodesCmd(f *Factory) *cobra.Command {
 		Example: "  gpuctl get nodes --pool training-pool\n  gpuctl get nodes --gpu-type A100-80G -o wide",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.names = args
-			return o.runFleet(cmd.Context(), f, func(c inventory.Cluster) []inventory.Node { return o.filter(c.Nodes) })
+			return o.runFleet(cmd.Context(), f, func(c inventory.Cluster) []inventory.Node { return o.filterNodes(c.Nodes) })
 		},
 		ValidArgsFunction: completeNodes(f),
 	}
@@ -46,7 +46,7 @@ func newGetNodesCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-func (o *getNodesOptions) filter(nodes []inventory.Node) []inventory.Node {
+func (o *getNodesOptions) filterNodes(nodes []inventory.Node) []inventory.Node {
 	return slices.DeleteFunc(slices.Clone(nodes), func(n inventory.Node) bool {
 		return o.pool != "" && n.Pool != o.pool || o.gpuType != "" && n.GPUType != o.gpuType
 	})
@@ -59,17 +59,17 @@ func nodeColumns() []column[inventory.Node] {
 		{header: "STATUS", value: nodeStatus, color: nodeColor},
 		{header: "POOL", value: func(n node) string { return n.Pool }},
 		{header: "GPU-TYPE", value: func(n node) string { return n.GPUType }},
-		{header: "GPUS", value: func(n node) string { return number(n.GPUs.Allocatable) }},
-		{header: "USED", value: func(n node) string { return number(n.GPUs.Used) }},
-		{header: "FREE", value: func(n node) string { return number(n.GPUs.Free) }},
-		{header: "UNHEALTHY", wide: true, value: func(n node) string { return number(n.GPUs.Unhealthy) }},
+		{header: "GPUS", value: func(n node) string { return formatNumber(n.GPUs.Allocatable) }},
+		{header: "USED", value: func(n node) string { return formatNumber(n.GPUs.Used) }},
+		{header: "FREE", value: func(n node) string { return formatNumber(n.GPUs.Free) }},
+		{header: "UNHEALTHY", wide: true, value: func(n node) string { return formatNumber(n.GPUs.Unhealthy) }},
 		{header: "SHARED-FREE", wide: true, value: func(n node) string { return sharedFree(n.SharedGPUs) }},
 		{header: "MIG-FREE", optional: true, value: func(n node) string { return migFree(n.MIG) }},
 		{header: "MEMORY/GPU", spare: true, value: func(n node) string { return n.MemoryPerGPU }},
 		{header: "LINK", spare: true, value: func(n node) string { return n.Interconnect }},
 		{header: "RACK", wide: true, value: func(n node) string { return n.Rack }},
-		{header: "CPU-USED", wide: true, value: func(n node) string { return share(n.CPU) }},
-		{header: "MEM-USED", wide: true, value: func(n node) string { return share(n.Memory) }},
+		{header: "CPU-USED", wide: true, value: func(n node) string { return requestedPercent(n.CPU) }},
+		{header: "MEM-USED", wide: true, value: func(n node) string { return requestedPercent(n.Memory) }},
 		{header: "PODS", wide: true, value: func(n node) string { return strconv.Itoa(n.Pods) }},
 		{header: "STATE", wide: true, text: nodeStateTexts},
 	}
@@ -84,17 +84,17 @@ func migFree(all []inventory.ProfileCount) string {
 	return strings.Join(out, ", ")
 }
 
-func number(n int64) string { return strconv.FormatInt(n, 10) }
+func formatNumber(n int64) string { return strconv.FormatInt(n, 10) }
 
 func sharedFree(g *inventory.GPUs) string {
 	if g == nil {
 		return ""
 	}
-	return number(g.Free) + "/" + number(g.Allocatable)
+	return formatNumber(g.Free) + "/" + formatNumber(g.Allocatable)
 }
 
-// share formats the requested part of a capacity, such as 37%.
-func share(c inventory.Capacity) string {
+// requestedPercent formats the requested part of a capacity, such as 37%.
+func requestedPercent(c inventory.Capacity) string {
 	total := c.Allocatable.AsApproximateFloat64()
 	if total == 0 {
 		return ""

@@ -45,21 +45,21 @@ func (o *getJobsOptions) runPods(
 		id:      func(p jobPod) string { return p.Namespace + "/" + p.Name },
 		print:   func(p jobPod) string { return "pod/" + p.Name },
 	}
-	return pods.run(ctx,
+	return pods.runListing(ctx,
 		func(ctx context.Context) ([]jobPod, error) {
 			jobs, err := read(ctx)
 			if err != nil {
 				return nil, err
 			}
-			picked, missing := o.pick(jobs)
+			picked, missing := o.pickNamed(jobs)
 			if len(missing) > 0 {
-				return nil, &notFoundError{what: phrase.Of("%s %s", phrase.Of("job"), quoted(missing))}
+				return nil, &notFoundError{what: phrase.Textf("%s %s", phrase.Textf("job"), quoteNames(missing))}
 			}
 			return podsOfJobs(picked), nil
 		},
 		func(ctx context.Context, report func([]jobPod)) error {
 			return watch(ctx, func(jobs []inventory.Job) {
-				picked, _ := o.pick(jobs)
+				picked, _ := o.pickNamed(jobs)
 				report(podsOfJobs(picked))
 			})
 		})
@@ -81,7 +81,7 @@ func jobPodColumns(now time.Time, namespaces bool) []column[jobPod] {
 			if now.IsZero() {
 				return ""
 			}
-			return age(now, p.Created)
+			return formatAge(now, p.Created)
 		}},
 	}
 	if namespaces {

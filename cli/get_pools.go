@@ -30,7 +30,7 @@ func newGetPoolsCmd(f *Factory) *cobra.Command {
 		Example: "  gpuctl get pools\n  gpuctl get pools --gpu-type A100-80G",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.names = args
-			return o.runFleet(cmd.Context(), f, func(c inventory.Cluster) []inventory.Pool { return o.filter(c.Pools) })
+			return o.runFleet(cmd.Context(), f, func(c inventory.Cluster) []inventory.Pool { return o.filterPools(c.Pools) })
 		},
 		ValidArgsFunction: completePools(f),
 	}
@@ -46,7 +46,7 @@ func newGetPoolsCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-func (o *getPoolsOptions) filter(pools []inventory.Pool) []inventory.Pool {
+func (o *getPoolsOptions) filterPools(pools []inventory.Pool) []inventory.Pool {
 	return slices.DeleteFunc(slices.Clone(pools), func(p inventory.Pool) bool {
 		return o.gpuType != "" && !slices.ContainsFunc(p.Types, func(t inventory.TypeSummary) bool { return t.GPUType == o.gpuType })
 	})
@@ -57,10 +57,10 @@ func poolColumns() []column[inventory.Pool] {
 	return []column[pool]{
 		{header: "NAME", value: func(p pool) string { return p.Name }},
 		{header: "NODES", value: func(p pool) string { return fmt.Sprintf("%d/%d", p.ReadyNodes, len(p.Nodes)) }},
-		{header: "GPUS", value: func(p pool) string { return number(p.GPUs.Allocatable) }},
-		{header: "USED", value: func(p pool) string { return number(p.GPUs.Used) }},
-		{header: "FREE", value: func(p pool) string { return number(p.GPUs.Free) }},
-		{header: "UNHEALTHY", wide: true, value: func(p pool) string { return number(p.GPUs.Unhealthy) }},
+		{header: "GPUS", value: func(p pool) string { return formatNumber(p.GPUs.Allocatable) }},
+		{header: "USED", value: func(p pool) string { return formatNumber(p.GPUs.Used) }},
+		{header: "FREE", value: func(p pool) string { return formatNumber(p.GPUs.Free) }},
+		{header: "UNHEALTHY", wide: true, value: func(p pool) string { return formatNumber(p.GPUs.Unhealthy) }},
 		{header: "SHARED-FREE", wide: true, value: func(p pool) string { return sharedFree(p.SharedGPUs) }},
 		{header: "WAITING", value: poolWaiting},
 		{header: "AVAILABLE", wide: true, value: func(p pool) string { return poolCondition(p, names.ConditionAvailable) }},
@@ -75,7 +75,7 @@ func poolWaiting(p inventory.Pool) string {
 	if p.Declared == nil {
 		return ""
 	}
-	return number(p.Declared.Status.Pending.GPUs)
+	return formatNumber(p.Declared.Status.Pending.GPUs)
 }
 
 // poolCondition returns the status of a condition of the pool's GPUPool, or "".

@@ -26,7 +26,7 @@ func newGetGPUQuotasCmd(f *Factory) *cobra.Command {
 		Example: "  gpuctl get gpuquotas\n  gpuctl get gpuquotas -o yaml",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.names = args
-			reader, err := f.reader()
+			reader, err := f.newReader()
 			if err != nil {
 				return err
 			}
@@ -34,7 +34,7 @@ func newGetGPUQuotasCmd(f *Factory) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(quotas)
+			return o.printNamed(quotas)
 		},
 		ValidArgsFunction: completeGPUQuotas(f),
 	}
@@ -52,14 +52,14 @@ func newGetGPUQuotasCmd(f *Factory) *cobra.Command {
 func completeGPUQuotas(f *Factory) completer {
 	return completeNames(f, func(ctx context.Context, reader *inventory.Reader) ([]string, error) {
 		quotas, err := reader.GPUQuotas(ctx, f.Now())
-		return namesOf(quotas, func(q inventory.GPUQuota) string { return q.Name }), err
+		return collectNames(quotas, func(q inventory.GPUQuota) string { return q.Name }), err
 	})
 }
 
-// problemsOf returns the problem conditions that are true for a quota.
-func problemsOf(q *inventory.GPUQuota) (out []string) {
+// quotaProblems returns the problem conditions that are true for a quota.
+func quotaProblems(q *inventory.GPUQuota) (out []string) {
 	for _, kind := range []string{names.ConditionOvercommitted, names.ConditionMinNotBacked} {
-		if q.Condition(kind) != nil {
+		if q.TrueCondition(kind) != nil {
 			out = append(out, kind)
 		}
 	}
@@ -71,7 +71,7 @@ func gpuQuotaColumns(now time.Time) []column[inventory.GPUQuota] {
 	known := func(of func(quota) *int64) func(quota) string {
 		return func(q quota) string {
 			if count := of(q); count != nil {
-				return number(*count)
+				return formatNumber(*count)
 			}
 			return ""
 		}
@@ -80,7 +80,7 @@ func gpuQuotaColumns(now time.Time) []column[inventory.GPUQuota] {
 		{header: "NAME", value: func(q quota) string { return q.Name }},
 		{header: "POOL", value: func(q quota) string { return q.Pool }},
 		{header: "GPU-TYPE", value: func(q quota) string { return q.GPUType }},
-		{header: "MIN", value: func(q quota) string { return number(q.Min) }},
+		{header: "MIN", value: func(q quota) string { return formatNumber(q.Min) }},
 		{header: "USED", value: known(func(q quota) *int64 { return q.Used })},
 		{header: "BORROWED", value: known(func(q quota) *int64 { return q.Borrowed })},
 		{header: "LENT", value: known(func(q quota) *int64 { return q.Lent })},
@@ -90,10 +90,10 @@ func gpuQuotaColumns(now time.Time) []column[inventory.GPUQuota] {
 			if q.Waiting == nil {
 				return ""
 			}
-			return number(q.Waiting.GPUs)
+			return formatNumber(q.Waiting.GPUs)
 		}},
-		{header: "PROBLEM", value: func(q quota) string { return strings.Join(problemsOf(&q), ",") }},
+		{header: "PROBLEM", value: func(q quota) string { return strings.Join(quotaProblems(&q), ",") }},
 		{header: "NAMESPACES", value: func(q quota) string { return strings.Join(q.Namespaces, ",") }},
-		{header: "AGE", wide: true, value: func(q quota) string { return age(now, q.Created) }},
+		{header: "AGE", wide: true, value: func(q quota) string { return formatAge(now, q.Created) }},
 	}
 }

@@ -21,11 +21,11 @@ const (
 
 // heartbeat monitors the cluster during a watch: a watch whose API server is gone retries forever without a message.
 type heartbeat struct {
-	// ask returns nil if the cluster has answered, whatever the answer.
-	ask func(context.Context) error
-	// lost is called when the cluster stops answering, with the duration of the silence; onBack is called when it answers again.
-	lost func(text phrase.Text, silent time.Duration)
-	back func()
+	// ping returns nil if the cluster has answered, whatever the answer.
+	ping func(context.Context) error
+	// onLost is called when the cluster stops answering, with the duration of the silence; onBack is called when it answers again.
+	onLost func(text phrase.Text, silent time.Duration)
+	onBack func()
 }
 
 // newHeartbeat returns a heartbeat for a cluster. Any answer of the API server counts, including a refusal.
@@ -39,11 +39,11 @@ func newHeartbeat(client kubernetes.Interface, lost func(phrase.Text, time.Durat
 		}
 		return err
 	}
-	return &heartbeat{ask: ask, lost: lost, back: back}
+	return &heartbeat{ping: ask, onLost: lost, onBack: back}
 }
 
-// keep returns ctx's error when ctx ends, or an error if the cluster was silent for too long.
-func (v *heartbeat) keep(ctx context.Context) error {
+// monitorCluster returns ctx's error when ctx ends, or an error if the cluster was silent for too long.
+func (v *heartbeat) monitorCluster(ctx context.Context) error {
 	answered, silent := time.Now(), false
 	ticker := time.NewTicker(heartbeatPoll)
 	defer ticker.Stop()
@@ -53,12 +53,12 @@ func (v *heartbeat) keep(ctx context.Context) error {
 			return ctx.Err()
 		case <-ticker.C:
 		}
-		err := v.ask(ctx)
+		err := v.ping(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err == nil && silent:
-			v.back()
+			v.onBack()
 			fallthrough
 		case err == nil:
 			answered, silent = time.Now(), false
@@ -66,19 +66,19 @@ func (v *heartbeat) keep(ctx context.Context) error {
 			return phrase.Errorf("the cluster has not answered for %s: %w", heartbeatLimit, err)
 		case !silent:
 			silent = true
-			v.lost(phrase.Of("The cluster does not answer; trying again for up to %s", heartbeatLimit), time.Since(answered))
+			v.onLost(phrase.Textf("The cluster does not answer; trying again for up to %s", heartbeatLimit), time.Since(answered))
 		}
 	}
 }
 
-// over runs a watch, and ends it with the heartbeat's error.
-func (v *heartbeat) over(ctx context.Context, watch func(context.Context) error) error {
+// guardWatch runs a watch, and ends it with the heartbeat's error.
+func (v *heartbeat) guardWatch(ctx context.Context, watch func(context.Context) error) error {
 	ctx, end := context.WithCancel(ctx)
 	var gone error
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := v.keep(ctx); ctx.Err() == nil {
+		if err := v.monitorCluster(ctx); ctx.Err() == nil {
 			gone = err
 			end()
 		}
@@ -92,36 +92,36 @@ func (v *heartbeat) over(ctx context.Context, watch func(context.Context) error)
 	return err
 }
 
-// watched runs a watch under a heartbeat. Problems of either are reported on stderr.
-func (f *Factory) watched(ctx context.Context, watch func(context.Context, *inventory.Reader) error) error {
-	client, err := f.kubernetes()
+// watchWithHeartbeat runs a watch under a heartbeat. Problems of either are reported on stderr.
+func (f *Factory) watchWithHeartbeat(ctx context.Context, watch func(context.Context, *inventory.Reader) error) error {
+	client, err := f.newKubernetesClient()
 	if err != nil {
 		return err
 	}
-	say := func(text phrase.Text) { fmt.Fprintln(f.IO.ErrOut, text.In(f.language())) }
-	reader := inventory.NewReader(client).Telling(f.onceLost(say, say))
+	say := func(text phrase.Text) { fmt.Fprintln(f.IO.ErrOut, text.Localize(f.outputLanguage())) }
+	reader := inventory.NewReader(client).WithLostHandler(f.newStaleReporter(say, say))
 	lost := func(text phrase.Text, _ time.Duration) { say(text) }
-	return newHeartbeat(client, lost, func() { say(phrase.Of("The cluster answers again")) }).
-		over(ctx, func(ctx context.Context) error { return watch(ctx, reader) })
+	return newHeartbeat(client, lost, func() { say(phrase.Textf("The cluster answers again")) }).
+		guardWatch(ctx, func(ctx context.Context) error { return watch(ctx, reader) })
 }
 
-// onceLost reports when a watch becomes stale, and when it is current again.
-func (f *Factory) onceLost(lost, back func(phrase.Text)) func(error) {
+// newStaleReporter reports when a watch becomes stale, and when it is current again.
+func (f *Factory) newStaleReporter(lost, back func(phrase.Text)) func(error) {
 	old := false
 	return func(err error) {
 		switch {
 		case err == nil:
 			old = false
-			back(phrase.Of("All of it is as it is now again"))
+			back(phrase.Textf("All of it is as it is now again"))
 		case !old:
 			old = true
-			lost(phrase.Of("What was told may be old, it is as of %s: %s; trying again", f.Now().Format(time.TimeOnly), f.briefly(err)))
+			lost(phrase.Textf("What was told may be old, it is as of %s: %s; trying again", f.Now().Format(time.TimeOnly), f.oneLineError(err)))
 		}
 	}
 }
 
-// briefly formats an error on one line.
-func (f *Factory) briefly(err error) string {
-	text, _, _ := strings.Cut(message(err).In(f.language()), "\n")
+// oneLineError formats an error on one line.
+func (f *Factory) oneLineError(err error) string {
+	text, _, _ := strings.Cut(errorMessage(err).Localize(f.outputLanguage()), "\n")
 	return oneLine(text)
 }

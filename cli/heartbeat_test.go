@@ -40,14 +40,14 @@ func TestHeartbeat(t *testing.T) {
 				began := time.Now()
 				var told []string
 				tell := func(what string) { told = append(told, fmt.Sprint(time.Since(began), " ", what)) }
-				v := &heartbeat{lost: func(_ phrase.Text, silent time.Duration) { tell(fmt.Sprint("lost ", silent)) }, back: func() { tell("back") }}
-				v.ask = func(context.Context) error {
+				v := &heartbeat{onLost: func(_ phrase.Text, silent time.Duration) { tell(fmt.Sprint("lost ", silent)) }, onBack: func() { tell("back") }}
+				v.ping = func(context.Context) error {
 					if at := time.Since(began); at >= tc.from && at < tc.to {
 						return refused
 					}
 					return nil
 				}
-				err := v.over(t.Context(), func(ctx context.Context) error {
+				err := v.guardWatch(t.Context(), func(ctx context.Context) error {
 					select {
 					case <-ctx.Done():
 						return ctx.Err()

@@ -12,12 +12,12 @@ import (
 // helpWidth is the width of help in columns: it fits most windows, and is readable in wider ones.
 const helpWidth = 100
 
-// fitHelp wraps the help of a command and its subcommands, so that authors need not count columns.
-func fitHelp(root *cobra.Command) {
+// wrapHelp wraps the help of a command and its subcommands, so that authors need not count columns.
+func wrapHelp(root *cobra.Command) {
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", helpWidth)))
 	var fit func(*cobra.Command)
 	fit = func(cmd *cobra.Command) {
-		cmd.Long = fitted(cmd.Long)
+		cmd.Long = wrapParagraphs(cmd.Long)
 		for _, sub := range cmd.Commands() {
 			fit(sub)
 		}
@@ -25,14 +25,14 @@ func fitHelp(root *cobra.Command) {
 	fit(root)
 }
 
-// fitted rewraps the paragraphs that have a line which is too long. Lines that begin with blanks are tables and examples, and are not
+// wrapParagraphs rewraps the paragraphs that have a line which is too long. Lines that begin with blanks are tables and examples, and are not
 // changed.
-func fitted(text string) string {
+func wrapParagraphs(text string) string {
 	var out, paragraph []string
 	end := func() {
 		for _, line := range paragraph {
 			if monospace.Columns(line) > helpWidth {
-				paragraph = []string{wrap(strings.Join(paragraph, " "), helpWidth, 0)}
+				paragraph = []string{wrapLine(strings.Join(paragraph, " "), helpWidth, 0)}
 				break
 			}
 		}

@@ -58,7 +58,7 @@ func collectHelp(cmd *cobra.Command, said map[string]string) {
 	for _, group := range cmd.Groups() {
 		said[group.Title] = cmd.CommandPath()
 	}
-	for _, match := range comment.FindAllStringSubmatch(cmd.Example, -1) {
+	for _, match := range exampleComment.FindAllStringSubmatch(cmd.Example, -1) {
 		said[match[2]] = cmd.CommandPath()
 	}
 	cmd.LocalFlags().VisitAll(func(flag *pflag.Flag) {

@@ -29,7 +29,7 @@ func newImportCmd(f *Factory) *cobra.Command {
 			"that of --image, or of gpuctl config.",
 		Example: "  gpuctl import train.sbatch --image pytorch/pytorch:2.8.0 > train.yaml\n" +
 			"  gpuctl import train.sbatch --pool training-pool --gpu-type a100=A100-80G | gpuctl create -f -",
-		Args: exactlyOne(phrase.Of("one batch script, or - for standard input")),
+		Args: requireOneArg(phrase.Textf("one batch script, or - for standard input")),
 		RunE: func(_ *cobra.Command, args []string) error { return runImport(o, args[0]) },
 	}
 	flags := cmd.Flags()
@@ -45,19 +45,19 @@ func runImport(o *importOptions, file string) error {
 	if err != nil {
 		return err
 	}
-	if err := o.complete(file); err != nil {
+	if err := o.completeOptions(file); err != nil {
 		return err
 	}
 	result, err := slurm.Convert(string(script), o.options)
 	if err != nil {
-		return usagef("%s: %w", displayName(file), err)
+		return usageErrorf("%s: %w", displayName(file), err)
 	}
 	for _, note := range result.Notes {
 		at := displayName(file)
 		if note.Line > 0 {
 			at += fmt.Sprintf(":%d", note.Line)
 		}
-		o.io.tell("%s: note: %s", at, note.Message)
+		o.io.printErr("%s: note: %s", at, note.Message)
 	}
 	if _, err := o.factory.parseWritten(result.YAML, true); err != nil {
 		return err
@@ -66,14 +66,14 @@ func runImport(o *importOptions, file string) error {
 	return err
 }
 
-// complete fills options that the script may not specify from the flags and the user's configuration.
-func (o *importOptions) complete(file string) error {
+// completeOptions fills options that the script may not specify from the flags and the user's configuration.
+func (o *importOptions) completeOptions(file string) error {
 	o.options.Name = displayName(file)
 	o.options.GPUTypes = map[string]string{}
 	for _, pair := range o.gpuTypes {
 		theirs, ours, ok := strings.Cut(pair, "=")
 		if !ok || theirs == "" || ours == "" {
-			return usagef("--gpu-type %s: write SLURM=OURS, such as a100=A100-80G", pair)
+			return usageErrorf("--gpu-type %s: write SLURM=OURS, such as a100=A100-80G", pair)
 		}
 		o.options.GPUTypes[theirs] = ours
 	}

@@ -17,14 +17,14 @@ func newInitCmd(f *Factory) *cobra.Command {
 		Long: "Print a document of a kind to begin from: what nearly every author writes, with examples, and all other\n" +
 			"fields as comments that say what they do.",
 		Example:           "  gpuctl init training > train.yaml\n  gpuctl init quota",
-		Args:              exactlyOne(phrase.Of("one of the kinds %s", strings.Join(kindNames(), ", "))),
+		Args:              requireOneArg(phrase.Textf("one of the kinds %s", strings.Join(kindNames(), ", "))),
 		ValidArgsFunction: completeKinds,
 		RunE: func(_ *cobra.Command, args []string) error {
 			kind, _, _, err := workload.Lookup(args[0])
 			if err != nil {
-				return usagef("%w", err)
+				return usageErrorf("%w", err)
 			}
-			text, err := workload.Skeleton(kind, f.language())
+			text, err := workload.Skeleton(kind, f.outputLanguage())
 			if err != nil {
 				return err
 			}

@@ -13,7 +13,7 @@ import (
 
 // jobRefs parses job names, such as sft, job/sft or training/sft, in the namespace of the command. Duplicates are removed.
 func (f *Factory) jobRefs(args []string) ([]submit.Ref, error) {
-	namespace, err := f.namespace()
+	namespace, err := f.currentNamespace()
 	if err != nil {
 		return nil, err
 	}
@@ -27,18 +27,18 @@ func (f *Factory) jobRefs(args []string) ([]submit.Ref, error) {
 			kind = ""
 		}
 		if kind != "" && !slices.Contains(jobKinds(), kind) {
-			return nil, usagef("unknown kind %q in %q%s", kind, arg, spelling.DidYouMean(kind, append(jobKinds(), "job")))
+			return nil, usageErrorf("unknown kind %q in %q%s", kind, arg, spelling.DidYouMean(kind, append(jobKinds(), "job")))
 		}
 		if name == "" {
-			return nil, usagef("%q names no job", arg)
+			return nil, usageErrorf("%q names no job", arg)
 		}
 		out[i] = submit.Ref{Namespace: namespace, Name: name, Kind: kind}
 	}
-	return eachOnce(out), nil
+	return removeDuplicates(out), nil
 }
 
-// eachOnce removes duplicates.
-func eachOnce[T comparable](all []T) []T {
+// removeDuplicates removes duplicates.
+func removeDuplicates[T comparable](all []T) []T {
 	seen := make(map[T]bool, len(all))
 	return slices.DeleteFunc(slices.Clone(all), func(one T) bool {
 		again := seen[one]
@@ -62,22 +62,22 @@ func jobNames(args []string) []string {
 	for i, arg := range args {
 		out[i] = jobName(arg)
 	}
-	return eachOnce(out)
+	return removeDuplicates(out)
 }
 
-// renderOptionsOf reads from the cluster what rendering a job's YAML again depends on.
-func (f *Factory) renderOptionsOf(ctx context.Context, writer *submit.Client, ref submit.Ref) (render.Options, error) {
+// renderOptionsForJob reads from the cluster what rendering a job's YAML again depends on.
+func (f *Factory) renderOptionsForJob(ctx context.Context, writer *submit.Client, ref submit.Ref) (render.Options, error) {
 	doc, err := writer.Document(ctx, ref)
 	if err != nil {
 		return render.Options{}, err
 	}
-	reader, err := f.reader()
+	reader, err := f.newReader()
 	if err != nil {
 		return render.Options{}, err
 	}
 	options, warnings, err := submit.RenderOptions(ctx, reader, []workload.Document{doc}, ref.Namespace)
 	for _, warning := range warnings {
-		f.IO.tell("warning: %s", warning)
+		f.IO.printErr("warning: %s", warning)
 	}
 	return options, err
 }

@@ -13,26 +13,26 @@ import (
 type jobVerb struct {
 	changes
 	factory *Factory
-	// act applies the action to one job.
-	act func(context.Context, *submit.Client, submit.Ref) (submit.Result, error)
-	// says describes what was done. It is not called if nothing was done.
-	says func(submit.Result) phrase.Text
-	// alone says that the action needs the terminal, so that no progress is shown.
-	alone bool
-	// already describes a job for which nothing had to be done, such as "paused already".
-	already phrase.Text
+	// applyTo applies the action to one job.
+	applyTo func(context.Context, *submit.Client, submit.Ref) (submit.Result, error)
+	// resultText describes what was done. It is not called if nothing was done.
+	resultText func(submit.Result) phrase.Text
+	// ownsTerminal says that the action needs the terminal, so that no progress is shown.
+	ownsTerminal bool
+	// unchangedText describes a job for which nothing had to be done, such as "paused already".
+	unchangedText phrase.Text
 	// note is an additional message of the last action.
 	note phrase.Text
 }
 
 // addTo adds the common parts of all such commands.
 func (v *jobVerb) addTo(cmd *cobra.Command) *cobra.Command {
-	v.io, v.output = v.factory.IO, changeOutput()
+	v.io, v.output = v.factory.IO, newChangeOutput()
 	v.output.addTo(cmd)
 	addDryRunFlag(cmd, &v.dryRun, dryRunServer)
 	if cmd.RunE == nil {
 		cmd.Args = needJobs
-		cmd.RunE = func(cmd *cobra.Command, args []string) error { return v.run(cmd.Context(), args) }
+		cmd.RunE = func(cmd *cobra.Command, args []string) error { return v.runOnJobs(cmd.Context(), args) }
 	}
 	if cmd.ValidArgsFunction == nil {
 		cmd.ValidArgsFunction = completeJobs(v.factory)
@@ -42,12 +42,12 @@ func (v *jobVerb) addTo(cmd *cobra.Command) *cobra.Command {
 
 func needJobs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return usagef("%s needs the names of jobs\nSee '%s --help'", cmd.CommandPath(), cmd.CommandPath())
+		return usageErrorf("%s needs the names of jobs\nSee '%s --help'", cmd.CommandPath(), cmd.CommandPath())
 	}
 	return nil
 }
 
-func (v *jobVerb) run(ctx context.Context, args []string) error {
+func (v *jobVerb) runOnJobs(ctx context.Context, args []string) error {
 	if err := checkDryRun(v.dryRun, dryRunNone, dryRunServer); err != nil {
 		return err
 	}
@@ -55,44 +55,44 @@ func (v *jobVerb) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	writer, err := v.factory.writer()
+	writer, err := v.factory.newWriter()
 	if err != nil {
 		return err
 	}
 	failed := failures{factory: v.factory}
 	for _, ref := range refs {
 		stop := func() {}
-		if !v.alone {
-			stop = startProgress(v.factory.IO, phrase.Of("Changing job %s", ref.Name))
+		if !v.ownsTerminal {
+			stop = startProgress(v.factory.IO, phrase.Textf("Changing job %s", ref.Name))
 		}
 		v.note = nil
-		result, err := v.act(ctx, writer, ref)
+		result, err := v.applyTo(ctx, writer, ref)
 		stop()
 		if err == nil {
-			v.tellNote(result)
-			v.add(v.changeOf(result))
-		} else if failed.add(err) {
+			v.printNote(result)
+			v.recordChange(v.newJobChange(result))
+		} else if failed.addError(err) {
 			break
 		}
 	}
-	if err := v.flush(); err != nil {
+	if err := v.printChanges(); err != nil {
 		return err
 	}
-	return failed.err()
+	return failed.firstError()
 }
 
-// tellNote prints the note of an action on a job.
-func (v *jobVerb) tellNote(result submit.Result) {
+// printNote prints the note of an action on a job.
+func (v *jobVerb) printNote(result submit.Result) {
 	if v.note != nil && result.Action != submit.ActionUnchanged {
-		v.io.tell("%s/%s: %s", result.Ref.Kind, result.Ref.Name, v.note.In(v.factory.language()))
+		v.io.printErr("%s/%s: %s", result.Ref.Kind, result.Ref.Name, v.note.Localize(v.factory.outputLanguage()))
 	}
 }
 
-func (v *jobVerb) changeOf(result submit.Result) change {
-	out := changeOf(result)
-	out.text = v.already
+func (v *jobVerb) newJobChange(result submit.Result) change {
+	out := newChange(result)
+	out.text = v.unchangedText
 	if result.Action != submit.ActionUnchanged {
-		out.text = v.says(result)
+		out.text = v.resultText(result)
 	}
 	return out
 }
@@ -104,25 +104,25 @@ func (v *jobVerb) stepOptions() submit.StepOptions {
 
 // editOptions returns the options for an edit of one job.
 func (v *jobVerb) editOptions(ctx context.Context, writer *submit.Client, ref submit.Ref) (submit.EditOptions, error) {
-	options, err := v.factory.renderOptionsOf(ctx, writer, ref)
+	options, err := v.factory.renderOptionsForJob(ctx, writer, ref)
 	return submit.EditOptions{DryRun: v.dryRun == dryRunServer, Render: options, Presets: v.factory.presetTexts}, err
 }
 
-// released describes the GPUs that a job without pods releases.
-func released(result submit.Result) phrase.Text {
+// releasedText describes the GPUs that a job without pods releases.
+func releasedText(result submit.Result) phrase.Text {
 	switch result.GPUs {
 	case 0:
 		return nil
 	case 1:
-		return phrase.Of(": its GPU is released")
+		return phrase.Textf(": its GPU is released")
 	}
-	return phrase.Of(": its %d GPUs are released", result.GPUs)
+	return phrase.Textf(": its %d GPUs are released", result.GPUs)
 }
 
-// asked describes the GPUs that a job waits for again.
-func asked(result submit.Result) phrase.Text {
+// waitingText describes the GPUs that a job waits for again.
+func waitingText(result submit.Result) phrase.Text {
 	if result.GPUs == 0 {
 		return nil
 	}
-	return phrase.Of(": it waits for %s", plural(int(result.GPUs), "GPU"))
+	return phrase.Textf(": it waits for %s", countText(int(result.GPUs), "GPU"))
 }

@@ -24,7 +24,7 @@ type labelOptions struct {
 
 func newLabelCmd(f *Factory) *cobra.Command {
 	o := &labelOptions{factory: f}
-	o.io, o.output = f.IO, changeOutput()
+	o.io, o.output = f.IO, newChangeOutput()
 	cmd := &cobra.Command{
 		Use:   "label [node] NODE... KEY=VALUE...",
 		Short: "Set and remove labels of nodes",
@@ -54,21 +54,21 @@ func runLabel(cmd *cobra.Command, o *labelOptions, args []string) error {
 	if err := checkDryRun(o.dryRun, dryRunNone, dryRunServer); err != nil {
 		return err
 	}
-	nodes, labels, err := o.parse(args)
+	nodes, labels, err := o.parseArgs(args)
 	if err != nil {
-		return usagef("%w\nSee '%s --help'", err, cmd.CommandPath())
+		return usageErrorf("%w\nSee '%s --help'", err, cmd.CommandPath())
 	}
 	if err := o.checkLabels(labels); err != nil {
 		return err
 	}
 	for _, note := range o.notes {
-		o.warn(note)
+		o.printWarning(note)
 	}
-	return o.label(cmd.Context(), nodes, labels)
+	return o.labelNodes(cmd.Context(), nodes, labels)
 }
 
-func (o *labelOptions) label(ctx context.Context, nodes []string, labels map[string]*string) error {
-	writer, err := o.factory.writer()
+func (o *labelOptions) labelNodes(ctx context.Context, nodes []string, labels map[string]*string) error {
+	writer, err := o.factory.newWriter()
 	if err != nil {
 		return err
 	}
@@ -77,37 +77,37 @@ func (o *labelOptions) label(ctx context.Context, nodes []string, labels map[str
 	if err != nil {
 		return err
 	}
-	o.addLabelled(plan, labels)
+	o.recordLabelled(plan, labels)
 	for _, hidden := range plan.Hidden {
-		o.warn(hidden.Says())
+		o.printWarning(hidden.Says())
 	}
-	return o.flush()
+	return o.printChanges()
 }
 
-// warn prints a warning for people; it is omitted for output formats that programs read.
-func (o *labelOptions) warn(text phrase.Text) {
+// printWarning prints a warning for people; it is omitted for output formats that programs read.
+func (o *labelOptions) printWarning(text phrase.Text) {
 	if o.output.format == "" {
-		o.io.tell("warning: %s", text)
+		o.io.printErr("warning: %s", text)
 	}
 }
 
-// addLabelled records what was done to each node, including removed labels with their values.
-func (o *labelOptions) addLabelled(plan pool.Plan, labels map[string]*string) {
+// recordLabelled records what was done to each node, including removed labels with their values.
+func (o *labelOptions) recordLabelled(plan pool.Plan, labels map[string]*string) {
 	for _, patch := range plan.Patches {
-		text := phrase.Of("labelled")
+		text := phrase.Textf("labelled")
 		if removed := removedLabels(patch); len(removed) == len(patch.Labels) {
-			text = phrase.Of("label removed: %s", strings.Join(removed, ", "))
+			text = phrase.Textf("label removed: %s", strings.Join(removed, ", "))
 		} else if len(removed) > 0 {
-			text = phrase.Of("labelled, and label removed: %s", strings.Join(removed, ", "))
+			text = phrase.Textf("labelled, and label removed: %s", strings.Join(removed, ", "))
 		}
-		o.add(change{Kind: "node", Name: patch.Node, Action: submit.ActionConfigured, text: text})
+		o.recordChange(change{Kind: "node", Name: patch.Node, Action: submit.ActionConfigured, text: text})
 	}
-	already := phrase.Of("is labelled so already")
+	already := phrase.Textf("is labelled so already")
 	if !slices.ContainsFunc(slices.Collect(maps.Values(labels)), func(value *string) bool { return value != nil }) {
-		already = phrase.Of("has no label %s", strings.Join(slices.Sorted(maps.Keys(labels)), ", "))
+		already = phrase.Textf("has no label %s", strings.Join(slices.Sorted(maps.Keys(labels)), ", "))
 	}
 	for _, name := range plan.Unchanged {
-		o.add(change{Kind: "node", Name: name, Action: submit.ActionUnchanged, text: already})
+		o.recordChange(change{Kind: "node", Name: name, Action: submit.ActionUnchanged, text: already})
 	}
 }
 
@@ -121,12 +121,12 @@ func removedLabels(patch pool.Patch) []string {
 	return out
 }
 
-// parse reads nodes and labels in any order, after an optional word node. A nil value removes the label.
-func (o *labelOptions) parse(args []string) (nodes []string, labels map[string]*string, err error) {
+// parseArgs reads nodes and labels in any order, after an optional word node. A nil value removes the label.
+func (o *labelOptions) parseArgs(args []string) (nodes []string, labels map[string]*string, err error) {
 	fullKey := func(word string) string {
 		key := pool.LabelKey(word)
 		if key != word {
-			o.notes = append(o.notes, phrase.Of("%s is read as %s", word, key))
+			o.notes = append(o.notes, phrase.Textf("%s is read as %s", word, key))
 		}
 		return key
 	}
@@ -181,12 +181,12 @@ func (o *labelOptions) checkLabels(labels map[string]*string) error {
 	for key, value := range labels {
 		err := pool.CheckLabelKey(key)
 		if err == nil && value != nil && !o.anyKey {
-			if err = pool.CheckSlip(key); err != nil {
-				return usagef("%w\n--allow-any-key takes it as it is", err)
+			if err = pool.CheckMisspelledKey(key); err != nil {
+				return usageErrorf("%w\n--allow-any-key takes it as it is", err)
 			}
 		}
 		if err == nil && value != nil {
-			err = pool.CheckLabelValue(phrase.Of("the value of %s", key), *value)
+			err = pool.CheckLabelValue(phrase.Textf("the value of %s", key), *value)
 		}
 		if err != nil {
 			return &usageError{err}

@@ -61,7 +61,7 @@ func TestParseLabels(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			nodes, labels, err := (&labelOptions{remove: tc.remove}).parse(tc.args)
+			nodes, labels, err := (&labelOptions{remove: tc.remove}).parseArgs(tc.args)
 			if got := errorText(err); got != tc.err {
 				t.Fatalf("error is %q, want %q", got, tc.err)
 			}

@@ -32,11 +32,11 @@ func checkLanguage(word string) error {
 		}
 	}
 	known := phrase.Languages()
-	return usagef("%q is no language that gpuctl speaks%s: use %s or %s", word, spelling.DidYouMean(word, known), known[0], known[1])
+	return usageErrorf("%q is no language that gpuctl speaks%s: use %s or %s", word, spelling.DidYouMean(word, known), known[0], known[1])
 }
 
-// language returns the language of messages: that of --lang, else of gpuctl's configuration, else of the environment.
-func (f *Factory) language() phrase.Language {
+// outputLanguage returns the language of messages: that of --lang, else of gpuctl's configuration, else of the environment.
+func (f *Factory) outputLanguage() phrase.Language {
 	if f.lang.Language != "" {
 		return f.lang.Language
 	}

@@ -51,7 +51,7 @@ func TestLanguage(t *testing.T) {
 			if err := newRootCmd(f, "gpuctl").ParseFlags(tc.args); err != nil {
 				t.Fatal(err)
 			}
-			if got := f.language(); got != tc.want {
+			if got := f.outputLanguage(); got != tc.want {
 				t.Errorf("the language is %q, want %q", got, tc.want)
 			}
 		})
@@ -71,13 +71,13 @@ func TestALanguageThatNobodySpeaks(t *testing.T) {
 func busy() diagnosis.Report {
 	finding := diagnosis.Finding{
 		Cause: reason.Busy, Nodes: 7, Examples: []string{"node-1", "node-2"},
-		Says: phrase.Of("%d of %d GPUs are free on %s; a pod asks for %d", 2, 56, phrase.Of("%d nodes", 7), 8),
+		Message: phrase.Textf("%d of %d GPUs are free on %s; a pod asks for %d", 2, 56, phrase.Textf("%d nodes", 7), 8),
 		Steps: []diagnosis.Step{
-			{Action: reason.Wait, Says: phrase.Of("wait: node %s is %s short", "node-1", phrase.Of("%d GPUs", 6))},
-			{Action: reason.SetField, Field: reason.FieldGPU, Says: phrase.Of("ask for at most %s per pod in %s, which node %s has now", phrase.Of("%d GPUs", 2), reason.FieldGPU, "node-1")},
+			{Action: reason.Wait, Message: phrase.Textf("wait: node %s is %s short", "node-1", phrase.Textf("%d GPUs", 6))},
+			{Action: reason.SetField, Field: reason.FieldGPU, Message: phrase.Textf("ask for at most %s per pod in %s, which node %s has now", phrase.Textf("%d GPUs", 2), reason.FieldGPU, "node-1")},
 		},
 	}
-	return diagnosis.Report{Job: "big", Namespace: "team", Status: "Pending", Findings: []diagnosis.Finding{finding.Worded()}}
+	return diagnosis.Report{Job: "big", Namespace: "team", Status: "Pending", Findings: []diagnosis.Finding{finding.WithText()}}
 }
 
 func TestWhyInChinese(t *testing.T) {
@@ -153,8 +153,8 @@ func TestSimulateInChinese(t *testing.T) {
 	}}}
 	answer := &whatif.Answer{
 		Jobs: []whatif.Job{{Starts: true, Report: starts}, {Report: report}}, Evicted: []string{"team/low-0"}, Policy: whatif.PolicyShipped,
-		Said: []phrase.Text{phrase.Of("whether the API server would take %s could not be asked: you may not create objects of kind %s in namespace %s",
-			phrase.Of("the pods of job %s", "big"), "Pod", "team")},
+		UncheckedTexts: []phrase.Text{phrase.Textf("whether the API server would take %s could not be asked: you may not create objects of kind %s in namespace %s",
+			phrase.Textf("the pods of job %s", "big"), "Pod", "team")},
 	}
 	if err := writeAnswer(d, answer, time.Time{}); err != nil {
 		t.Fatal(err)

@@ -33,8 +33,8 @@ const noLedger = "none"
 // ledgerOptions say where the ledger is: the flags, else the environment, else the configuration file, else the cluster.
 type ledgerOptions struct {
 	ledgerclient.Options
-	// said is the cluster's ledger configuration, once read.
-	said map[string]string
+	// addressConfig is the cluster's ledger configuration, once read.
+	addressConfig map[string]string
 }
 
 func (o *ledgerOptions) addFlags(flags *pflag.FlagSet) {
@@ -44,8 +44,8 @@ func (o *ledgerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.Insecure, "ledger-insecure-skip-tls-verify", false, "Accept any certificate of the ledger")
 }
 
-// find reports whether the address of the ledger is known.
-func (o *ledgerOptions) find(ctx context.Context, f *Factory) (bool, error) {
+// findAddress reports whether the address of the ledger is known.
+func (o *ledgerOptions) findAddress(ctx context.Context, f *Factory) (bool, error) {
 	config, err := readUserConfig()
 	if err != nil {
 		return false, err
@@ -55,14 +55,14 @@ func (o *ledgerOptions) find(ctx context.Context, f *Factory) (bool, error) {
 		o.CA = cmp.Or(o.CA, os.Getenv(envLedgerCA), config.LedgerCA)
 	}
 	if o.Address == "" {
-		return o.discover(ctx, f)
+		return o.discoverAddress(ctx, f)
 	}
 	return o.Address != noLedger, nil
 }
 
-// discover reads the address of the ledger from the cluster. If the cluster does not publish it, or this user may not read it, there is none.
-func (o *ledgerOptions) discover(ctx context.Context, f *Factory) (bool, error) {
-	said, err := o.ask(ctx, f)
+// discoverAddress reads the address of the ledger from the cluster. If the cluster does not publish it, or this user may not read it, there is none.
+func (o *ledgerOptions) discoverAddress(ctx context.Context, f *Factory) (bool, error) {
+	said, err := o.readAddressConfig(ctx, f)
 	if err != nil {
 		return false, err
 	}
@@ -76,13 +76,13 @@ func (o *ledgerOptions) discover(ctx context.Context, f *Factory) (bool, error) 
 	return true, nil
 }
 
-// ask returns the addresses of the ledger and the log store that the cluster publishes. It is empty if they are not published or this
+// readAddressConfig returns the addresses of the ledger and the log store that the cluster publishes. It is empty if they are not published or this
 // user may not read them.
-func (o *ledgerOptions) ask(ctx context.Context, f *Factory) (map[string]string, error) {
-	if o.said != nil {
-		return o.said, nil
+func (o *ledgerOptions) readAddressConfig(ctx context.Context, f *Factory) (map[string]string, error) {
+	if o.addressConfig != nil {
+		return o.addressConfig, nil
 	}
-	client, err := f.kubernetes()
+	client, err := f.newKubernetesClient()
 	if err != nil {
 		return nil, err
 	}
@@ -90,26 +90,26 @@ func (o *ledgerOptions) ask(ctx context.Context, f *Factory) (map[string]string,
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
 		return nil, phrase.Errorf("asking the cluster where its ledger is: %w", err)
 	}
-	o.said = maps.Clone(said.Data)
-	if o.said == nil {
-		o.said = map[string]string{}
+	o.addressConfig = maps.Clone(said.Data)
+	if o.addressConfig == nil {
+		o.addressConfig = map[string]string{}
 	}
-	return o.said, nil
+	return o.addressConfig, nil
 }
 
-// connect returns a client for the ledger.
-func (o *ledgerOptions) connect(ctx context.Context, f *Factory) (*ledgerclient.Client, error) {
-	known, err := o.find(ctx, f)
+// newClient returns a client for the ledger.
+func (o *ledgerOptions) newClient(ctx context.Context, f *Factory) (*ledgerclient.Client, error) {
+	known, err := o.findAddress(ctx, f)
 	if err != nil {
 		return nil, err
 	}
 	if !known {
-		return nil, usagef("it is not known where the ledger is: give --ledger URL, set $%s, or write \"ledger: URL\"\n"+
+		return nil, usageErrorf("it is not known where the ledger is: give --ledger URL, set $%s, or write \"ledger: URL\"\n"+
 			"into gpuctl/config.yaml of your configuration directory; administrators can have the cluster say it to all:\n"+
 			"manifests/ledger/address", envLedger)
 	}
 	if err := o.Validate(); err != nil {
-		return nil, usagef("--ledger: %w", err)
+		return nil, usageErrorf("--ledger: %w", err)
 	}
 	config, err := f.config()
 	if err != nil {
@@ -118,22 +118,22 @@ func (o *ledgerOptions) connect(ctx context.Context, f *Factory) (*ledgerclient.
 	return ledgerclient.New(config, o.Options)
 }
 
-// pastPatience is how long to wait for the ledger's run history: it only supports another answer.
-const pastPatience = 5 * time.Second
+// historyTimeout is how long to wait for the ledger's run history: it only supports another answer.
+const historyTimeout = 5 * time.Second
 
-// past returns how long finished jobs have run, or nil if no ledger tells this user. The text says why a known ledger does not, if the user can
+// runHistory returns how long finished jobs have run, or nil if no ledger tells this user. The text says why a known ledger does not, if the user can
 // do something about it.
-func (o *ledgerOptions) past(ctx context.Context, f *Factory) (*survival.History, phrase.Text) {
-	ctx, cancel := context.WithTimeout(ctx, pastPatience)
+func (o *ledgerOptions) runHistory(ctx context.Context, f *Factory) (*survival.History, phrase.Text) {
+	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
 	defer cancel()
-	known, err := o.find(ctx, f)
+	known, err := o.findAddress(ctx, f)
 	if err == nil && !known {
 		return nil, nil
 	}
 	var runs []ledger.Run
 	if err == nil {
 		var client *ledgerclient.Client
-		if client, err = o.connect(ctx, f); err == nil {
+		if client, err = o.newClient(ctx, f); err == nil {
 			runs, _, err = client.Runs(ctx, ledgerclient.Query{Limit: ledger.RunsToLearn})
 		}
 	}
@@ -141,7 +141,7 @@ func (o *ledgerOptions) past(ctx context.Context, f *Factory) (*survival.History
 	case isLedgerRefusal(err): // the history covers all namespaces, which the user may not list either
 		return nil, nil
 	case err != nil:
-		return nil, phrase.Of("when jobs start is told by time limits alone, as the ledger does not say how long others have run: %v", err)
+		return nil, phrase.Textf("when jobs start is told by time limits alone, as the ledger does not say how long others have run: %v", err)
 	}
 	return ledger.Learn(runs), nil
 }
@@ -158,11 +158,11 @@ func isLedgerUsage(err error) bool {
 	return errors.As(err, &said) && said.Status == http.StatusBadRequest
 }
 
-var days = regexp.MustCompile(`^(\d{1,5})(d|w)$`)
+var relativeDays = regexp.MustCompile(`^(\d{1,5})(d|w)$`)
 
 // parseMoment parses a time: a day, an exact time, or an age such as 30d, 2w or 12h.
 func parseMoment(flag, text string, now time.Time) (time.Time, error) {
-	if found := days.FindStringSubmatch(text); found != nil {
+	if found := relativeDays.FindStringSubmatch(text); found != nil {
 		count, _ := strconv.Atoi(found[1]) // the pattern allows only digits
 		if found[2] == "w" {
 			count *= 7
@@ -177,16 +177,16 @@ func parseMoment(flag, text string, now time.Time) (time.Time, error) {
 			return at, nil
 		}
 	}
-	return time.Time{}, usagef("--%s is %q, want how long ago, such as 30d or 12h, a day such as 2026-11-01,\nor a time such as 2026-11-01T12:00:00Z", flag, text)
+	return time.Time{}, usageErrorf("--%s is %q, want how long ago, such as 30d or 12h, a day such as 2026-11-01,\nor a time such as 2026-11-01T12:00:00Z", flag, text)
 }
 
-// tellGaps prints what may be missing from the ledger's answer.
-func tellGaps(io IOStreams, begin time.Time, gaps []ledger.Gap) {
+// printLedgerGaps prints what may be missing from the ledger's answer.
+func printLedgerGaps(io IOStreams, begin time.Time, gaps []ledger.Gap) {
 	if !begin.IsZero() {
-		io.tell("note: the ledger begins on %s: what had ended by then is missing", begin.Format(time.RFC3339))
+		io.printErr("note: the ledger begins on %s: what had ended by then is missing", begin.Format(time.RFC3339))
 	}
 	for _, gap := range gaps {
-		io.tell("note: the cluster could not be followed from %s to %s:\n  pods that began and ended within are missing",
+		io.printErr("note: the cluster could not be followed from %s to %s:\n  pods that began and ended within are missing",
 			gap.From.Format(time.RFC3339), gap.To.Format(time.RFC3339))
 	}
 }

@@ -61,7 +61,7 @@ func TestWhereTheLedgerIs(t *testing.T) {
 			f.config = func() (*rest.Config, error) { return &rest.Config{Host: server.URL}, nil }
 			o := &ledgerOptions{}
 			o.Address = tc.flag
-			known, err := o.find(t.Context(), f)
+			known, err := o.findAddress(t.Context(), f)
 			if tc.fails != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.fails) {
 					t.Errorf("error %v, want %q", err, tc.fails)

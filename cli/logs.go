@@ -76,7 +76,7 @@ func newLogsCmd(f *Factory) *cobra.Command {
 			"  gpuctl logs llama-pretrain --rank 3 --tail 100\n" +
 			"  gpuctl logs sweep --index 17\n" +
 			"  gpuctl logs qwen2-sft -f --exit-code && echo trained",
-		Args: exactlyOne(phrase.Of("the name of one job")),
+		Args: requireOneArg(phrase.Textf("the name of one job")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.stream.Job = jobName(args[0])
 			return runLogs(cmd.Context(), o)
@@ -106,9 +106,9 @@ func (o *logsOptions) addFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.stream.MaxStreams, "max-streams", joblogs.DefaultMaxStreams, "How many containers may be read at a time")
 }
 
-// complete converts the flags into options of the stream.
-func (o *logsOptions) complete() (err error) {
-	if err := o.check(); err != nil {
+// completeOptions converts the flags into options of the stream.
+func (o *logsOptions) completeOptions() (err error) {
+	if err := o.checkFlags(); err != nil {
 		return err
 	}
 	if o.since != 0 {
@@ -116,52 +116,52 @@ func (o *logsOptions) complete() (err error) {
 	}
 	if o.sinceTime != "" {
 		if o.stream.Since, err = time.Parse(time.RFC3339, o.sinceTime); err != nil {
-			return usagef("--since-time is %q, want a time such as 2026-11-01T12:00:00Z", o.sinceTime)
+			return usageErrorf("--since-time is %q, want a time such as 2026-11-01T12:00:00Z", o.sinceTime)
 		}
 	}
 	if o.match != "" {
 		if o.stream.Match, err = regexp.Compile(o.match); err != nil {
-			return usagef("--grep: %w", err)
+			return usageErrorf("--grep: %w", err)
 		}
 	}
 	if o.tail >= 0 {
 		o.stream.Tail = &o.tail
 	}
 	o.stream.Rank = o.rank.chosen
-	o.stream.Namespace, err = o.factory.namespace()
+	o.stream.Namespace, err = o.factory.currentNamespace()
 	return err
 }
 
-// check refuses contradicting flags.
-func (o *logsOptions) check() error {
+// checkFlags refuses contradicting flags.
+func (o *logsOptions) checkFlags() error {
 	switch {
 	case o.exitCode && !o.stream.Follow:
-		return usagef("--exit-code needs -f: a job that goes on has no exit code yet")
+		return usageErrorf("--exit-code needs -f: a job that goes on has no exit code yet")
 	case o.stream.Previous && o.stream.Follow:
-		return usagef("a run that has ended cannot be followed: give either --previous or -f")
+		return usageErrorf("a run that has ended cannot be followed: give either --previous or -f")
 	case o.since != 0 && o.sinceTime != "":
-		return usagef("give either --since or --since-time")
+		return usageErrorf("give either --since or --since-time")
 	case o.stream.MaxStreams < 1:
-		return usagef("--max-streams is %d, want at least 1", o.stream.MaxStreams)
+		return usageErrorf("--max-streams is %d, want at least 1", o.stream.MaxStreams)
 	}
 	return nil
 }
 
 func runLogs(ctx context.Context, o *logsOptions) error {
-	if err := o.complete(); err != nil {
+	if err := o.completeOptions(); err != nil {
 		return err
 	}
-	return o.run(ctx)
+	return o.printLogs(ctx)
 }
 
-// run prints the output that the options select.
-func (o *logsOptions) run(ctx context.Context) error {
-	client, err := o.factory.kubernetes()
+// printLogs prints the output that the options select.
+func (o *logsOptions) printLogs(ctx context.Context) error {
+	client, err := o.factory.newKubernetesClient()
 	if err != nil {
 		return err
 	}
-	job, err := o.print(ctx, client)
-	if o.isGone(err) && o.showPast(ctx, o.isPast(err)) {
+	job, err := o.streamLogs(ctx, client)
+	if o.isOutputGone(err) && o.printPastOutput(ctx, o.isPast(err)) {
 		return nil
 	}
 	var none *joblogs.NoOutputError
@@ -171,48 +171,48 @@ func (o *logsOptions) run(ctx context.Context) error {
 	case ctx.Err() != nil && o.stream.Follow && !o.exitCode:
 		return nil // an interrupt is the normal end of following
 	case ctx.Err() != nil && o.exitCode:
-		return &outcomeError{code: exitNotFinished, text: phrase.Of("job %s has not finished", o.stream.Job)}
+		return &outcomeError{code: exitNotFinished, text: phrase.Textf("job %s has not finished", o.stream.Job)}
 	case err != nil || !o.exitCode:
 		return err
 	}
-	return exitAs(job)
+	return programOutcome(job)
 }
 
-// print copies the output of the job to stdout, and reports on stderr what the job waits for.
-func (o *logsOptions) print(ctx context.Context, client kubernetes.Interface) (inventory.Job, error) {
+// streamLogs copies the output of the job to stdout, and reports on stderr what the job waits for.
+func (o *logsOptions) streamLogs(ctx context.Context, client kubernetes.Interface) (inventory.Job, error) {
 	printer := &logPrinter{io: o.factory.IO, timestamps: o.timestamps, noPrefix: o.noPrefix}
 	if o.output != nil && o.output.format == outputJSON {
 		printer.json = &jsonLines{out: o.factory.IO.Out, list: !o.stream.Follow}
 	}
 	story := newJobStatus(o.factory, client)
-	defer story.end()
+	defer story.endLine()
 	events := joblogs.Events{
 		Line: func(line joblogs.Line) error {
-			story.end()
-			return printer.print(line)
+			story.endLine()
+			return printer.printLine(line)
 		},
 		State: func(job inventory.Job) {
-			printer.expect(job)
+			printer.preparePods(job)
 			if o.stream.Follow && !hasStarted(job) && job.Finished == nil {
-				story.tell(ctx, job)
+				story.reportJob(ctx, job)
 			}
 		},
 		Trouble: func(source joblogs.Source, err error) {
-			o.factory.IO.tell("%s: %v", source.Pod, err)
+			o.factory.IO.printErr("%s: %v", source.Pod, err)
 		},
 	}
 	var job inventory.Job
 	stream := func(ctx context.Context, jobs *inventory.Reader) (err error) {
-		job, err = joblogs.StreamOf(ctx, client, jobs, o.stream, events)
+		job, err = joblogs.StreamWithJobs(ctx, client, jobs, o.stream, events)
 		return err
 	}
 	var err error
 	if o.stream.Follow {
-		err = o.factory.watched(ctx, stream)
+		err = o.factory.watchWithHeartbeat(ctx, stream)
 	} else {
 		err = stream(ctx, inventory.NewReader(client))
 	}
-	return job, errors.Join(err, printer.end(err))
+	return job, errors.Join(err, printer.endOutput(err))
 }
 
 // noOutput explains why there is nothing to print, and what to do.
@@ -228,11 +228,11 @@ func (o *logsOptions) noOutput(ctx context.Context, client kubernetes.Interface,
 	case job.Finished != nil:
 		return phrase.Errorf("job %s has %s, and its pods are gone with their output", job.Name, strings.ToLower(string(job.Status)))
 	case job.Status == inventory.StatusTerminating:
-		return &outcomeError{code: exitNotFinished, text: phrase.Of("job %s was deleted before it had any output", job.Name)}
+		return &outcomeError{code: exitNotFinished, text: phrase.Textf("job %s was deleted before it had any output", job.Name)}
 	}
-	why := ": " + reasonIn(job.Trouble, o.factory.language())
-	if report, err := diagnose(ctx, client, job, o.factory); err == nil {
-		why = headline(report, o.factory.language())
+	why := ": " + localizeReason(job.Trouble, o.factory.outputLanguage())
+	if report, err := diagnoseJob(ctx, client, job, o.factory); err == nil {
+		why = headlineText(report, o.factory.outputLanguage())
 	}
 	return phrase.Errorf("%w%s\nWait for it: gpuctl logs %s -n %s -f", none, why, job.Name, job.Namespace)
 }

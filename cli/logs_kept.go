@@ -14,8 +14,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// isGone reports whether there is no output because the job, or all its pods, are gone. The ledger may have kept some.
-func (o *logsOptions) isGone(err error) bool {
+// isOutputGone reports whether there is no output because the job, or all its pods, are gone. The ledger may have kept some.
+func (o *logsOptions) isOutputGone(err error) bool {
 	var none *joblogs.NoOutputError
 	switch {
 	case o.stream.Previous || o.exitCode:
@@ -27,29 +27,29 @@ func (o *logsOptions) isGone(err error) bool {
 	return errors.As(err, &none) && (none.Rank == nil || none.Job.Finished != nil || none.Job.Status == inventory.StatusTerminating)
 }
 
-// showPast prints the kept output of a deleted job, and where else its output may be if the job is past. It returns false if that is
+// printPastOutput prints the kept output of a deleted job, and where else its output may be if the job is past. It returns false if that is
 // incomplete.
-func (o *logsOptions) showPast(ctx context.Context, past bool) bool {
+func (o *logsOptions) printPastOutput(ctx context.Context, past bool) bool {
 	shown, trouble := o.printKept(ctx)
 	if trouble != nil {
-		o.factory.IO.tell("warning: the ledger is left out: %v", trouble)
+		o.factory.IO.printErr("warning: the ledger is left out: %v", trouble)
 	}
 	if past {
-		o.tellLogStore(ctx)
+		o.printLogStoreNote(ctx)
 	}
 	return shown && trouble == nil
 }
 
 // printKept prints the output that the ledger has kept of the latest job of the name. It returns false if there is none or no known ledger.
 func (o *logsOptions) printKept(ctx context.Context) (bool, error) {
-	if known, err := o.ledger.find(ctx, o.factory); err != nil || !known {
+	if known, err := o.ledger.findAddress(ctx, o.factory); err != nil || !known {
 		return false, err
 	}
-	client, err := o.ledger.connect(ctx, o.factory)
+	client, err := o.ledger.newClient(ctx, o.factory)
 	if err != nil {
 		return false, err
 	}
-	kept, more, err := o.awaitKept(ctx, client)
+	kept, more, err := o.waitForKeptOutput(ctx, client)
 	if err != nil || len(kept) == 0 {
 		return false, err
 	}
@@ -59,31 +59,31 @@ func (o *logsOptions) printKept(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	broken := brokenOff(last)
-	o.tellKept(last, cut, more, broken)
+	broken := incompleteContainers(last)
+	o.printKeptNotes(last, cut, more, broken)
 	printer := &logPrinter{io: o.factory.IO, timestamps: o.timestamps, noPrefix: o.noPrefix, several: len(last) > 1}
 	if o.output != nil && o.output.format == outputJSON {
-		printer.json = &jsonLines{out: o.factory.IO.Out, list: !o.stream.Follow, kept: &keptAbout{Truncated: cut || more, Incomplete: broken}}
+		printer.json = &jsonLines{out: o.factory.IO.Out, list: !o.stream.Follow, kept: &keptOutputInfo{Truncated: cut || more, Incomplete: broken}}
 	}
 	for _, line := range lines {
-		if err := printer.print(line); err != nil {
+		if err := printer.printLine(line); err != nil {
 			return true, err
 		}
 	}
-	return true, printer.end(nil)
+	return true, printer.endOutput(nil)
 }
 
 // If a job has just ended, the ledger may not have read its output yet.
 const (
-	catchUpPoll  = time.Second
-	catchUpPolls = 15
-	// justNow is how long after a job's end the ledger may still be behind.
-	justNow = 2 * time.Minute
+	keptPollInterval = time.Second
+	keptPollCount    = 15
+	// recentEnd is how long after a job's end the ledger may still be behind.
+	recentEnd = 2 * time.Minute
 )
 
-// awaitKept reads the output that the ledger has kept of a job. If the job ended recently, or the ledger still considers it running, it
+// waitForKeptOutput reads the output that the ledger has kept of a job. If the job ended recently, or the ledger still considers it running, it
 // waits: the output arrives after the end.
-func (o *logsOptions) awaitKept(ctx context.Context, client *ledgerclient.Client) ([]ledger.Output, bool, error) {
+func (o *logsOptions) waitForKeptOutput(ctx context.Context, client *ledgerclient.Client) ([]ledger.Output, bool, error) {
 	read := func() ([]ledger.Output, bool, error) {
 		return client.Output(ctx, o.stream.Namespace, o.stream.Job, o.stream.Pod, o.stream.Container)
 	}
@@ -94,25 +94,25 @@ func (o *logsOptions) awaitKept(ctx context.Context, client *ledgerclient.Client
 	if ended, err := o.endedJustNow(ctx, client); err != nil || !ended {
 		return nil, false, err
 	}
-	defer startProgress(o.factory.IO, phrase.Of("Waiting for the ledger to have the output of job %s", o.stream.Job))()
-	for range catchUpPolls {
+	defer startProgress(o.factory.IO, phrase.Textf("Waiting for the ledger to have the output of job %s", o.stream.Job))()
+	for range keptPollCount {
 		select {
 		case <-ctx.Done():
 			return nil, false, ctx.Err()
-		case <-time.After(catchUpPoll):
+		case <-time.After(keptPollInterval):
 		}
 		if kept, more, err = read(); err != nil || len(kept) > 0 {
 			return kept, more, err
 		}
 	}
-	o.factory.IO.tell("note: the ledger knows job %s, and has none of its output", o.stream.Job)
+	o.factory.IO.printErr("note: the ledger knows job %s, and has none of its output", o.stream.Job)
 	return nil, false, nil
 }
 
 // endedJustNow reports whether the ledger saw a job of the name end recently, or still considers it running.
 func (o *logsOptions) endedJustNow(ctx context.Context, client *ledgerclient.Client) (bool, error) {
 	query := ledgerclient.Query{
-		By: []ledger.Key{ledger.ByJob}, Namespaces: []string{o.stream.Namespace}, Name: o.stream.Job, Since: o.factory.Now().Add(-justNow), Limit: 1,
+		By: []ledger.Key{ledger.ByJob}, Namespaces: []string{o.stream.Namespace}, Name: o.stream.Job, Since: o.factory.Now().Add(-recentEnd), Limit: 1,
 	}
 	jobs, _, err := client.Jobs(ctx, query)
 	if err != nil || len(jobs) > 0 {
@@ -154,16 +154,16 @@ func (o *logsOptions) keptLines(kept []ledger.Output) (lines []joblogs.Line, cut
 	return lines, cut, nil
 }
 
-// keptAbout describes kept output in JSON. JSON keys are a contract.
-type keptAbout struct {
+// keptOutputInfo describes kept output in JSON. JSON keys are a contract.
+type keptOutputInfo struct {
 	// Truncated says that earlier output is missing, or that the ledger has more.
 	Truncated bool `json:"truncated"`
 	// Incomplete lists the containers, as POD/CONTAINER, whose output could not be read to the end: there may have been more.
 	Incomplete []string `json:"incomplete"`
 }
 
-// brokenOff returns the containers whose output is not kept to its end.
-func brokenOff(kept []ledger.Output) []string {
+// incompleteContainers returns the containers whose output is not kept to its end.
+func incompleteContainers(kept []ledger.Output) []string {
 	out := []string{}
 	for i := range kept {
 		if kept[i].Incomplete {
@@ -174,23 +174,23 @@ func brokenOff(kept []ledger.Output) []string {
 	return out
 }
 
-// mostNamed is the maximum number of containers that a note names.
-const mostNamed = 5
+// maxNamedContainers is the maximum number of containers that a note names.
+const maxNamedContainers = 5
 
-func (o *logsOptions) tellKept(kept []ledger.Output, cut, more bool, broken []string) {
-	text := phrase.Of("note: the pods of job %s are gone; this is what the ledger has kept of their output", o.stream.Job)
+func (o *logsOptions) printKeptNotes(kept []ledger.Output, cut, more bool, broken []string) {
+	text := phrase.Textf("note: the pods of job %s are gone; this is what the ledger has kept of their output", o.stream.Job)
 	if cut {
-		text = text.And(",\n  the end of it")
+		text = text.Addf(",\n  the end of it")
 	}
 	if more {
-		text = text.And(";\n  there is more: name single pods by --pod")
+		text = text.Addf(";\n  there is more: name single pods by --pod")
 	}
-	o.factory.IO.tell("%s", text)
+	o.factory.IO.printErr("%s", text)
 	if len(broken) > 0 {
-		o.factory.IO.tell("warning: reading broke off before the end, and there may have been more, of\n  %s", someOf(quotes(broken), mostNamed))
+		o.factory.IO.printErr("warning: reading broke off before the end, and there may have been more, of\n  %s", listUpTo(quoteWords(broken), maxNamedContainers))
 	}
 	if o.stream.Rank != nil {
-		o.factory.IO.tell("note: ranks are not kept: it is of all %d pods", len(kept))
+		o.factory.IO.printErr("note: ranks are not kept: it is of all %d pods", len(kept))
 	}
 }
 
@@ -203,11 +203,11 @@ func (o *logsOptions) isPast(err error) bool {
 	return isA[*inventory.NotFoundError](err)
 }
 
-// tellLogStore says where the cluster stores the output of jobs, if it publishes that.
-func (o *logsOptions) tellLogStore(ctx context.Context) {
-	said, err := o.ledger.ask(ctx, o.factory)
+// printLogStoreNote says where the cluster stores the output of jobs, if it publishes that.
+func (o *logsOptions) printLogStoreNote(ctx context.Context) {
+	said, err := o.ledger.readAddressConfig(ctx, o.factory)
 	if err != nil {
-		o.factory.IO.tell("warning: the log store of the cluster is left out: %v", err)
+		o.factory.IO.printErr("warning: the log store of the cluster is left out: %v", err)
 		return
 	}
 	if said[ledger.KeyLogStore] == "" {
@@ -215,8 +215,8 @@ func (o *logsOptions) tellLogStore(ctx context.Context) {
 	}
 	address, err := ledgerclient.LogStoreURL(said[ledger.KeyLogStore], o.stream.Namespace, o.stream.Job)
 	if err != nil {
-		o.factory.IO.tell("warning: ConfigMap %s/%s: %v", ledger.AddressNamespace, ledger.AddressConfigMap, err)
+		o.factory.IO.printErr("warning: ConfigMap %s/%s: %v", ledger.AddressNamespace, ledger.AddressConfigMap, err)
 		return
 	}
-	o.factory.IO.tell("note: what a job of this name has printed is in the cluster's log store:\n  %s", address)
+	o.factory.IO.printErr("note: what a job of this name has printed is in the cluster's log store:\n  %s", address)
 }

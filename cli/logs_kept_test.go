@@ -85,7 +85,7 @@ func TestWhatTheLedgerIsAskedFor(t *testing.T) {
 		"a task of one that is deleted":     {&joblogs.NoOutputError{Job: leaving, Rank: &task}, true},
 		"a task that there is not":          {&joblogs.SelectionError{Text: phrase.Quote("no task")}, false},
 	} {
-		if got := (&logsOptions{}).isGone(tc.err); got != tc.want {
+		if got := (&logsOptions{}).isOutputGone(tc.err); got != tc.want {
 			t.Errorf("%s: asked %t, want %t", name, got, tc.want)
 		}
 	}

@@ -27,19 +27,19 @@ type logPrinter struct {
 	json *jsonLines
 }
 
-// expect prepares for the pods of a job, including future ones.
-func (p *logPrinter) expect(job inventory.Job) {
+// preparePods prepares for the pods of a job, including future ones.
+func (p *logPrinter) preparePods(job inventory.Job) {
 	p.several = p.several || job.Desired > 1 || len(job.Pods) > 1
 	p.tasks = job.Array != nil
 }
 
-func (p *logPrinter) print(line joblogs.Line) error {
+func (p *logPrinter) printLine(line joblogs.Line) error {
 	if p.json != nil {
-		return p.json.print(line)
+		return p.json.printLine(line)
 	}
-	out, text := behind(p.io.Out), line.Text
+	out, text := rawOutput(p.io.Out), line.Text
 	if p.io.OutIsTerminal {
-		text = forTerminal(text)
+		text = finalLine(text)
 	}
 	if !line.Cut || p.several { // the next piece continues on the same line, unless lines of other pods come between
 		text += "\n"
@@ -48,14 +48,14 @@ func (p *logPrinter) print(line joblogs.Line) error {
 		text = line.Time.Format(time.RFC3339Nano) + " " + text
 	}
 	if p.several && !p.noPrefix {
-		text = p.prefix(line.Source) + text
+		text = p.linePrefix(line.Source) + text
 	}
 	_, err := io.WriteString(out, text)
 	return err
 }
 
-// prefix identifies the pod of a line: by its rank or task if it has one, which a user knows.
-func (p *logPrinter) prefix(source joblogs.Source) string {
+// linePrefix identifies the pod of a line: by its rank or task if it has one, which a user knows.
+func (p *logPrinter) linePrefix(source joblogs.Source) string {
 	name := source.Pod
 	if source.Rank != nil {
 		word := "rank"
@@ -82,12 +82,12 @@ func (p *logPrinter) prefix(source joblogs.Source) string {
 	return color + name + colorReset + " "
 }
 
-// end finishes the output, after the error that cut it short, if any.
-func (p *logPrinter) end(cause error) error {
+// endOutput finishes the output, after the error that cut it short, if any.
+func (p *logPrinter) endOutput(cause error) error {
 	if p.json == nil {
 		return nil
 	}
-	return p.json.end(cause)
+	return p.json.closeList(cause)
 }
 
 // jsonLines writes lines as JSON as they arrive: as items of one list, or one object per line.
@@ -96,10 +96,10 @@ type jsonLines struct {
 	list  bool
 	count int
 	// kept is added at the end of a list from the ledger.
-	kept *keptAbout
+	kept *keptOutputInfo
 }
 
-func (j *jsonLines) print(line joblogs.Line) error {
+func (j *jsonLines) printLine(line joblogs.Line) error {
 	data, err := json.Marshal(line)
 	if err != nil {
 		return phrase.Errorf("encoding a line of output: %w", err)
@@ -116,8 +116,8 @@ func (j *jsonLines) print(line joblogs.Line) error {
 	return err
 }
 
-// end closes the list. If no output could be read, there is no list.
-func (j *jsonLines) end(cause error) error {
+// closeList closes the list. If no output could be read, there is no list.
+func (j *jsonLines) closeList(cause error) error {
 	if !j.list || cause != nil && j.count == 0 {
 		return nil
 	}

@@ -68,7 +68,7 @@ func TestWhereTheLogStoreIsIsSaid(t *testing.T) {
 			streams, _, stderr := TestIOStreams("")
 			o := &logsOptions{factory: NewFactory(streams), stream: joblogs.Options{Namespace: "team", Job: "sft"}}
 			o.factory.config = func() (*rest.Config, error) { return &rest.Config{Host: server.URL}, nil }
-			o.tellLogStore(t.Context())
+			o.printLogStoreNote(t.Context())
 			if diff := cmp.Diff(tc.want, stderr.String()); diff != "" {
 				t.Errorf("stderr (-want +got):\n%s", diff)
 			}

@@ -17,7 +17,7 @@ func TestALongLineIsPrintedWhole(t *testing.T) {
 	var out strings.Builder
 	printer := logPrinter{io: IOStreams{Out: &out}}
 	for _, line := range []joblogs.Line{{Text: "be", Cut: true}, {Text: "gin", Cut: true}, {Text: "ning"}, {Text: "end"}} {
-		if err := printer.print(line); err != nil {
+		if err := printer.printLine(line); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -68,9 +68,9 @@ func TestLinesNameTheirPodWhenThereAreSeveral(t *testing.T) {
 			streams, out, _ := TestIOStreams("")
 			streams.Color = tc.printer.io.Color
 			tc.printer.io = streams
-			tc.printer.expect(tc.job)
+			tc.printer.preparePods(tc.job)
 			for _, line := range lines {
-				if err := tc.printer.print(line); err != nil {
+				if err := tc.printer.printLine(line); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -103,7 +103,7 @@ func TestTheExitCodeIsThatOfTheFirstFailure(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := exitCode(exitAs(tc.job)); got != tc.want {
+			if got := exitCode(programOutcome(tc.job)); got != tc.want {
 				t.Errorf("exit code %d, want %d", got, tc.want)
 			}
 		})
@@ -123,12 +123,12 @@ func TestStatusLine(t *testing.T) {
 			streams, _, errOut := TestIOStreams("")
 			streams.ErrIsTerminal, streams.ErrWidth = tc.terminal, 19
 			line := &statusLine{io: streams, done: make(chan struct{})} // without a clock that draws
-			line.set("waits")
-			line.set("waits")
-			line.clear()
-			line.set("runs on a node with a long name")
-			line.end()
-			line.set("too late")
+			line.setText("waits")
+			line.setText("waits")
+			line.clearLine()
+			line.setText("runs on a node with a long name")
+			line.endLine()
+			line.setText("too late")
 			if diff := cmp.Diff(tc.want, errOut.String()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

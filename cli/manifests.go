@@ -40,7 +40,7 @@ func checkDryRun(value string, choices ...string) error {
 	if slices.Contains(choices, value) {
 		return nil
 	}
-	return usagef("--dry-run is %q, want one of %s", value, strings.Join(choices, ", "))
+	return usageErrorf("--dry-run is %q, want one of %s", value, strings.Join(choices, ", "))
 }
 
 // creation is one document with the objects rendered from it.
@@ -61,43 +61,43 @@ type manifests struct {
 	workdir string
 	// unsent says that nothing will be sent, whatever is rendered.
 	unsent bool
-	// again says that the jobs may exist already, and keep what their pools gave them.
-	again bool
+	// mayExist says that the jobs may exist already, and keep what their pools gave them.
+	mayExist bool
 	// offline renders without reading from the cluster.
 	offline bool
 	// options are the render options used, once something was rendered.
 	options render.Options
 }
 
-// read reads, checks and renders every document before anything is sent. Quotas come first because they create namespaces, and pools come
+// readCreations reads, checks and renders every document before anything is sent. Quotas come first because they create namespaces, and pools come
 // before jobs.
-func (m *manifests) read(ctx context.Context) ([]creation, error) {
+func (m *manifests) readCreations(ctx context.Context) ([]creation, error) {
 	docs, err := m.factory.readDocuments(m.files)
 	if err != nil {
 		return nil, err
 	}
-	if docs, err = m.override(docs); err != nil {
+	if docs, err = m.overrideJob(docs); err != nil {
 		return nil, err
 	}
-	return m.render(ctx, docs)
+	return m.renderDocuments(ctx, docs)
 }
 
-// render renders documents as [manifests.readCreations] does.
-func (m *manifests) render(ctx context.Context, docs []submission) ([]creation, error) {
+// renderDocuments renders documents as [manifests.readCreations] does.
+func (m *manifests) renderDocuments(ctx context.Context, docs []submission) ([]creation, error) {
 	if err := m.checkNamespace(docs); err != nil {
 		return nil, err
 	}
-	docs, err := m.name(docs)
+	docs, err := m.generateNames(docs)
 	if err != nil {
 		return nil, err
 	}
-	if docs, err = m.fill(ctx, docs); err != nil {
+	if docs, err = m.fillPresets(ctx, docs); err != nil {
 		return nil, err
 	}
-	if docs, err = m.share(ctx, docs); err != nil {
+	if docs, err = m.fillGPUShares(ctx, docs); err != nil {
 		return nil, err
 	}
-	if docs, err = m.pack(ctx, docs); err != nil {
+	if docs, err = m.packFolders(ctx, docs); err != nil {
 		return nil, err
 	}
 	if m.options, err = m.renderOptions(ctx, docs); err != nil {
@@ -107,39 +107,39 @@ func (m *manifests) render(ctx context.Context, docs []submission) ([]creation, 
 	for i, doc := range docs {
 		objects, warnings, err := render.Objects(doc.Document, m.options)
 		if err != nil {
-			return nil, usagef("%s%w", doc.at(), err)
+			return nil, usageErrorf("%s%w", doc.positionPrefix(), err)
 		}
 		for _, warning := range warnings {
-			m.factory.IO.tell("%swarning: %s: %s", doc.atField(warning.Field), warning.Field, warning.Message)
+			m.factory.IO.printErr("%swarning: %s: %s", doc.fieldPrefix(warning.Field), warning.Field, warning.Message)
 		}
 		out[i] = creation{submission: doc, objects: objects}
 	}
-	slices.SortStableFunc(out, func(a, b creation) int { return cmp.Compare(rank(a), rank(b)) })
-	m.sign(ctx, out)
+	slices.SortStableFunc(out, func(a, b creation) int { return cmp.Compare(creationOrder(a), creationOrder(b)) })
+	m.setSubmitter(ctx, out)
 	return out, nil
 }
 
-// name generates the names of jobs that have only a name prefix, if each is to be a new job.
-func (m *manifests) name(docs []submission) ([]submission, error) {
+// generateNames generates the names of jobs that have only a name prefix, if each is to be a new job.
+func (m *manifests) generateNames(docs []submission) ([]submission, error) {
 	out := slices.Clone(docs)
 	for i := range out {
 		switch {
-		case !out[i].NamesItself():
+		case !out[i].GeneratesName():
 			continue
-		case m.again:
-			return nil, usagef("%sjob.generate-name is for gpuctl create, which makes another job each time: a job that is there is found by its job.name; nothing was done", out[i].atField("job.generate-name"))
+		case m.mayExist:
+			return nil, usageErrorf("%sjob.generate-name is for gpuctl create, which makes another job each time: a job that is there is found by its job.name; nothing was done", out[i].fieldPrefix("job.generate-name"))
 		}
-		named, err := jobplan.Named(out[i].Document, rand.String(len(workload.UnmadeSuffix)))
+		named, err := jobplan.WithGeneratedName(out[i].Document, rand.String(len(workload.PlaceholderSuffix)))
 		if err != nil {
-			return nil, usagef("%s%w", out[i].at(), err)
+			return nil, usageErrorf("%s%w", out[i].positionPrefix(), err)
 		}
 		out[i].Document = named
 	}
 	return out, nil
 }
 
-// fill fills in the presets of jobs. Without a cluster the presets are skipped, with a warning.
-func (m *manifests) fill(ctx context.Context, docs []submission) ([]submission, error) {
+// fillPresets fills in the presets of jobs. Without a cluster the presets are skipped, with a warning.
+func (m *manifests) fillPresets(ctx context.Context, docs []submission) ([]submission, error) {
 	if !slices.ContainsFunc(docs, submission.usesPreset) {
 		return docs, nil
 	}
@@ -154,14 +154,14 @@ func (m *manifests) fill(ctx context.Context, docs []submission) ([]submission, 
 	for i := range out {
 		switch {
 		case out[i].usesPreset() && m.offline:
-			m.factory.IO.tell("%swarning: resources.preset is left out: only the cluster knows what it says", out[i].atField("resources.preset"))
+			m.factory.IO.printErr("%swarning: resources.preset is left out: only the cluster knows what it says", out[i].fieldPrefix("resources.preset"))
 			continue
 		case !out[i].usesPreset():
 			continue
 		}
-		filled, err := jobplan.Filled(out[i].Document, presets)
+		filled, err := jobplan.FillPreset(out[i].Document, presets)
 		if err != nil {
-			return nil, usagef("%s%w; nothing was done", out[i].atField("resources.preset"), err)
+			return nil, usageErrorf("%s%w; nothing was done", out[i].fieldPrefix("resources.preset"), err)
 		}
 		out[i].Document = filled
 	}
@@ -173,14 +173,14 @@ func (m *manifests) checkNamespace(docs []submission) error {
 	given := m.factory.explicitNamespace()
 	for _, doc := range docs {
 		if given != "" && doc.Namespace != "" && doc.Namespace != given {
-			return usagef("%sjob.namespace is %s, and -n says %s: leave one of them out; nothing was done", doc.atField("job.namespace"), doc.Namespace, given)
+			return usageErrorf("%sjob.namespace is %s, and -n says %s: leave one of them out; nothing was done", doc.fieldPrefix("job.namespace"), doc.Namespace, given)
 		}
 	}
 	return nil
 }
 
-// sign records the submitting user on jobs. If the cluster does not tell the user's name, jobs have none.
-func (m *manifests) sign(ctx context.Context, creations []creation) {
+// setSubmitter records the submitting user on jobs. If the cluster does not tell the user's name, jobs have none.
+func (m *manifests) setSubmitter(ctx context.Context, creations []creation) {
 	if m.offline || !slices.ContainsFunc(creations, func(c creation) bool { return c.Job != nil }) {
 		return
 	}
@@ -190,12 +190,12 @@ func (m *manifests) sign(ctx context.Context, creations []creation) {
 	}
 	for _, c := range creations {
 		if c.Job != nil {
-			submit.Sign(c.objects[0], user)
+			submit.SetSubmitter(c.objects[0], user)
 		}
 	}
 }
 
-func rank(c creation) int {
+func creationOrder(c creation) int {
 	switch {
 	case c.Quota != nil:
 		return 0
@@ -212,18 +212,18 @@ func (m *manifests) renderOptions(ctx context.Context, docs []submission) (rende
 	if m.offline {
 		return render.Options{Namespace: m.factory.explicitNamespace(), Now: m.factory.Now(), PoolsUnknown: true}, nil
 	}
-	namespace, err := m.factory.namespace()
+	namespace, err := m.factory.currentNamespace()
 	if err != nil {
 		return render.Options{}, err
 	}
-	reader, err := m.factory.reader()
+	reader, err := m.factory.newReader()
 	if err != nil {
 		return render.Options{}, err
 	}
 	options, warnings, err := submit.RenderOptions(ctx, reader, documentsOf(docs), namespace)
 	options.Now = m.factory.Now()
 	for _, warning := range warnings {
-		m.factory.IO.tell("warning: %s", warning)
+		m.factory.IO.printErr("warning: %s", warning)
 	}
 	return options, err
 }

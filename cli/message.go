@@ -24,86 +24,88 @@ var hints = []struct {
 	hint func(error) phrase.Text
 }{
 	{isA[*submit.ExistsError], hintExists},
-	{isA[*joblogs.TooManyError], always(phrase.Of("Choose one with --index, --rank or --pod, or raise --max-streams"))},
+	{isA[*joblogs.TooManyError], constantHint(phrase.Textf("Choose one with --index, --rank or --pod, or raise --max-streams"))},
 	{isA[*submit.PoolExistsError], func(err error) phrase.Text {
 		var exists *submit.PoolExistsError
 		_ = errors.As(err, &exists)
-		return phrase.Of("gpuctl apply -f FILE makes it what a file says, gpuctl add node NODE --pool %s adds to it", exists.Pool)
+		return phrase.Textf("gpuctl apply -f FILE makes it what a file says, gpuctl add node NODE --pool %s adds to it", exists.Pool)
 	}},
 	{isA[*submit.ImmutableError], hintImmutable},
-	{isFieldConflict, always(phrase.Of("--force-conflicts takes these fields over"))},
-	{isQuota, always(phrase.Of("See what is left: gpuctl get quotas"))},
-	{isA[*submit.PodsRefusedError], always(phrase.Of("Change the job as the message says, or ask the administrators of the cluster"))},
+	{isFieldConflict, constantHint(phrase.Textf("--force-conflicts takes these fields over"))},
+	{isQuota, constantHint(phrase.Textf("See what is left: gpuctl get quotas"))},
+	{isA[*submit.PodsRefusedError], constantHint(phrase.Textf("Change the job as the message says, or ask the administrators of the cluster"))},
 	{isA[*submit.ForeignNodesError], hintForeign},
-	{isA[*drain.HeldError], always(phrase.Of("Have their authors move them, or give --force to evict them all the same"))},
+	{isA[*drain.HeldError], constantHint(phrase.Textf("Have their authors move them, or give --force to evict them all the same"))},
 	{isA[*drain.NotWellError], hintNotWell},
 	{isA[*submit.ConstraintError], func(err error) phrase.Text {
 		var refused *submit.ConstraintError
 		_ = errors.As(err, &refused)
 		if refused.New {
-			return phrase.Of("The pool was not made, and nothing was changed. Correct the nodes, or the constraints in its file")
+			return phrase.Textf("The pool was not made, and nothing was changed. Correct the nodes, or the constraints in its file")
 		}
-		return phrase.Of("Nothing was changed. Correct the nodes, or what the pool asks of them: gpuctl describe pool %s", refused.Pool)
+		return phrase.Textf("Nothing was changed. Correct the nodes, or what the pool asks of them: gpuctl describe pool %s", refused.Pool)
 	}},
-	{isA[*submit.TakenError], always(phrase.Of("Nothing was changed. --overwrite changes labels that are there"))},
+	{isA[*submit.TakenError], constantHint(phrase.Textf("Nothing was changed. --overwrite changes labels that are there"))},
 	{isRefusedByPolicy, hintPolicy},
 	{isA[*ledgerclient.UnreachableError], hintNoLedger},
-	{isUntrusted, always(phrase.Of("The API server was reached, but its certificate or yours is not accepted: check the server's address,\n" +
+	{isUntrusted, constantHint(phrase.Textf("The API server was reached, but its certificate or yours is not accepted: check the server's address,\n" +
 		"certificate-authority and the client certificate in this kubeconfig"))},
-	{isPlugin, always(phrase.Of("The program that this kubeconfig gets credentials from (users, exec) has failed: log in again, or mend it"))},
-	{isPlaintext, always(phrase.Of("The API server speaks TLS: write https:// in the server of this kubeconfig"))},
+	{isCredentialFailure, constantHint(phrase.Textf("The program that this kubeconfig gets credentials from (users, exec) has failed: log in again, or mend it"))},
+	{isPlaintext, constantHint(phrase.Textf("The API server speaks TLS: write https:// in the server of this kubeconfig"))},
 	{isA[*url.Error], hintUnreachable},
-	{apierrors.IsForbidden, always(phrase.Of("Ask the administrators of the cluster for this right, or choose another --context or --namespace"))},
-	{apierrors.IsUnauthorized, always(phrase.Of("The credentials of this kubeconfig are not accepted: log in again"))},
+	{apierrors.IsForbidden, constantHint(phrase.Textf("Ask the administrators of the cluster for this right, or choose another --context or --namespace"))},
+	{apierrors.IsUnauthorized, constantHint(phrase.Textf("The credentials of this kubeconfig are not accepted: log in again"))},
 }
 
-// complain prints an error.
-func (f *Factory) complain(text phrase.Text) {
-	fmt.Fprintln(f.IO.ErrOut, phrase.Of("error: %s", text).In(f.language()))
+// printError prints an error.
+func (f *Factory) printError(text phrase.Text) {
+	fmt.Fprintln(f.IO.ErrOut, phrase.Textf("error: %s", text).Localize(f.outputLanguage()))
 }
 
-// message describes an error, with the next step if the error itself does not name it.
-func message(err error) phrase.Text {
+// errorMessage describes an error, with the next step if the error itself does not name it.
+func errorMessage(err error) phrase.Text {
 	if errors.Is(err, context.Canceled) {
-		return phrase.Of("interrupted")
+		return phrase.Textf("interrupted")
 	}
-	text := phrase.OfError(err)
+	text := phrase.FromError(err)
 	if _, said, ok := submit.PolicyRefusal(err); ok {
 		text = phrase.Quote(said)
 	}
 	var request *url.Error
 	if errors.As(err, &request) { // the request means nothing to people
-		text = text.Replacing(request.Error(), request.Err.Error())
+		text = text.ReplaceQuoted(request.Error(), request.Err.Error())
 	}
 	for _, known := range hints {
 		if !known.is(err) {
 			continue
 		}
 		if hint := known.hint(err); len(hint) > 0 {
-			text = text.And("\n%s", hint)
+			text = text.Addf("\n%s", hint)
 		}
 		break
 	}
 	return text
 }
 
-// always returns a hint that does not depend on the error.
-func always(hint phrase.Text) func(error) phrase.Text { return func(error) phrase.Text { return hint } }
+// constantHint returns a hint that does not depend on the error.
+func constantHint(hint phrase.Text) func(error) phrase.Text {
+	return func(error) phrase.Text { return hint }
+}
 
 func hintExists(err error) phrase.Text {
 	var exists *submit.ExistsError
 	if !errors.As(err, &exists) || exists.Name == "" {
 		return nil
 	}
-	return phrase.Of("Choose another name, change that job with gpuctl apply, or delete it first: gpuctl delete %s -n %s", exists.Name, exists.Namespace)
+	return phrase.Textf("Choose another name, change that job with gpuctl apply, or delete it first: gpuctl delete %s -n %s", exists.Name, exists.Namespace)
 }
 
 func hintImmutable(err error) phrase.Text {
 	var immutable *submit.ImmutableError
 	if errors.As(err, &immutable) && immutable.Replaceable {
-		return phrase.Of("The change is shown above. --replace recreates the job with it; it then starts over")
+		return phrase.Textf("The change is shown above. --replace recreates the job with it; it then starts over")
 	}
-	return phrase.Of("The change is shown above. Delete the job, and create it again")
+	return phrase.Textf("The change is shown above. Delete the job, and create it again")
 }
 
 // isRefusedByPolicy reports whether a policy of the cluster refused a write. The policy's message says what to do.
@@ -114,23 +116,23 @@ func isRefusedByPolicy(err error) bool {
 
 func hintPolicy(err error) phrase.Text {
 	policy, _, _ := submit.PolicyRefusal(err)
-	return phrase.Of("It is the policy %s of the cluster that refuses this", policy)
+	return phrase.Textf("It is the policy %s of the cluster that refuses this", policy)
 }
 
 func hintForeign(err error) phrase.Text {
 	var foreign *submit.ForeignNodesError
 	if errors.As(err, &foreign) && foreign.Leaving {
-		return phrase.Of("Nothing was changed")
+		return phrase.Textf("Nothing was changed")
 	}
-	return phrase.Of("Nothing was changed. --force moves the nodes")
+	return phrase.Textf("Nothing was changed. --force moves the nodes")
 }
 
 func hintNotWell(err error) phrase.Text {
 	var unwell *drain.NotWellError
 	if errors.As(err, &unwell) && unwell.Ready {
-		return phrase.Of("Mend what it tells, or give --force to trust the node all the same")
+		return phrase.Textf("Mend what it tells, or give --force to trust the node all the same")
 	}
-	return phrase.Of("Bring the node back first: kubectl describe node %s", unwell.Node)
+	return phrase.Textf("Bring the node back first: kubectl describe node %s", unwell.Node)
 }
 
 func hintUnreachable(err error) phrase.Text {
@@ -138,7 +140,7 @@ func hintUnreachable(err error) phrase.Text {
 	if !errors.As(err, &request) {
 		return nil
 	}
-	return phrase.Of("Is the cluster of this kubeconfig up? Its API server is %s", serverOf(request.URL))
+	return phrase.Textf("Is the cluster of this kubeconfig up? Its API server is %s", serverAddress(request.URL))
 }
 
 // hintNoLedger distinguishes the ledger from the API server: the cluster may be fine without it.
@@ -148,16 +150,18 @@ func hintNoLedger(err error) phrase.Text {
 	case !errors.As(err, &ledger):
 		return nil
 	case isUntrusted(err):
-		return phrase.Of("The ledger at %s was reached, but its certificate is not accepted: check --ledger-ca", ledger.Address)
-	case isPlugin(err):
-		return phrase.Of("The program that this kubeconfig gets credentials from (users, exec) has failed: log in again, or mend it")
+		return phrase.Textf("The ledger at %s was reached, but its certificate is not accepted: check --ledger-ca", ledger.Address)
+	case isCredentialFailure(err):
+		return phrase.Textf("The program that this kubeconfig gets credentials from (users, exec) has failed: log in again, or mend it")
 	}
-	return phrase.Of("The ledger at %s does not answer; the cluster does without it. Is gpu-ledger up,\n"+
+	return phrase.Textf("The ledger at %s does not answer; the cluster does without it. Is gpu-ledger up,\n"+
 		"and is the address right? --ledger URL asks another", ledger.Address)
 }
 
-// isPlugin reports whether the kubeconfig's credential program failed. client-go has no error type for that.
-func isPlugin(err error) bool { return strings.Contains(err.Error(), "getting credentials: ") }
+// isCredentialFailure reports whether the kubeconfig's credential program failed. client-go has no error type for that.
+func isCredentialFailure(err error) bool {
+	return strings.Contains(err.Error(), "getting credentials: ")
+}
 
 // isPlaintext reports whether plain HTTP was sent to a TLS server. Go's server says so in the body of its response.
 func isPlaintext(err error) bool {
@@ -175,7 +179,7 @@ func isFieldConflict(err error) bool {
 	return apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
 }
 
-func serverOf(address string) string {
+func serverAddress(address string) string {
 	parsed, err := url.Parse(address)
 	if err != nil {
 		return address

@@ -19,25 +19,25 @@ const editHelp = "A job that waits or is paused is changed at once; it queues ag
 	"shows what the job asks now."
 
 func newMoveCmd(f *Factory) *cobra.Command {
-	v := &jobVerb{factory: f, already: phrase.Of("is in that pool already")}
+	v := &jobVerb{factory: f, unchangedText: phrase.Textf("is in that pool already")}
 	var pool string
 	var restart, force bool
-	v.says = func(submit.Result) phrase.Text { return phrase.Of("moved to pool %s", pool) }
-	v.act = func(ctx context.Context, c *submit.Client, ref submit.Ref) (submit.Result, error) {
+	v.resultText = func(submit.Result) phrase.Text { return phrase.Textf("moved to pool %s", pool) }
+	v.applyTo = func(ctx context.Context, c *submit.Client, ref submit.Ref) (submit.Result, error) {
 		options, err := v.editOptions(ctx, c, ref)
 		if err != nil {
 			return submit.Result{}, err
 		}
 		options.Restart = restart
-		why, err := f.cannotMove(ctx, c, ref, pool)
+		why, err := f.explainMisfit(ctx, c, ref, pool)
 		switch {
 		case err != nil:
 			return submit.Result{}, err
 		case len(why) > 0 && !force:
-			return submit.Result{}, &cannotFitError{what: phrase.Of(
+			return submit.Result{}, &cannotFitError{what: phrase.Textf(
 				"%s can never run in pool %s: %s\nNothing was changed. Give --force to move it all the same", ref.Name, pool, why)}
 		case len(why) > 0:
-			f.IO.tell("warning: %s", willWait(ref.Name, why))
+			f.IO.printErr("warning: %s", willWaitText(ref.Name, why))
 		}
 		return c.Move(ctx, ref, pool, options)
 	}
@@ -50,9 +50,9 @@ func newMoveCmd(f *Factory) *cobra.Command {
 		Args:    needJobs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if pool == "" {
-				return usagef("give the pool to move to with --pool\nSee '%s --help'", cmd.CommandPath())
+				return usageErrorf("give the pool to move to with --pool\nSee '%s --help'", cmd.CommandPath())
 			}
-			return v.run(cmd.Context(), args)
+			return v.runOnJobs(cmd.Context(), args)
 		},
 	})
 	cmd.Flags().StringVar(&pool, "pool", "", "The pool to move to")
@@ -62,16 +62,16 @@ func newMoveCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-func priorities() []string {
+func priorityNames() []string {
 	return []string{string(workload.PriorityHigh), string(workload.PriorityMedium), string(workload.PriorityLow)}
 }
 
 func newSetPriorityCmd(f *Factory) *cobra.Command {
-	v := &jobVerb{factory: f, already: phrase.Of("has that priority already")}
+	v := &jobVerb{factory: f, unchangedText: phrase.Textf("has that priority already")}
 	var priority string
 	var restart bool
-	v.says = func(submit.Result) phrase.Text { return phrase.Of("has priority %s now", priority) }
-	v.act = func(ctx context.Context, c *submit.Client, ref submit.Ref) (submit.Result, error) {
+	v.resultText = func(submit.Result) phrase.Text { return phrase.Textf("has priority %s now", priority) }
+	v.applyTo = func(ctx context.Context, c *submit.Client, ref submit.Ref) (submit.Result, error) {
 		options, err := v.editOptions(ctx, c, ref)
 		if err != nil {
 			return submit.Result{}, err
@@ -87,15 +87,15 @@ func newSetPriorityCmd(f *Factory) *cobra.Command {
 		Example: "  gpuctl set priority qwen2-sft high",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 2 {
-				return usagef("%s needs the names of jobs, and one of %s\nSee '%s --help'",
-					cmd.CommandPath(), strings.Join(priorities(), ", "), cmd.CommandPath())
+				return usageErrorf("%s needs the names of jobs, and one of %s\nSee '%s --help'",
+					cmd.CommandPath(), strings.Join(priorityNames(), ", "), cmd.CommandPath())
 			}
 			last := len(args) - 1
-			if priority = args[last]; !slices.Contains(priorities(), priority) {
-				return usagef("unknown priority %q%s: want one of %s",
-					priority, spelling.DidYouMean(priority, priorities()), strings.Join(priorities(), ", "))
+			if priority = args[last]; !slices.Contains(priorityNames(), priority) {
+				return usageErrorf("unknown priority %q%s: want one of %s",
+					priority, spelling.DidYouMean(priority, priorityNames()), strings.Join(priorityNames(), ", "))
 			}
-			return v.run(cmd.Context(), args[:last])
+			return v.runOnJobs(cmd.Context(), args[:last])
 		},
 	})
 	cmd.ValidArgsFunction = completeJobThenPriority(f)
@@ -109,7 +109,7 @@ func completeJobThenPriority(f *Factory) completer {
 	return func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		names, directive := jobs(cmd, args, word)
 		if len(args) > 0 {
-			names = append(priorities(), names...)
+			names = append(priorityNames(), names...)
 		}
 		return names, directive
 	}

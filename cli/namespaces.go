@@ -28,11 +28,11 @@ func newGetNamespacesCmd(f *Factory) *cobra.Command {
 		Example: "  gpuctl get namespaces",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.names = args
-			namespaces, err := f.namespaces(cmd.Context())
+			namespaces, err := f.readNamespaces(cmd.Context())
 			if err != nil {
 				return err
 			}
-			return o.show(namespaces)
+			return o.printNamed(namespaces)
 		},
 	}
 	o.listing = listing[inventory.Namespace]{
@@ -46,8 +46,8 @@ func newGetNamespacesCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-func (f *Factory) namespaces(ctx context.Context) ([]inventory.Namespace, error) {
-	reader, err := f.reader()
+func (f *Factory) readNamespaces(ctx context.Context) ([]inventory.Namespace, error) {
+	reader, err := f.newReader()
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func namespaceColumns(now time.Time) []column[inventory.Namespace] {
 			}
 			return n.Quota.Name
 		}},
-		{header: "AGE", value: func(n namespace) string { return age(now, n.Created) }},
+		{header: "AGE", value: func(n namespace) string { return formatAge(now, n.Created) }},
 	}
 }
 
@@ -77,7 +77,7 @@ func newDescribeNamespaceCmd(f *Factory) *cobra.Command {
 		Aliases: []string{"namespaces", "ns"},
 		Short:   "Show one namespace: its quotas, its limits and its jobs",
 		Example: "  gpuctl describe namespace nlp-team",
-		Args:    exactlyOne(phrase.Of("the name of one namespace")),
+		Args:    requireOneArg(phrase.Textf("the name of one namespace")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runDescribeNamespace(cmd.Context(), f, o, args[0])
 		},
@@ -94,17 +94,17 @@ type namespaceDetail struct {
 }
 
 func runDescribeNamespace(ctx context.Context, f *Factory, o *output, name string) error {
-	namespaces, err := f.namespaces(ctx)
+	namespaces, err := f.readNamespaces(ctx)
 	if err != nil {
 		return err
 	}
 	i := slices.IndexFunc(namespaces, func(n inventory.Namespace) bool { return n.Name == name })
 	if i < 0 {
 		return &notFoundError{
-			what: phrase.Of("namespace %q", name), near: meantBy(name, namespaces, func(n *inventory.Namespace) string { return n.Name }),
+			what: phrase.Textf("namespace %q", name), near: suggestSimilarBy(name, namespaces, func(n *inventory.Namespace) string { return n.Name }),
 		}
 	}
-	reader, err := f.reader()
+	reader, err := f.newReader()
 	if err != nil {
 		return err
 	}
@@ -116,28 +116,28 @@ func runDescribeNamespace(ctx context.Context, f *Factory, o *output, name strin
 		return err
 	}
 	if o.format != "" {
-		return encode(f.IO.Out, o.format, detail)
+		return writeEncoded(f.IO.Out, o.format, detail)
 	}
 	return describeNamespace(newDescription(f.IO), detail, f.Now())
 }
 
 func describeNamespace(d *description, namespace namespaceDetail, now time.Time) error {
-	d.line("Name", namespace.Name)
-	d.line("Status", namespace.Status)
-	d.told("Created", "%s", moment(namespace.Created, now))
+	d.writeField("Name", namespace.Name)
+	d.writeField("Status", namespace.Status)
+	d.writeFieldf("Created", "%s", momentText(namespace.Created, now))
 	var labels []string
 	for _, key := range slices.Sorted(maps.Keys(namespace.Labels)) {
 		labels = append(labels, key+"="+namespace.Labels[key])
 	}
-	d.line("Labels", strings.Join(labels, ", "))
+	d.writeField("Labels", strings.Join(labels, ", "))
 	if namespace.Quota != nil {
-		if err := describeRows(d, phrase.Of("Quota %s", namespace.Quota.Name).In(d.language), namespace.Quota.Resources, boundColumns()); err != nil {
+		if err := describeRows(d, phrase.Textf("Quota %s", namespace.Quota.Name).Localize(d.language), namespace.Quota.Resources, boundColumns()); err != nil {
 			return err
 		}
 	}
 	if err := describeLimits(d, namespace.Limits); err != nil {
 		return err
 	}
-	d.narrow()
+	d.limitTableWidth()
 	return describeRows(d, "Jobs", namespace.Jobs, jobColumns(now, false))
 }

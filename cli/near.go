@@ -15,27 +15,27 @@ import (
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
-// nearPatience is how long a command that has already failed may search for a similar name.
-const nearPatience = 2 * time.Second
+// suggestTimeout is how long a command that has already failed may search for a similar name.
+const suggestTimeout = 2 * time.Second
 
-// near returns the addition to a not-found error: a similar name.
-func (f *Factory) near(ctx context.Context, err error) phrase.Text {
+// suggestObject returns the addition to a not-found error: a similar name.
+func (f *Factory) suggestObject(ctx context.Context, err error) phrase.Text {
 	if ctx.Err() != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, nearPatience)
+	ctx, cancel := context.WithTimeout(ctx, suggestTimeout)
 	defer cancel()
 	switch resource, name := missingObject(err); resource {
 	case resourceNodes:
-		return f.nearNode(ctx, name)
+		return f.suggestNode(ctx, name)
 	case resourceNamespaces:
-		return f.nearNamespace(ctx, name)
+		return f.suggestNamespace(ctx, name)
 	case resourceReservations:
-		return f.nearReservation(ctx, name)
+		return f.suggestReservation(ctx, name)
 	case resourceQuotas:
-		return f.nearQuota(ctx, name)
+		return f.suggestQuota(ctx, name)
 	}
-	return f.nearJob(ctx, err)
+	return f.suggestJob(ctx, err)
 }
 
 // Resources whose names users type.
@@ -69,8 +69,8 @@ func missingObject(err error) (resource, name string) {
 	return "", ""
 }
 
-func (f *Factory) nearNode(ctx context.Context, name string) phrase.Text {
-	reader, err := f.reader()
+func (f *Factory) suggestNode(ctx context.Context, name string) phrase.Text {
+	reader, err := f.newReader()
 	if err != nil {
 		return nil
 	}
@@ -78,11 +78,11 @@ func (f *Factory) nearNode(ctx context.Context, name string) phrase.Text {
 	if err != nil {
 		return nil
 	}
-	return meant(name, nodes)
+	return suggestSimilar(name, nodes)
 }
 
-func (f *Factory) nearReservation(ctx context.Context, name string) phrase.Text {
-	reader, err := f.reader()
+func (f *Factory) suggestReservation(ctx context.Context, name string) phrase.Text {
+	reader, err := f.newReader()
 	if err != nil {
 		return nil
 	}
@@ -90,11 +90,11 @@ func (f *Factory) nearReservation(ctx context.Context, name string) phrase.Text 
 	if err != nil {
 		return nil
 	}
-	return meantBy(name, reservations, func(r *inventory.Reservation) string { return r.Name })
+	return suggestSimilarBy(name, reservations, func(r *inventory.Reservation) string { return r.Name })
 }
 
-func (f *Factory) nearQuota(ctx context.Context, name string) phrase.Text {
-	reader, err := f.reader()
+func (f *Factory) suggestQuota(ctx context.Context, name string) phrase.Text {
+	reader, err := f.newReader()
 	if err != nil {
 		return nil
 	}
@@ -102,46 +102,46 @@ func (f *Factory) nearQuota(ctx context.Context, name string) phrase.Text {
 	if err != nil {
 		return nil
 	}
-	return meantBy(name, quotas, func(q *inventory.Quota) string { return q.Name })
+	return suggestSimilarBy(name, quotas, func(q *inventory.Quota) string { return q.Name })
 }
 
-func (f *Factory) nearNamespace(ctx context.Context, name string) phrase.Text {
-	namespaces, err := f.namespaces(ctx)
+func (f *Factory) suggestNamespace(ctx context.Context, name string) phrase.Text {
+	namespaces, err := f.readNamespaces(ctx)
 	if err != nil {
 		return nil
 	}
-	return meantBy(name, namespaces, func(n *inventory.Namespace) string { return n.Name })
+	return suggestSimilarBy(name, namespaces, func(n *inventory.Namespace) string { return n.Name })
 }
 
-// findNamespace returns an error if the namespace of jobs does not exist, with a similar name. It returns nil if the namespace exists or
+// checkNamespaceExists returns an error if the namespace of jobs does not exist, with a similar name. It returns nil if the namespace exists or
 // cannot be checked.
-func (f *Factory) findNamespace(ctx context.Context) error {
-	name, err := f.namespace()
+func (f *Factory) checkNamespaceExists(ctx context.Context) error {
+	name, err := f.currentNamespace()
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, nearPatience)
+	ctx, cancel := context.WithTimeout(ctx, suggestTimeout)
 	defer cancel()
-	namespaces, err := f.namespaces(ctx)
+	namespaces, err := f.readNamespaces(ctx)
 	if err != nil || slices.ContainsFunc(namespaces, func(n inventory.Namespace) bool { return n.Name == name }) {
 		return nil
 	}
 	return &notFoundError{
-		what: phrase.Of("namespace %q", name), near: meantBy(name, namespaces, func(n *inventory.Namespace) string { return n.Name }),
+		what: phrase.Textf("namespace %q", name), near: suggestSimilarBy(name, namespaces, func(n *inventory.Namespace) string { return n.Name }),
 	}
 }
 
-// nearJob returns the addition to a not-found error of a job: a similar name. It is "" for every other error, and if there is no similar name or
+// suggestJob returns the addition to a not-found error of a job: a similar name. It is "" for every other error, and if there is no similar name or
 // jobs cannot be listed.
-func (f *Factory) nearJob(ctx context.Context, err error) phrase.Text {
+func (f *Factory) suggestJob(ctx context.Context, err error) phrase.Text {
 	namespace, name := missingJob(err)
 	if name == "" {
 		return nil
 	}
-	if broken := f.broken(ctx, namespace, name); len(broken) > 0 {
+	if broken := f.interruptedJobText(ctx, namespace, name); len(broken) > 0 {
 		return broken
 	}
-	reader, err := f.reader()
+	reader, err := f.newReader()
 	if err != nil {
 		return nil
 	}
@@ -149,55 +149,55 @@ func (f *Factory) nearJob(ctx context.Context, err error) phrase.Text {
 	if err != nil {
 		return nil
 	}
-	if near := meantBy(name, jobs, func(job *inventory.Job) string { return job.Name }); len(near) > 0 {
+	if near := suggestSimilarBy(name, jobs, func(job *inventory.Job) string { return job.Name }); len(near) > 0 {
 		return near
 	}
-	if absent := f.findNamespace(ctx); absent != nil && len(jobs) == 0 {
-		return phrase.Of("\n%s", absent)
+	if absent := f.checkNamespaceExists(ctx); absent != nil && len(jobs) == 0 {
+		return phrase.Textf("\n%s", absent)
 	}
 	elsewhere, err := reader.Jobs(ctx, inventory.JobQuery{Name: name})
 	if err != nil {
 		return nil
 	}
-	return inNamespaces(elsewhere, namespace)
+	return otherNamespacesText(elsewhere, namespace)
 }
 
-// broken explains that the replacement of a missing job was interrupted, and what to do. It is empty for any other job.
-func (f *Factory) broken(ctx context.Context, namespace, name string) phrase.Text {
-	writer, err := f.writer()
+// interruptedJobText explains that the replacement of a missing job was interrupted, and what to do. It is empty for any other job.
+func (f *Factory) interruptedJobText(ctx context.Context, namespace, name string) phrase.Text {
+	writer, err := f.newWriter()
 	if err != nil {
 		return nil
 	}
-	known, err := writer.Broken(ctx, submit.Ref{Namespace: namespace, Name: name})
+	known, err := writer.InterruptedReplacement(ctx, submit.Ref{Namespace: namespace, Name: name})
 	if err != nil || known == nil {
 		return nil
 	}
-	return phrase.Of("\nIt was to be made again, and whoever did was stopped, as Lease %[3]s says: gpuctl resume %[1]s -n %[2]s shows its Job and asks "+
+	return phrase.Textf("\nIt was to be made again, and whoever did was stopped, as Lease %[3]s says: gpuctl resume %[1]s -n %[2]s shows its Job and asks "+
 		"whether to make it, gpuctl delete %[1]s -n %[2]s gives it up", name, namespace, known.GetName())
 }
 
-// findPool returns an error if no node is in a pool, with a similar name; nil if a node is, or if that cannot be checked.
-func (f *Factory) findPool(ctx context.Context, name string) error {
+// checkPoolExists returns an error if no node is in a pool, with a similar name; nil if a node is, or if that cannot be checked.
+func (f *Factory) checkPoolExists(ctx context.Context, name string) error {
 	if name == "" {
 		return nil
 	}
-	reader, err := f.reader()
+	reader, err := f.newReader()
 	if err != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, nearPatience)
+	ctx, cancel := context.WithTimeout(ctx, suggestTimeout)
 	defer cancel()
 	offers, err := reader.Offers(ctx)
 	if err != nil || slices.ContainsFunc(offers, func(offer inventory.Offer) bool { return offer.Pool == name }) {
 		return nil
 	}
 	return &notFoundError{
-		what: phrase.Of("pool %q", name), near: meantBy(name, offers, func(o *inventory.Offer) string { return o.Pool }),
+		what: phrase.Textf("pool %q", name), near: suggestSimilarBy(name, offers, func(o *inventory.Offer) string { return o.Pool }),
 	}
 }
 
-// inNamespaces lists the other namespaces in which such jobs exist; "" if none.
-func inNamespaces(jobs []inventory.Job, here string) phrase.Text {
+// otherNamespacesText lists the other namespaces in which such jobs exist; "" if none.
+func otherNamespacesText(jobs []inventory.Job, here string) phrase.Text {
 	var others []string
 	for _, job := range jobs {
 		if job.Namespace != here {
@@ -210,9 +210,9 @@ func inNamespaces(jobs []inventory.Job, here string) phrase.Text {
 	case len(others) == 0:
 		return nil
 	case len(others) == 1:
-		return phrase.Of("\nThere is one in namespace %s: add -n %s", others[0], others[0])
+		return phrase.Textf("\nThere is one in namespace %s: add -n %s", others[0], others[0])
 	}
-	return phrase.Of("\nThere are such in other namespaces: %s", someOf(quotes(others), maxOthers))
+	return phrase.Textf("\nThere are such in other namespaces: %s", listUpTo(quoteWords(others), maxOthers))
 }
 
 // maxOthers is the maximum number of namespaces in a line.
@@ -227,18 +227,18 @@ func missingJob(err error) (namespace, name string) {
 	return "", ""
 }
 
-// meantBy is [suggestSimilar] for objects that have names.
-func meantBy[T any](name string, known []T, nameOf func(*T) string) phrase.Text {
+// suggestSimilarBy is [suggestSimilar] for objects that have names.
+func suggestSimilarBy[T any](name string, known []T, nameOf func(*T) string) phrase.Text {
 	names := make([]string, len(known))
 	for i := range known {
 		names[i] = nameOf(&known[i])
 	}
-	return meant(name, names)
+	return suggestSimilar(name, names)
 }
 
-// meant suggests a name that is similar to the given one or begins with it; "" if there is none. The name itself is never suggested: the
+// suggestSimilar suggests a name that is similar to the given one or begins with it; "" if there is none. The name itself is never suggested: the
 // user has already looked for it.
-func meant(name string, known []string) phrase.Text {
+func suggestSimilar(name string, known []string) phrase.Text {
 	if slices.Contains(known, name) {
 		return nil
 	}
@@ -251,5 +251,5 @@ func meant(name string, known []string) phrase.Text {
 	if near == "" {
 		return nil
 	}
-	return phrase.Of("\nDid you mean %s?", near)
+	return phrase.Textf("\nDid you mean %s?", near)
 }

@@ -17,7 +17,7 @@ func TestNamesThatWereMeant(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := meant(tc.name, known).String(); got != tc.want {
+			if got := suggestSimilar(tc.name, known).String(); got != tc.want {
 				t.Errorf("meant is %q, want %q", got, tc.want)
 			}
 		})
@@ -35,7 +35,7 @@ func TestGetNamesTheNearestRow(t *testing.T) {
 		name: func(s string) string { return s }, print: func(s string) string { return s },
 	}
 	const want = "node \"train-1\" not found\nDid you mean train-01?"
-	if err := l.show([]string{"train-01", "infer-07"}); err == nil || err.Error() != want {
+	if err := l.printNamed([]string{"train-01", "infer-07"}); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }

@@ -22,7 +22,7 @@ func nodeStatus(n inventory.Node) string {
 		if state.Code == nodestate.Suspect && !n.Ready {
 			continue // NotReady is the reason for Suspect
 		}
-		if words[0] == "Ready" && state.Closes() {
+		if words[0] == "Ready" && state.ClosesNode() {
 			words = words[1:]
 		}
 		words = append(words, string(state.Code))
@@ -34,7 +34,7 @@ func nodeColor(n inventory.Node) string {
 	switch {
 	case !n.Ready:
 		return colorRed
-	case !n.Schedulable():
+	case !n.IsSchedulable():
 		return colorYellow
 	}
 	return colorGreen
@@ -46,22 +46,22 @@ func nodeStateTexts(n inventory.Node) phrase.Text {
 	for _, state := range n.States {
 		out = append(out, state.Says())
 	}
-	return phrase.Join(out, phrase.Of("; "))
+	return phrase.Join(out, phrase.Textf("; "))
 }
 
 // stateSentence describes what a controller reports about a node, since when and until when.
 func stateSentence(state nodestate.State, ready bool, now time.Time) phrase.Text {
 	out := state.Says()
 	if state.Since != nil {
-		out = out.And(", since %s ago", age(now, *state.Since))
+		out = out.Addf(", since %s ago", formatAge(now, *state.Since))
 	}
 	switch {
 	case state.Until != nil && state.Until.After(now):
-		out = out.And("; it takes pods again in %s if it stays well", age(*state.Until, now))
+		out = out.Addf("; it takes pods again in %s if it stays well", formatAge(*state.Until, now))
 	case state.Code == nodestate.Suspect && !ready:
-		out = out.And("; it takes pods again when it has been ready for a while")
+		out = out.Addf("; it takes pods again when it has been ready for a while")
 	case state.Code == nodestate.Suspect && state.Until == nil:
-		out = out.And("; it takes pods again when that is over, and a while after")
+		out = out.Addf("; it takes pods again when that is over, and a while after")
 	}
 	return out
 }

@@ -14,25 +14,25 @@ const nounWithLabel = "node with label "
 
 // nouns are the words with a translation in every language.
 var nouns = map[string]noun{
-	"job":          {phrase.Of("job"), phrase.Of("jobs")},
-	"finished job": {phrase.Of("finished job"), phrase.Of("finished jobs")},
-	"waiting job":  {phrase.Of("waiting job"), phrase.Of("waiting jobs")},
-	"pod":          {phrase.Of("pod"), phrase.Of("pods")},
-	"node":         {phrase.Of("node"), phrase.Of("nodes")},
-	"pool":         {phrase.Of("pool"), phrase.Of("pools")},
-	"label":        {phrase.Of("label"), phrase.Of("labels")},
-	"event":        {phrase.Of("event"), phrase.Of("events")},
-	"quota":        {phrase.Of("quota"), phrase.Of("quotas")},
-	"preset":       {phrase.Of("preset"), phrase.Of("presets")},
-	"namespace":    {phrase.Of("namespace"), phrase.Of("namespaces")},
-	"replica":      {phrase.Of("replica"), phrase.Of("replicas")},
-	"reservation":  {phrase.Of("reservation"), phrase.Of("reservations")},
+	"job":          {phrase.Textf("job"), phrase.Textf("jobs")},
+	"finished job": {phrase.Textf("finished job"), phrase.Textf("finished jobs")},
+	"waiting job":  {phrase.Textf("waiting job"), phrase.Textf("waiting jobs")},
+	"pod":          {phrase.Textf("pod"), phrase.Textf("pods")},
+	"node":         {phrase.Textf("node"), phrase.Textf("nodes")},
+	"pool":         {phrase.Textf("pool"), phrase.Textf("pools")},
+	"label":        {phrase.Textf("label"), phrase.Textf("labels")},
+	"event":        {phrase.Textf("event"), phrase.Textf("events")},
+	"quota":        {phrase.Textf("quota"), phrase.Textf("quotas")},
+	"preset":       {phrase.Textf("preset"), phrase.Textf("presets")},
+	"namespace":    {phrase.Textf("namespace"), phrase.Textf("namespaces")},
+	"replica":      {phrase.Textf("replica"), phrase.Textf("replicas")},
+	"reservation":  {phrase.Textf("reservation"), phrase.Textf("reservations")},
 }
 
-// nounOf returns a noun in every language. Kinds of objects have the same name in all languages.
-func nounOf(word string) noun {
+// lookupNoun returns a noun in every language. Kinds of objects have the same name in all languages.
+func lookupNoun(word string) noun {
 	if key, ok := strings.CutPrefix(word, nounWithLabel); ok {
-		return noun{phrase.Of("node with label %s", key), phrase.Of("nodes with label %s", key)}
+		return noun{phrase.Textf("node with label %s", key), phrase.Textf("nodes with label %s", key)}
 	}
 	if known, ok := nouns[word]; ok {
 		return known
@@ -40,34 +40,34 @@ func nounOf(word string) noun {
 	return noun{phrase.Quote(word), phrase.Quote(word + "s")}
 }
 
-// plural formats a count with its noun.
-func plural(n int, word string) phrase.Text {
+// countText formats a count with its noun.
+func countText(n int, word string) phrase.Text {
 	if n == 1 {
 		switch word {
 		case "GPU":
-			return phrase.Of("1 GPU")
+			return phrase.Textf("1 GPU")
 		case "node":
-			return phrase.Of("1 node")
+			return phrase.Textf("1 node")
 		case "pod":
-			return phrase.Of("1 pod")
+			return phrase.Textf("1 pod")
 		case "job":
-			return phrase.Of("1 job")
+			return phrase.Textf("1 job")
 		case "file":
-			return phrase.Of("1 file")
+			return phrase.Textf("1 file")
 		}
-		return phrase.Of("1 %s", nounOf(word).one)
+		return phrase.Textf("1 %s", lookupNoun(word).one)
 	}
 	switch word {
 	case "GPU":
-		return phrase.Of("%d GPUs", n)
+		return phrase.Textf("%d GPUs", n)
 	case "node":
-		return phrase.Of("%d nodes", n)
+		return phrase.Textf("%d nodes", n)
 	case "pod":
-		return phrase.Of("%d pods", n)
+		return phrase.Textf("%d pods", n)
 	case "job":
-		return phrase.Of("%d jobs", n)
+		return phrase.Textf("%d jobs", n)
 	case "file":
-		return phrase.Of("%d files", n)
+		return phrase.Textf("%d files", n)
 	}
-	return phrase.Of("%d %s", n, nounOf(word).many)
+	return phrase.Textf("%d %s", n, lookupNoun(word).many)
 }

@@ -32,7 +32,7 @@ func newOpenCmd(f *Factory) *cobra.Command {
 			"browser. The URL of a notebook has its token, where the job's command or environment says it. The port\n" +
 			"stays open until interrupted.",
 		Example: "  gpuctl open lab\n  gpuctl open chat --no-browser",
-		Args:    exactlyOne(phrase.Of("the name of one job")),
+		Args:    requireOneArg(phrase.Textf("the name of one job")),
 		RunE:    func(cmd *cobra.Command, args []string) error { return runOpen(cmd.Context(), o, args[0]) },
 
 		ValidArgsFunction: completeJobs(f),
@@ -44,11 +44,11 @@ func newOpenCmd(f *Factory) *cobra.Command {
 }
 
 func runOpen(ctx context.Context, o *openOptions, job string) error {
-	client, err := o.factory.kubernetes()
+	client, err := o.factory.newKubernetesClient()
 	if err != nil {
 		return err
 	}
-	where, err := o.find(ctx, client, job)
+	where, err := o.findContainer(ctx, client, job)
 	if err != nil {
 		return err
 	}
@@ -58,20 +58,20 @@ func runOpen(ctx context.Context, o *openOptions, job string) error {
 	}
 	port, ok := servedPort(pod, where.container)
 	if !ok {
-		return usagef("job %s serves no port: see gpuctl port-forward", job)
+		return usageErrorf("job %s serves no port: see gpuctl port-forward", job)
 	}
 	token, err := notebookToken(ctx, client, pod, where.container)
 	if err != nil {
-		o.factory.IO.tell("warning: %v", err)
+		o.factory.IO.printErr("warning: %v", err)
 	}
-	return o.forward(ctx, client, forwarding{
+	return o.forwardPorts(ctx, client, forwarding{
 		where: where, ports: []string{":" + strconv.Itoa(int(port))}, out: o.factory.IO.ErrOut,
-		ready: func(ports []portforward.ForwardedPort) { o.show(ctx, ports[0].Local, token) },
+		ready: func(ports []portforward.ForwardedPort) { o.showURL(ctx, ports[0].Local, token) },
 	})
 }
 
-// show prints the URL, and opens it in a browser if a person is at the terminal.
-func (o *openOptions) show(ctx context.Context, port uint16, token string) {
+// showURL prints the URL, and opens it in a browser if a person is at the terminal.
+func (o *openOptions) showURL(ctx context.Context, port uint16, token string) {
 	address := url.URL{Scheme: "http", Host: fmt.Sprintf("%s:%d", o.address, port), Path: "/"}
 	if token != "" {
 		address.RawQuery = url.Values{"token": {token}}.Encode()
@@ -80,13 +80,13 @@ func (o *openOptions) show(ctx context.Context, port uint16, token string) {
 	if o.noBrowser || !o.factory.IO.OutIsTerminal {
 		return
 	}
-	if err := browse(ctx, address.String()); err != nil {
-		o.factory.IO.tell("No browser could be opened (%v): open the URL by hand", err)
+	if err := openBrowser(ctx, address.String()); err != nil {
+		o.factory.IO.printErr("No browser could be opened (%v): open the URL by hand", err)
 	}
 }
 
-// browse opens a URL with the desktop's browser.
-func browse(ctx context.Context, address string) error {
+// openBrowser opens a URL with the desktop's browser.
+func openBrowser(ctx context.Context, address string) error {
 	command := []string{"xdg-open", address}
 	switch runtime.GOOS {
 	case "darwin":

@@ -91,11 +91,11 @@ func (f jsonFlag) Set(text string) error {
 	return err
 }
 
-// encode writes a value as JSON or YAML.
-func encode(out io.Writer, format string, value any) error {
+// writeEncoded writes a value as JSON or YAML.
+func writeEncoded(out io.Writer, format string, value any) error {
 	data, err := json.MarshalIndent(value, "", "  ")
 	// JSON is also YAML. Control characters that YAML would print unchanged are escaped in JSON.
-	if err == nil && format == outputYAML && !bytes.ContainsFunc(data, isObeyed) {
+	if err == nil && format == outputYAML && !bytes.ContainsFunc(data, isTerminalControl) {
 		data, err = yaml.JSONToYAML(data)
 	}
 	if err != nil {
@@ -110,8 +110,8 @@ type list[T any] struct {
 	Items []T `json:"items"`
 }
 
-// age formats the time since then, as kubectl does.
-func age(now, then time.Time) string {
+// formatAge formats the time since then, as kubectl does.
+func formatAge(now, then time.Time) string {
 	if then.IsZero() {
 		return ""
 	}

@@ -32,10 +32,10 @@ func TestAdviceInChinese(t *testing.T) {
 			Ref: defrag.Ref{Namespace: "team", Job: "big", Kind: "training", Pod: "big-0", GPUs: 8}, Node: "a",
 			Moves: []defrag.Move{{Ref: defrag.Ref{Namespace: "team", Pod: "small-0", Kind: "training", GPUs: 1}, From: "a", To: "b"}},
 		}},
-		Unhelped: []defrag.Unhelped{{Ref: defrag.Ref{Namespace: "team", Pod: "own", GPUs: 1}, Why: phrase.Of("too much of what is in the way cannot be moved")}},
+		Unhelped: []defrag.Unhelped{{Ref: defrag.Ref{Namespace: "team", Pod: "own", GPUs: 1}, Why: phrase.Textf("too much of what is in the way cannot be moved")}},
 	}
 	streams, out, _ := chinese()
-	if err := (&adviseDefragOptions{limits: defrag.DefaultLimits}).write(streams, advice); err != nil {
+	if err := (&adviseDefragOptions{limits: defrag.DefaultLimits}).printAdvice(streams, advice); err != nil {
 		t.Fatal(err)
 	}
 	want := `命名空间 team 的 training/big（Pod big-0） 在等待 8 张 GPU：移动 1 次可在节点 a 上腾出位置
@@ -55,10 +55,10 @@ func TestADrainThatIsHeldInChinese(t *testing.T) {
 	held := &drain.HeldError{Node: "n", Holds: []drain.Hold{{Pod: drain.Pod{Namespace: "team", Name: "own"}, Reason: eviction.NoController}}}
 	stopped := &drain.StoppedError{Node: "n", Gone: 1, Left: []drain.Pod{{Namespace: "team", Name: "own"}}, Cause: held}
 	for want, text := range map[string]phrase.Text{
-		"节点 n 没有清空，未做任何操作：\n  team/own：没有什么会重新启动它":      phrase.OfError(stopped),
-		"已离开的 Pod：1 个。仍在节点 n 上：team/own。\n节点保持 cordon。": stopped.HowFar(),
+		"节点 n 没有清空，未做任何操作：\n  team/own：没有什么会重新启动它":      phrase.FromError(stopped),
+		"已离开的 Pod：1 个。仍在节点 n 上：team/own。\n节点保持 cordon。": stopped.ProgressText(),
 	} {
-		if got := text.In(phrase.Chinese); got != want {
+		if got := text.Localize(phrase.Chinese); got != want {
 			t.Errorf("it says %q, want %q", got, want)
 		}
 	}
@@ -76,7 +76,7 @@ func TestWhatControllersMakeOfANodeInChinese(t *testing.T) {
 		},
 	}
 	for want, state := range tests {
-		if got := stateSentence(state, true, now).In(phrase.Chinese); got != want {
+		if got := stateSentence(state, true, now).Localize(phrase.Chinese); got != want {
 			t.Errorf("it says %q, want %q", got, want)
 		}
 	}
@@ -87,7 +87,7 @@ func TestTheQueueInChinese(t *testing.T) {
 	now := time.Date(2026, time.May, 4, 12, 0, 0, 0, time.UTC)
 	early, late := now.Add(20*time.Minute), now.Add(3*time.Hour)
 	entries := []queue.Entry{
-		{Position: 1, Pool: "p", Name: "big", Never: true, Since: now, Trouble: inventory.Trouble{Reason: "TooManyGPUs", Message: "in English"}, Says: phrase.Of("%d GPUs", 8)},
+		{Position: 1, Pool: "p", Name: "big", Never: true, Since: now, Trouble: inventory.Trouble{Reason: "TooManyGPUs", Message: "in English"}, MessageText: phrase.Textf("%d GPUs", 8)},
 		{Position: 2, Pool: "p", Name: "sft", Earliest: &early, Latest: &late, Confidence: 0.9, Since: now},
 	}
 	var out bytes.Buffer
@@ -114,7 +114,7 @@ func TestTheQueueInChinese(t *testing.T) {
 func TestDoctorInChinese(t *testing.T) {
 	var facts doctor.Facts
 	facts.Namespace, facts.Server = "team", "v1.37.2"
-	facts.Hide(snapshot.PartNodes)
+	facts.MarkUnread(snapshot.PartNodes)
 	checks := doctor.Examine(facts)
 	streams, out, _ := chinese()
 	if err := writeChecks(streams, checks, ""); err != nil {

@@ -10,9 +10,9 @@ import (
 )
 
 func newPauseCmd(f *Factory) *cobra.Command {
-	v := &jobVerb{factory: f, already: phrase.Of("is paused already")}
-	v.says = func(r submit.Result) phrase.Text { return phrase.Of("paused").With(released(r)) }
-	v.act = func(ctx context.Context, c *submit.Client, ref submit.Ref) (submit.Result, error) {
+	v := &jobVerb{factory: f, unchangedText: phrase.Textf("is paused already")}
+	v.resultText = func(r submit.Result) phrase.Text { return phrase.Textf("paused").Add(releasedText(r)) }
+	v.applyTo = func(ctx context.Context, c *submit.Client, ref submit.Ref) (submit.Result, error) {
 		return c.Pause(ctx, ref, v.stepOptions())
 	}
 	return v.addTo(&cobra.Command{
@@ -26,9 +26,9 @@ func newPauseCmd(f *Factory) *cobra.Command {
 }
 
 func newCancelCmd(f *Factory) *cobra.Command {
-	v := &jobVerb{factory: f, already: phrase.Of("is cancelled already")}
-	v.says = func(r submit.Result) phrase.Text { return phrase.Of("cancelled").With(released(r)) }
-	v.act = func(ctx context.Context, c *submit.Client, ref submit.Ref) (submit.Result, error) {
+	v := &jobVerb{factory: f, unchangedText: phrase.Textf("is cancelled already")}
+	v.resultText = func(r submit.Result) phrase.Text { return phrase.Textf("cancelled").Add(releasedText(r)) }
+	v.applyTo = func(ctx context.Context, c *submit.Client, ref submit.Ref) (submit.Result, error) {
 		return c.Cancel(ctx, ref, v.stepOptions())
 	}
 	return v.addTo(&cobra.Command{
@@ -43,8 +43,8 @@ func newCancelCmd(f *Factory) *cobra.Command {
 func newRetryCmd(f *Factory) *cobra.Command {
 	v := &jobVerb{factory: f}
 	var allTasks bool
-	v.says = func(r submit.Result) phrase.Text { return phrase.Of("started over").With(asked(r)) }
-	v.act = func(ctx context.Context, c *submit.Client, ref submit.Ref) (submit.Result, error) {
+	v.resultText = func(r submit.Result) phrase.Text { return phrase.Textf("started over").Add(waitingText(r)) }
+	v.applyTo = func(ctx context.Context, c *submit.Client, ref submit.Ref) (submit.Result, error) {
 		options, err := v.editOptions(ctx, c, ref)
 		if err != nil {
 			return submit.Result{}, err

@@ -34,7 +34,7 @@ type adoptOptions struct {
 
 func newPoolAdoptCmd(f *Factory) *cobra.Command {
 	o := &adoptOptions{factory: f}
-	o.io, o.output = f.IO, changeOutput()
+	o.io, o.output = f.IO, newChangeOutput()
 	domain := strings.TrimSuffix(pool.EarlierDomain, "/")
 	cmd := &cobra.Command{
 		Use:   "adopt [NODE]...",
@@ -44,7 +44,7 @@ func newPoolAdoptCmd(f *Factory) *cobra.Command {
 			"still works, until --remove takes them away. A label of ours that says something else is kept, and refused\n" +
 			"without --overwrite. All nodes are checked before the first is labelled. Pods stay where they run.",
 		Example: "  gpuctl pool adopt --dry-run\n  gpuctl pool adopt\n  gpuctl pool adopt node-1 --overwrite --remove",
-		RunE:    func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return o.adoptPools(cmd.Context(), args) },
 
 		ValidArgsFunction: completeNodes(f),
 	}
@@ -55,11 +55,11 @@ func newPoolAdoptCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-func (o *adoptOptions) run(ctx context.Context, nodes []string) error {
+func (o *adoptOptions) adoptPools(ctx context.Context, nodes []string) error {
 	if err := checkDryRun(o.dryRun, dryRunNone, dryRunServer); err != nil {
 		return err
 	}
-	writer, err := o.factory.writer()
+	writer, err := o.factory.newWriter()
 	if err != nil {
 		return err
 	}
@@ -77,17 +77,17 @@ func (o *adoptOptions) run(ctx context.Context, nodes []string) error {
 				set = append(set, key+"="+*after)
 			}
 		}
-		text := phrase.Of("adopted: %s", strings.Join(set, ", "))
+		text := phrase.Textf("adopted: %s", strings.Join(set, ", "))
 		if len(set) == 0 {
-			text = phrase.Of("has our labels already; those of the first gpuctl are removed")
+			text = phrase.Textf("has our labels already; those of the first gpuctl are removed")
 		}
-		o.add(change{Kind: "node", Name: patch.Node, Action: submit.ActionConfigured, text: text})
+		o.recordChange(change{Kind: "node", Name: patch.Node, Action: submit.ActionConfigured, text: text})
 	}
 	for _, name := range plan.Unchanged {
-		o.add(change{Kind: "node", Name: name, Action: submit.ActionUnchanged, text: phrase.Of("has nothing to adopt")})
+		o.recordChange(change{Kind: "node", Name: name, Action: submit.ActionUnchanged, text: phrase.Textf("has nothing to adopt")})
 	}
 	if len(plan.Patches)+len(plan.Unchanged) == 0 {
-		o.io.tell("No node has labels of the first gpuctl.")
+		o.io.printErr("No node has labels of the first gpuctl.")
 	}
-	return o.flush()
+	return o.printChanges()
 }

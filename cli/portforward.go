@@ -34,7 +34,7 @@ func newPortForwardCmd(f *Factory) *cobra.Command {
 		Long: "Reach a port of a job from this machine, until interrupted. Without ports it is the port that the job serves,\n" +
 			"under the same number here; with :REMOTE a free one is chosen here.",
 		Example: "  gpuctl port-forward chat\n  gpuctl port-forward chat 8080:8000\n  gpuctl port-forward qwen2-sft :6006",
-		Args:    atLeastOne(phrase.Of("the name of one job")),
+		Args:    requireArgs(phrase.Textf("the name of one job")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runPortForward(cmd.Context(), o, args[0], args[1:])
 		},
@@ -46,11 +46,11 @@ func newPortForwardCmd(f *Factory) *cobra.Command {
 }
 
 func runPortForward(ctx context.Context, o *portForwardOptions, job string, ports []string) error {
-	client, err := o.factory.kubernetes()
+	client, err := o.factory.newKubernetesClient()
 	if err != nil {
 		return err
 	}
-	where, err := o.find(ctx, client, job)
+	where, err := o.findContainer(ctx, client, job)
 	if err != nil {
 		return err
 	}
@@ -61,14 +61,14 @@ func runPortForward(ctx context.Context, o *portForwardOptions, job string, port
 		}
 		port, ok := servedPort(pod, where.container)
 		if !ok {
-			return usagef("job %s serves no port: give one, such as gpuctl port-forward %s 6006", job, job)
+			return usageErrorf("job %s serves no port: give one, such as gpuctl port-forward %s 6006", job, job)
 		}
 		ports = []string{strconv.Itoa(int(port))}
 	}
 	if err := checkPorts(ports); err != nil {
 		return err
 	}
-	return o.forward(ctx, client, forwarding{where: where, ports: ports, out: o.factory.IO.Out})
+	return o.forwardPorts(ctx, client, forwarding{where: where, ports: ports, out: o.factory.IO.Out})
 }
 
 // servedPort returns the first port that a container declares.
@@ -91,7 +91,7 @@ func checkPorts(ports []string) error {
 			valid = valid && (free || err == nil && (number > 0 || i == 0 && len(parts) == 2))
 		}
 		if !valid {
-			return usagef("the port is %q, want REMOTE, LOCAL:REMOTE or :REMOTE", port)
+			return usageErrorf("the port is %q, want REMOTE, LOCAL:REMOTE or :REMOTE", port)
 		}
 	}
 	return nil
@@ -99,15 +99,15 @@ func checkPorts(ports []string) error {
 
 // forwarding is what to forward, and where to report it.
 type forwarding struct {
-	where place
+	where containerRef
 	ports []string
 	out   io.Writer
 	// ready, if not nil, is called with the local ports once they are open.
 	ready func([]portforward.ForwardedPort)
 }
 
-// forward relays connections until ctx ends, which is not an error, or the pod does.
-func (o *portForwardOptions) forward(ctx context.Context, client kubernetes.Interface, f forwarding) error {
+// forwardPorts relays connections until ctx ends, which is not an error, or the pod does.
+func (o *portForwardOptions) forwardPorts(ctx context.Context, client kubernetes.Interface, f forwarding) error {
 	config, err := o.factory.config()
 	if err != nil {
 		return err
@@ -121,7 +121,7 @@ func (o *portForwardOptions) forward(ctx context.Context, client kubernetes.Inte
 	stop, ready := make(chan struct{}), make(chan struct{})
 	forwarder, err := portforward.NewOnAddressesForStreaming(dialer, []string{o.address}, f.ports, stop, ready, f.out, o.factory.IO.ErrOut)
 	if err != nil {
-		return usagef("forwarding ports: %w", err)
+		return usageErrorf("forwarding ports: %w", err)
 	}
 	cancel := context.AfterFunc(ctx, func() { close(stop) })
 	defer cancel()

@@ -32,11 +32,11 @@ type preset struct {
 	Problem phrase.Text `json:"problem,omitempty"`
 }
 
-func presetOf(p jobplan.Preset) preset {
+func newPreset(p jobplan.Preset) preset {
 	asked := p.Resources
 	out := preset{
 		Name: p.Name, Description: p.Description, Pool: asked.Pool, GPU: asked.GPU, GPUTypes: asked.GPUTypes,
-		CPU: asked.CPU, Memory: asked.Memory, Problem: p.Says,
+		CPU: asked.CPU, Memory: asked.Memory, Problem: p.ProblemText,
 	}
 	for _, slice := range asked.MIG {
 		out.MIG = append(out.MIG, inventory.AskedProfile{Profile: slice.Profile, Count: slice.Count})
@@ -55,11 +55,11 @@ func newGetPresetsCmd(f *Factory) *cobra.Command {
 		Example: "  gpuctl get presets\n  gpuctl create -f train.yaml --set resources.preset=a100-small",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.names = args
-			all, err := f.presets(cmd.Context())
+			all, err := f.readPresets(cmd.Context())
 			if err != nil {
 				return err
 			}
-			return o.show(all)
+			return o.printNamed(all)
 		},
 	}
 	*o = listing[preset]{
@@ -73,8 +73,8 @@ func newGetPresetsCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-// presets returns the presets of the cluster, sorted by name.
-func (f *Factory) presets(ctx context.Context) ([]preset, error) {
+// readPresets returns the presets of the cluster, sorted by name.
+func (f *Factory) readPresets(ctx context.Context) ([]preset, error) {
 	texts, err := f.presetTexts(ctx)
 	if err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func (f *Factory) presets(ctx context.Context) ([]preset, error) {
 	names := slices.Sorted(maps.Keys(texts))
 	out := make([]preset, min(len(names), jobplan.MaxPresets))
 	for i := range out {
-		out[i] = presetOf(jobplan.ParsePreset(names[i], texts[names[i]]))
+		out[i] = newPreset(jobplan.ParsePreset(names[i], texts[names[i]]))
 	}
 	return out, nil
 }
@@ -97,7 +97,7 @@ func presetColumns() []column[preset] {
 	return []column[preset]{
 		{header: "NAME", value: func(p preset) string { return p.Name }},
 		{header: "POOL", value: func(p preset) string { return p.Pool }},
-		{header: "GPUS", value: func(p preset) string { return number(p.GPU) }},
+		{header: "GPUS", value: func(p preset) string { return formatNumber(p.GPU) }},
 		{header: "GPU-TYPE", value: func(p preset) string {
 			return gpuTypesOf(inventory.Job{GPUs: p.GPU, GPUTypes: p.GPUTypes, MIG: p.MIG})
 		}},
@@ -105,7 +105,7 @@ func presetColumns() []column[preset] {
 		{header: "MEMORY", value: func(p preset) string { return quantity(p.Memory) }},
 		{header: "DESCRIPTION", text: func(p preset) phrase.Text {
 			if len(p.Problem) > 0 {
-				return phrase.Of("cannot be used: %s", p.Problem)
+				return phrase.Textf("cannot be used: %s", p.Problem)
 			}
 			return phrase.Quote(p.Description)
 		}},
@@ -120,7 +120,7 @@ type setPresetOptions struct {
 
 func newSetPresetCmd(f *Factory) *cobra.Command {
 	o := &setPresetOptions{factory: f}
-	o.io, o.output = f.IO, changeOutput()
+	o.io, o.output = f.IO, newChangeOutput()
 	cmd := &cobra.Command{
 		Use:   "preset NAME FIELD=VALUE...",
 		Short: "Prepare resources that jobs ask for by one name",
@@ -146,20 +146,20 @@ func runSetPreset(cmd *cobra.Command, o *setPresetOptions, args []string) error 
 	}
 	switch {
 	case len(args) == 0, len(args) == 1 && !o.remove, len(args) > 1 && o.remove:
-		return usagef("%s needs a name, and FIELD=VALUE such as gpu=1, or --delete\nSee '%s --help'", cmd.CommandPath(), cmd.CommandPath())
+		return usageErrorf("%s needs a name, and FIELD=VALUE such as gpu=1, or --delete\nSee '%s --help'", cmd.CommandPath(), cmd.CommandPath())
 	}
 	if err := checkPresetName(args[0]); err != nil {
 		return err
 	}
 	var text *string
 	if !o.remove {
-		written, err := o.write(cmd.Context(), args[0], args[1:])
+		written, err := o.buildPresetText(cmd.Context(), args[0], args[1:])
 		if err != nil {
 			return err
 		}
 		text = &written
 	}
-	writer, err := o.factory.writer()
+	writer, err := o.factory.newWriter()
 	if err != nil {
 		return err
 	}
@@ -168,19 +168,19 @@ func runSetPreset(cmd *cobra.Command, o *setPresetOptions, args []string) error 
 	case err != nil:
 		return err
 	case text == nil && action == submit.ActionUnchanged:
-		return &notFoundError{what: phrase.Of("preset %q", args[0])}
+		return &notFoundError{what: phrase.Textf("preset %q", args[0])}
 	}
-	o.add(change{Kind: "preset", Name: args[0], Action: action})
-	return o.flush()
+	o.recordChange(change{Kind: "preset", Name: args[0], Action: action})
+	return o.printChanges()
 }
 
-// write builds the text of a preset and checks that jobs can use it.
-func (o *setPresetOptions) write(ctx context.Context, name string, fields []string) (string, error) {
+// buildPresetText builds the text of a preset and checks that jobs can use it.
+func (o *setPresetOptions) buildPresetText(ctx context.Context, name string, fields []string) (string, error) {
 	var text strings.Builder
 	for _, field := range fields {
 		key, value, ok := strings.Cut(field, "=")
 		if !ok || strings.ContainsAny(field, "\n\r") {
-			return "", usagef("%s: write FIELD=VALUE in one line, such as gpu=1", field)
+			return "", usageErrorf("%s: write FIELD=VALUE in one line, such as gpu=1", field)
 		}
 		if key == "description" {
 			value = fmt.Sprintf("%q", value)
@@ -189,33 +189,33 @@ func (o *setPresetOptions) write(ctx context.Context, name string, fields []stri
 	}
 	checked := jobplan.ParsePreset(name, text.String())
 	if checked.Problem != "" {
-		return "", usagef("preset %s: %s; nothing was done", name, checked.Says)
+		return "", usageErrorf("preset %s: %s; nothing was done", name, checked.ProblemText)
 	}
-	reader, err := o.factory.reader()
+	reader, err := o.factory.newReader()
 	if err != nil {
 		return "", err
 	}
-	o.tellLost(ctx, reader, checked)
+	o.warnLostFields(ctx, reader, checked)
 	offers, err := reader.Offers(ctx)
 	if err != nil || len(offers) == 0 { // this is only a warning
 		return text.String(), nil //nolint:nilerr // a user who may not list nodes is not warned
 	}
-	if why := diagnosis.Misfit(&checked.Resources, offers); len(why) > 0 {
-		o.io.tell("warning: a job of this preset would wait for nodes that are not there: %s", why)
+	if why := diagnosis.ExplainMisfit(&checked.Resources, offers); len(why) > 0 {
+		o.io.printErr("warning: a job of this preset would wait for nodes that are not there: %s", why)
 	}
 	return text.String(), nil
 }
 
-// tellLost warns of fields that the current preset of the same name has and the new one lacks. A user who may not read presets gets an error
+// warnLostFields warns of fields that the current preset of the same name has and the new one lacks. A user who may not read presets gets an error
 // when writing them.
-func (o *setPresetOptions) tellLost(ctx context.Context, reader *inventory.Reader, after jobplan.Preset) {
+func (o *setPresetOptions) warnLostFields(ctx context.Context, reader *inventory.Reader, after jobplan.Preset) {
 	texts, err := reader.Presets(ctx)
 	before, there := texts[after.Name]
 	if err != nil || !there {
 		return
 	}
 	was := jobplan.ParsePreset(after.Name, before)
-	if lost := was.Loses(after); len(lost) > 0 {
-		o.io.tell("warning: preset %s becomes exactly what is given, and loses %s", after.Name, strings.Join(lost, ", "))
+	if lost := was.LostFields(after); len(lost) > 0 {
+		o.io.printErr("warning: preset %s becomes exactly what is given, and loses %s", after.Name, strings.Join(lost, ", "))
 	}
 }

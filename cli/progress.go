@@ -10,20 +10,20 @@ import (
 )
 
 const (
-	// quietFor is how long a command may take before it says what it waits for.
-	quietFor = 2 * time.Second
-	// redraw is the interval at which the line is redrawn.
-	redraw   = 200 * time.Millisecond
-	clearRow = "\r\x1b[K"
+	// progressDelay is how long a command may take before it says what it waits for.
+	progressDelay = 2 * time.Second
+	// redrawInterval is the interval at which the line is redrawn.
+	redrawInterval = 200 * time.Millisecond
+	clearRow       = "\r\x1b[K"
 )
 
 // startProgress shows on stderr what a command waits for, once that takes long. The returned function ends it.
 func startProgress(streams IOStreams, what phrase.Text) (stop func()) {
 	line := newStatusLine(streams)
-	timer := time.AfterFunc(quietFor, func() { line.set(what.In(streams.language()) + " …") })
+	timer := time.AfterFunc(progressDelay, func() { line.setText(what.Localize(streams.outputLanguage()) + " …") })
 	return sync.OnceFunc(func() {
 		timer.Stop()
-		line.end()
+		line.endLine()
 	})
 }
 
@@ -43,13 +43,13 @@ type statusLine struct {
 func newStatusLine(streams IOStreams) *statusLine {
 	l := &statusLine{io: streams, done: make(chan struct{})}
 	if streams.ErrIsTerminal {
-		l.idle.Go(l.tick)
+		l.idle.Go(l.redrawLoop)
 	}
 	return l
 }
 
-// set changes the text of the line, and returns the previous text.
-func (l *statusLine) set(text string) (before string) {
+// setText changes the text of the line, and returns the previous text.
+func (l *statusLine) setText(text string) (before string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	before = l.text
@@ -61,27 +61,27 @@ func (l *statusLine) set(text string) (before string) {
 		fmt.Fprintln(l.io.ErrOut, text)
 		return before
 	}
-	l.draw()
+	l.drawLine()
 	return before
 }
 
-// clear removes the line from a terminal before other output. The next change draws it again.
-func (l *statusLine) clear() {
+// clearLine removes the line from a terminal before other output. The next change draws it again.
+func (l *statusLine) clearLine() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.io.ErrIsTerminal && l.text != "" && !l.ended {
-		fmt.Fprint(behind(l.io.ErrOut), clearRow)
+		fmt.Fprint(rawOutput(l.io.ErrOut), clearRow)
 		l.text = ""
 	}
 }
 
-// end removes the line from a terminal. Later changes are not shown.
-func (l *statusLine) end() { l.endWith("") }
+// endLine removes the line from a terminal. Later changes are not shown.
+func (l *statusLine) endLine() { l.finishLine("") }
 
-// leave ends the line and keeps its last text on a terminal, untruncated because nothing is drawn over it.
-func (l *statusLine) leave() { l.endWith(l.text + "\n") }
+// endKeepingText ends the line and keeps its last text on a terminal, untruncated because nothing is drawn over it.
+func (l *statusLine) endKeepingText() { l.finishLine(l.text + "\n") }
 
-func (l *statusLine) endWith(last string) {
+func (l *statusLine) finishLine(last string) {
 	l.mu.Lock()
 	ended := l.ended
 	l.ended = true
@@ -92,12 +92,12 @@ func (l *statusLine) endWith(last string) {
 	close(l.done)
 	l.idle.Wait()
 	if l.io.ErrIsTerminal && l.text != "" {
-		fmt.Fprint(behind(l.io.ErrOut), clearRow+escaped(last))
+		fmt.Fprint(rawOutput(l.io.ErrOut), clearRow+escapeControls(last))
 	}
 }
 
-func (l *statusLine) tick() {
-	ticker := time.NewTicker(redraw)
+func (l *statusLine) redrawLoop() {
+	ticker := time.NewTicker(redrawInterval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -105,17 +105,17 @@ func (l *statusLine) tick() {
 			return
 		case <-ticker.C:
 			l.mu.Lock()
-			l.draw()
+			l.drawLine()
 			l.mu.Unlock()
 		}
 	}
 }
 
-// draw writes the line on a terminal, truncated to its width: a wrapped line could not be redrawn.
-func (l *statusLine) draw() {
+// drawLine writes the line on a terminal, truncated to its width: a wrapped line could not be redrawn.
+func (l *statusLine) drawLine() {
 	if l.text == "" || l.ended {
 		return
 	}
 	elapsed := " " + time.Since(l.since).Truncate(time.Second).String()
-	fmt.Fprint(behind(l.io.ErrOut), clearRow+monospace.Cut(oneLine(l.text), l.io.ErrWidth-len(elapsed)-1)+elapsed)
+	fmt.Fprint(rawOutput(l.io.ErrOut), clearRow+monospace.Truncate(oneLine(l.text), l.io.ErrWidth-len(elapsed)-1)+elapsed)
 }

@@ -26,8 +26,8 @@ func (o *prometheusOptions) addFlags(flags *pflag.FlagSet) {
 		"Prometheus that has the metrics of the GPUs: a URL, or NAMESPACE/SERVICE:PORT through the API server")
 }
 
-// metrics returns a reader of GPU metrics, or nil if no source is configured.
-func (o *prometheusOptions) metrics(f *Factory) (usage.Metrics, error) {
+// newMetrics returns a reader of GPU metrics, or nil if no source is configured.
+func (o *prometheusOptions) newMetrics(f *Factory) (usage.Metrics, error) {
 	config, err := readUserConfig()
 	if err != nil {
 		return nil, err
@@ -36,21 +36,21 @@ func (o *prometheusOptions) metrics(f *Factory) (usage.Metrics, error) {
 	if address == "" {
 		return nil, nil
 	}
-	client, err := o.connect(f, address)
+	client, err := o.newClient(f, address)
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context) (gpumetrics.Samples, error) { return client.Read(ctx, f.Now()) }, nil
+	return func(ctx context.Context) (gpumetrics.Samples, error) { return client.ReadSamples(ctx, f.Now()) }, nil
 }
 
-// connect returns a client for a URL, or for a service of the cluster through the API server's proxy.
-func (o *prometheusOptions) connect(f *Factory, address string) (*gpumetrics.Client, error) {
+// newClient returns a client for a URL, or for a service of the cluster through the API server's proxy.
+func (o *prometheusOptions) newClient(f *Factory, address string) (*gpumetrics.Client, error) {
 	if strings.HasPrefix(address, "http://") || strings.HasPrefix(address, "https://") {
 		return gpumetrics.NewClient(address, nil)
 	}
 	namespace, service, ok := strings.Cut(address, "/")
 	if !ok || namespace == "" || service == "" || strings.Contains(service, "/") {
-		return nil, usagef("the address of Prometheus is %q, want a URL such as http://prometheus:9090, or NAMESPACE/SERVICE:PORT", address)
+		return nil, usageErrorf("the address of Prometheus is %q, want a URL such as http://prometheus:9090, or NAMESPACE/SERVICE:PORT", address)
 	}
 	config, err := f.config()
 	if err != nil {

@@ -44,7 +44,7 @@ func newQueueCmd(f *Factory) *cobra.Command {
 	o.listing = listing[queue.Entry]{
 		io: f.IO, now: f.Now, noun: "waiting job",
 		columns: func(now time.Time) []column[queue.Entry] { return queueColumns(now, o.allNamespaces) },
-		gone:    phrase.Of("waits no more: it has a place, or has ended"),
+		gone:    phrase.Textf("waits no more: it has a place, or has ended"),
 		name:    func(e queue.Entry) string { return e.Name },
 		id:      func(e queue.Entry) string { return e.Namespace + "/" + e.Name },
 		print:   func(e queue.Entry) string { return e.Kind + "/" + e.Name },
@@ -60,37 +60,37 @@ func newQueueCmd(f *Factory) *cobra.Command {
 const queuePoll = 2 * time.Second
 
 func runQueue(ctx context.Context, o *queueOptions) error {
-	namespace, err := o.factory.namespace()
+	namespace, err := o.factory.currentNamespace()
 	if err != nil {
 		return err
 	}
-	client, err := o.factory.kubernetes()
+	client, err := o.factory.newKubernetesClient()
 	if err != nil {
 		return err
 	}
-	past, doubt := o.ledger.past(ctx, o.factory)
+	past, doubt := o.ledger.runHistory(ctx, o.factory)
 	if len(doubt) > 0 {
-		o.factory.IO.tell("note: %s", doubt)
+		o.factory.IO.printErr("note: %s", doubt)
 	}
-	foreseen := queue.NewForesight(past)
+	foreseen := queue.NewEstimateCache(past)
 	read := func(ctx context.Context) (entries []queue.Entry, warning phrase.Text, err error) {
 		line, err := queue.Read(ctx, client, namespace, foreseen, o.factory.Now())
-		return o.filter(line.Entries, namespace), incomplete(line, namespace), err
+		return o.filterEntries(line.Entries, namespace), unreadWarning(line, namespace), err
 	}
 	entries, warning, err := read(ctx)
 	if err != nil {
 		return err
 	}
 	if len(warning) > 0 {
-		o.factory.IO.tell("warning: %s", warning)
+		o.factory.IO.printErr("warning: %s", warning)
 	}
 	if !o.watch {
-		return o.show(entries)
+		return o.printNamed(entries)
 	}
-	return watching(ctx, func(ctx context.Context, cancel context.CancelCauseFunc) error {
-		report := o.follow(ctx, cancel)
+	return runWatch(ctx, func(ctx context.Context, cancel context.CancelCauseFunc) error {
+		report := o.newChangePrinter(ctx, cancel)
 		report(entries)
-		return polling(ctx, queuePoll, func() error {
+		return pollUntilDone(ctx, queuePoll, func() error {
 			entries, _, err := read(ctx)
 			if err == nil {
 				report(entries)
@@ -100,30 +100,30 @@ func runQueue(ctx context.Context, o *queueOptions) error {
 	})
 }
 
-// incomplete says what is missing in the queue because the user may not read it; empty if nothing is.
-func incomplete(line queue.Queue, namespace string) phrase.Text {
+// unreadWarning says what is missing in the queue because the user may not read it; empty if nothing is.
+func unreadWarning(line queue.Queue, namespace string) phrase.Text {
 	if line.Partial {
-		return phrase.Of("you may not list the pods of all namespaces: positions count those of %s alone", namespace)
+		return phrase.Textf("you may not list the pods of all namespaces: positions count those of %s alone", namespace)
 	}
 	var missing []phrase.Text
 	for _, part := range line.Unread {
 		switch part {
 		case snapshot.PartNodes:
-			missing = append(missing, phrase.Of("nodes: when jobs start is not known"))
+			missing = append(missing, phrase.Textf("nodes: when jobs start is not known"))
 		case snapshot.PartJobs:
-			missing = append(missing, phrase.Of("Jobs of all namespaces: when those of others end is not known"))
+			missing = append(missing, phrase.Textf("Jobs of all namespaces: when those of others end is not known"))
 		case snapshot.PartDeployments, snapshot.PartQuotas:
-			missing = append(missing, phrase.Of("%s of all namespaces: jobs that a quota keeps out are shown of %s alone", part.Says(), namespace))
+			missing = append(missing, phrase.Textf("%s of all namespaces: jobs that a quota keeps out are shown of %s alone", part.Says(), namespace))
 		}
 	}
 	if len(missing) == 0 {
 		return nil
 	}
-	return phrase.Of("you may not list %s", phrase.Join(missing, phrase.Of("; nor ")))
+	return phrase.Textf("you may not list %s", phrase.Join(missing, phrase.Textf("; nor ")))
 }
 
-// polling calls a function at intervals until it fails or ctx ends.
-func polling(ctx context.Context, interval time.Duration, do func() error) error {
+// pollUntilDone calls a function at intervals until it fails or ctx ends.
+func pollUntilDone(ctx context.Context, interval time.Duration, do func() error) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
@@ -138,7 +138,7 @@ func polling(ctx context.Context, interval time.Duration, do func() error) error
 	}
 }
 
-func (o *queueOptions) filter(entries []queue.Entry, namespace string) []queue.Entry {
+func (o *queueOptions) filterEntries(entries []queue.Entry, namespace string) []queue.Entry {
 	return slices.DeleteFunc(entries, func(e queue.Entry) bool {
 		return o.pool != "" && e.Pool != o.pool || !o.allNamespaces && e.Namespace != namespace
 	})
@@ -148,22 +148,22 @@ func queueColumns(now time.Time, namespaces bool) []column[queue.Entry] {
 	type entry = queue.Entry
 	columns := []column[entry]{
 		{header: "POOL", value: func(e entry) string { return e.Pool }},
-		{header: "#", value: func(e entry) string { return inLine(e, int64(e.Position)) }},
+		{header: "#", value: func(e entry) string { return queueNumber(e, int64(e.Position)) }},
 		{header: "JOB", value: func(e entry) string { return e.Name }},
 		{header: "KIND", wide: true, value: func(e entry) string { return e.Kind }},
-		{header: "PRIORITY", value: priorityOf},
+		{header: "PRIORITY", value: priorityText},
 		{header: "GPUS", value: func(e entry) string { return strconv.FormatInt(e.GPUs, 10) }},
 		{header: "GPU-TYPE", wide: true, worded: true, value: queuedTypes},
 		{header: "WAITED", value: func(e entry) string {
 			if now.IsZero() {
 				return ""
 			}
-			return age(now, e.Since)
+			return formatAge(now, e.Since)
 		}},
-		{header: "JOBS AHEAD", spare: true, value: func(e entry) string { return inLine(e, int64(e.JobsAhead)) }},
-		{header: "GPUS AHEAD", spare: true, value: func(e entry) string { return inLine(e, e.GPUsAhead) }},
-		{header: "STARTS", text: func(e entry) phrase.Text { return startsIn(now, e) }},
-		{header: "REASON", spill: true, value: func(e entry) string { return reasonOf(e.Trouble) }, said: queuedReason},
+		{header: "JOBS AHEAD", spare: true, value: func(e entry) string { return queueNumber(e, int64(e.JobsAhead)) }},
+		{header: "GPUS AHEAD", spare: true, value: func(e entry) string { return queueNumber(e, e.GPUsAhead) }},
+		{header: "STARTS", text: func(e entry) phrase.Text { return startEstimate(now, e) }},
+		{header: "REASON", spill: true, value: func(e entry) string { return englishReason(e.Trouble) }, localized: queuedReason},
 	}
 	if namespaces {
 		columns = slices.Insert(columns, 2, column[entry]{header: "NAMESPACE", value: func(e entry) string { return e.Namespace }})
@@ -173,22 +173,22 @@ func queueColumns(now time.Time, namespaces bool) []column[queue.Entry] {
 
 // queuedReason says why a job waits, in a language.
 func queuedReason(e queue.Entry, language phrase.Language) string {
-	if len(e.Says) > 0 {
-		return cmp.Or(e.Reason, "Unknown") + ": " + e.Says.In(language)
+	if len(e.MessageText) > 0 {
+		return cmp.Or(e.Reason, "Unknown") + ": " + e.MessageText.Localize(language)
 	}
-	return reasonIn(e.Trouble, language)
+	return localizeReason(e.Trouble, language)
 }
 
-// inLine formats a number that only queued jobs have.
-func inLine(e queue.Entry, value int64) string {
+// queueNumber formats a number that only queued jobs have.
+func queueNumber(e queue.Entry, value int64) string {
 	if e.Position == 0 {
 		return "-"
 	}
 	return strconv.FormatInt(value, 10)
 }
 
-// priorityOf returns gpuctl's name of a priority; for other pods the priority class, or else the number.
-func priorityOf(e queue.Entry) string {
+// priorityText returns gpuctl's name of a priority; for other pods the priority class, or else the number.
+func priorityText(e queue.Entry) string {
 	return cmp.Or(queue.PriorityName(e.PriorityClass), e.PriorityClass, strconv.Itoa(int(e.Priority)))
 }
 
@@ -200,36 +200,36 @@ func queuedTypes(e queue.Entry) string {
 	return gpuTypeNames(e.GPUTypes)
 }
 
-// startsIn describes when a job starts, as far as that is known.
-func startsIn(now time.Time, e queue.Entry) phrase.Text {
+// startEstimate describes when a job starts, as far as that is known.
+func startEstimate(now time.Time, e queue.Entry) phrase.Text {
 	eta := e.ETA
 	switch {
 	case e.Never:
-		return phrase.Of("never")
+		return phrase.Textf("never")
 	case e.Cause != "" && eta == nil && e.Latest == nil:
-		return phrase.Of("blocked")
+		return phrase.Textf("blocked")
 	case e.Reclaims:
-		return phrase.Of("on reclaim")
+		return phrase.Textf("on reclaim")
 	case eta == nil && e.Latest == nil:
-		return phrase.Of("unknown")
+		return phrase.Textf("unknown")
 	case now.IsZero():
 		return nil
 	case eta != nil && !eta.After(now):
-		return phrase.Of("now")
+		return phrase.Textf("now")
 	case e.Latest != nil:
-		return startsBetween(now, e)
+		return startInterval(now, e)
 	}
-	return phrase.Of("in %s", age(*eta, now))
+	return phrase.Textf("in %s", formatAge(*eta, now))
 }
 
-// startsBetween describes the interval in which a job starts.
-func startsBetween(now time.Time, e queue.Entry) phrase.Text {
-	from, to := age(*e.Earliest, now), age(*e.Latest, now)
+// startInterval describes the interval in which a job starts.
+func startInterval(now time.Time, e queue.Entry) phrase.Text {
+	from, to := formatAge(*e.Earliest, now), formatAge(*e.Latest, now)
 	switch {
 	case from == to:
-		return phrase.Of("in %s", to)
+		return phrase.Textf("in %s", to)
 	case !e.Earliest.After(now):
-		return phrase.Of("within %s (%s)", to, percentage(100*e.Confidence))
+		return phrase.Textf("within %s (%s)", to, roundedPercent(100*e.Confidence))
 	}
-	return phrase.Of("in %s to %s (%s)", from, to, percentage(100*e.Confidence))
+	return phrase.Textf("in %s to %s (%s)", from, to, roundedPercent(100*e.Confidence))
 }

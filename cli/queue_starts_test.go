@@ -43,7 +43,7 @@ func TestStarts(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := startsIn(now, tc.entry).String(); got != tc.want {
+			if got := startEstimate(now, tc.entry).String(); got != tc.want {
 				t.Errorf("it starts %q, want %q", got, tc.want)
 			}
 		})
@@ -82,8 +82,8 @@ func TestThePast(t *testing.T) {
 			t.Cleanup(server.Close)
 			o := &ledgerOptions{}
 			o.Address, o.Insecure = server.URL, true
-			past, says := o.past(t.Context(), offline(t))
-			knows := past.Remaining(survival.Job{Namespace: "team", GPUs: 1}, 0, 0).Known()
+			past, says := o.runHistory(t.Context(), offline(t))
+			knows := past.RemainingTime(survival.Job{Namespace: "team", GPUs: 1}, 0, 0).IsKnown()
 			if knows != tc.knows || (len(says) > 0) != (tc.says != "") || !strings.Contains(says.String(), tc.says) {
 				t.Errorf("it knows %t, want %t; it says %q, want %q", knows, tc.knows, says, tc.says)
 			}
@@ -91,7 +91,7 @@ func TestThePast(t *testing.T) {
 	}
 	none := &ledgerOptions{}
 	none.Address = noLedger
-	if past, says := none.past(t.Context(), offline(t)); past != nil || len(says) > 0 {
+	if past, says := none.runHistory(t.Context(), offline(t)); past != nil || len(says) > 0 {
 		t.Errorf("of no ledger it knows %v and says %q", past, says)
 	}
 }
@@ -120,7 +120,7 @@ func TestWhyTellsWhenAJobStarts(t *testing.T) {
 	} {
 		streams, out, _ := TestIOStreams("")
 		entry.Position, entry.Pool, entry.GPUsAhead, entry.Confidence = 2, "train", 8, 0.9
-		explainOutlook(newDescription(streams), entry, now)
+		describeQueueEntry(newDescription(streams), entry, now)
 		if said := strings.Join(strings.Fields(out.String()), " "); !strings.Contains(said, want) {
 			t.Errorf("it says %q, want %q", said, want)
 		}

@@ -45,7 +45,7 @@ func newGetQuotasCmd(f *Factory) *cobra.Command {
 }
 
 func runGetQuotas(ctx context.Context, o *getQuotasOptions, args []string) error {
-	quotas, err := o.factory.quotas(ctx)
+	quotas, err := o.factory.readQuotas(ctx)
 	if err != nil {
 		return err
 	}
@@ -54,12 +54,12 @@ func runGetQuotas(ctx context.Context, o *getQuotasOptions, args []string) error
 			return err
 		}
 	}
-	return o.show(quotas)
+	return o.printNamed(quotas)
 }
 
-// quotas reads the quotas of -n, else of all namespaces, or of the current namespace if the user may not list all.
-func (f *Factory) quotas(ctx context.Context) ([]inventory.Quota, error) {
-	reader, err := f.reader()
+// readQuotas reads the quotas of -n, else of all namespaces, or of the current namespace if the user may not list all.
+func (f *Factory) readQuotas(ctx context.Context) ([]inventory.Quota, error) {
+	reader, err := f.newReader()
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (f *Factory) quotas(ctx context.Context) ([]inventory.Quota, error) {
 	if exitCode(err) != exitForbidden || f.explicitNamespace() != metav1.NamespaceAll {
 		return quotas, err
 	}
-	namespace, err := f.namespace()
+	namespace, err := f.currentNamespace()
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func pickQuotas(quotas []inventory.Quota, wanted []string) ([]inventory.Quota, e
 	for _, word := range wanted {
 		if !slices.ContainsFunc(quotas, func(q inventory.Quota) bool { return word == q.Name || word == q.Namespace }) {
 			return nil, &notFoundError{
-				what: phrase.Of("quota %q", word), near: meantBy(word, quotas, func(q *inventory.Quota) string { return q.Name }),
+				what: phrase.Textf("quota %q", word), near: suggestSimilarBy(word, quotas, func(q *inventory.Quota) string { return q.Name }),
 			}
 		}
 	}
@@ -107,7 +107,7 @@ func quotaColumns() []column[inventory.Quota] {
 }
 
 func usedOfHard(q inventory.Quota, resource string) string {
-	bound, ok := q.Of(resource)
+	bound, ok := q.ResourceBound(resource)
 	if !ok {
 		return ""
 	}

@@ -127,7 +127,7 @@ func TestWhatAPodReaches(t *testing.T) {
 			template := plainPod()
 			tc.change(template)
 			var got []string
-			for _, text := range reachOf(template) {
+			for _, text := range podPrivileges(template) {
 				got = append(got, text.String())
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -165,7 +165,7 @@ func TestALongJobIsShownInShort(t *testing.T) {
 func TestTheWorstIsShown(t *testing.T) {
 	template := plainPod()
 	template.Spec.DeprecatedServiceAccount = "builder"
-	for i := range 3 * mostShownItems {
+	for i := range 3 * maxShownItems {
 		name := fmt.Sprintf("v%d", i)
 		template.Spec.Volumes = append(template.Spec.Volumes, corev1.Volume{
 			Name: name, VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/datasets"}},
@@ -211,7 +211,7 @@ func TestAJobThatOthersMayHaveWrittenIsShown(t *testing.T) {
 		factory := NewFactory(streams)
 		factory.Now = func() time.Time { return now }
 		o := &resumeOptions{jobVerb: &jobVerb{factory: factory}}
-		err := o.ask(submit.Replacement{
+		err := o.confirmReplacement(submit.Replacement{
 			Ref: submit.Ref{Namespace: "lab", Name: "sft"}, Job: job, Object: object, Digest: "sha256:00", Lease: "gpuctl-again-sft",
 			Kept: now.Add(-time.Hour), Changed: now.Add(-time.Minute),
 		})

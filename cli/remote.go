@@ -41,64 +41,64 @@ func (t *podTarget) addFlags(flags *pflag.FlagSet) {
 	flags.StringVarP(&t.container, "container", "c", "", "The container to use of the pod (default: its first)")
 }
 
-// place identifies a running container.
-type place struct{ namespace, pod, container string }
+// containerRef identifies a running container.
+type containerRef struct{ namespace, pod, container string }
 
-// find returns the container of a job that the flags select, or says why none runs.
-func (t *podTarget) find(ctx context.Context, client kubernetes.Interface, name string) (place, error) {
-	namespace, err := t.factory.namespace()
+// findContainer returns the container of a job that the flags select, or says why none runs.
+func (t *podTarget) findContainer(ctx context.Context, client kubernetes.Interface, name string) (containerRef, error) {
+	namespace, err := t.factory.currentNamespace()
 	if err != nil {
-		return place{}, err
+		return containerRef{}, err
 	}
 	job, err := inventory.NewReader(client).Job(ctx, namespace, jobName(name))
 	if err != nil {
-		return place{}, err
+		return containerRef{}, err
 	}
-	found, err := t.choose(job)
-	if err != nil && len(running(job)) == 0 {
-		if report, failed := diagnose(ctx, client, job, t.factory); failed == nil {
-			return place{}, phrase.Errorf("no pod of job %s runs: it is %s%s\n%s", job.Name, report.Status, headline(report, t.factory.language()), insteadOf(job))
+	found, err := t.chooseContainer(job)
+	if err != nil && len(runningPods(job)) == 0 {
+		if report, failed := diagnoseJob(ctx, client, job, t.factory); failed == nil {
+			return containerRef{}, phrase.Errorf("no pod of job %s runs: it is %s%s\n%s", job.Name, report.Status, headlineText(report, t.factory.outputLanguage()), nextStepText(job))
 		}
 	}
 	return found, err
 }
 
-// insteadOf says what to do with a job that has no running pod.
-func insteadOf(job inventory.Job) phrase.Text {
+// nextStepText says what to do with a job that has no running pod.
+func nextStepText(job inventory.Job) phrase.Text {
 	if job.Finished != nil {
-		return phrase.Of("See what it printed: gpuctl logs %s -n %s", job.Name, job.Namespace)
+		return phrase.Textf("See what it printed: gpuctl logs %s -n %s", job.Name, job.Namespace)
 	}
-	return phrase.Of("Wait for it: gpuctl wait %s -n %s --for=running", job.Name, job.Namespace)
+	return phrase.Textf("Wait for it: gpuctl wait %s -n %s --for=running", job.Name, job.Namespace)
 }
 
-// choose selects the container among the running pods of a job.
-func (t *podTarget) choose(job inventory.Job) (place, error) {
-	candidates := slices.DeleteFunc(running(job), func(pod inventory.Pod) bool {
+// chooseContainer selects the container among the running pods of a job.
+func (t *podTarget) chooseContainer(job inventory.Job) (containerRef, error) {
+	candidates := slices.DeleteFunc(runningPods(job), func(pod inventory.Pod) bool {
 		return t.pod != "" && pod.Name != t.pod || t.rank >= 0 && (pod.Rank == nil || *pod.Rank != t.rank)
 	})
 	if len(candidates) == 0 {
-		return place{}, t.noSuchPod(job)
+		return containerRef{}, t.noSuchPod(job)
 	}
 	pod := candidates[0]
 	for _, container := range pod.Containers {
 		if container.Running && (t.container == container.Name || t.container == "" && !container.Init) {
-			return place{namespace: job.Namespace, pod: pod.Name, container: container.Name}, nil
+			return containerRef{namespace: job.Namespace, pod: pod.Name, container: container.Name}, nil
 		}
 	}
-	return place{}, usagef("no container %q runs in pod %s", t.container, pod.Name)
+	return containerRef{}, usageErrorf("no container %q runs in pod %s", t.container, pod.Name)
 }
 
 // noSuchPod reports that no running pod matches the flags. If pods run, the flags are wrong.
 func (t *podTarget) noSuchPod(job inventory.Job) error {
-	names := strings.Join(namesOf(running(job), func(p inventory.Pod) string { return p.Name }), ", ")
+	names := strings.Join(collectNames(runningPods(job), func(p inventory.Pod) string { return p.Name }), ", ")
 	if names == "" {
 		return phrase.Errorf("no pod of job %s runs\nSee them all: gpuctl describe job %s", job.Name, job.Name)
 	}
-	return usagef("job %s has no such pod that runs; those that do are: %s\nSee them all: gpuctl describe job %s", job.Name, names, job.Name)
+	return usageErrorf("job %s has no such pod that runs; those that do are: %s\nSee them all: gpuctl describe job %s", job.Name, names, job.Name)
 }
 
-// running returns the running pods of a job, rank 0 first, then the oldest.
-func running(job inventory.Job) []inventory.Pod {
+// runningPods returns the running pods of a job, rank 0 first, then the oldest.
+func runningPods(job inventory.Job) []inventory.Pod {
 	out := slices.DeleteFunc(slices.Clone(job.Pods), func(pod inventory.Pod) bool {
 		return pod.Phase != string(corev1.PodRunning) || !slices.ContainsFunc(pod.Containers, func(c inventory.ContainerState) bool { return c.Running })
 	})
@@ -124,30 +124,30 @@ type remoteCommand struct {
 	sizes remotecommand.TerminalSizeQueue
 }
 
-// execute runs a command in a container. An exit code other than 0 is an [outcomeError] with that code.
-func (t *podTarget) execute(ctx context.Context, client kubernetes.Interface, where place, c remoteCommand) error {
-	err := t.stream(ctx, client, where, c, "exec", &corev1.PodExecOptions{
+// executeCommand runs a command in a container. An exit code other than 0 is an [outcomeError] with that code.
+func (t *podTarget) executeCommand(ctx context.Context, client kubernetes.Interface, where containerRef, c remoteCommand) error {
+	err := t.streamCommand(ctx, client, where, c, "exec", &corev1.PodExecOptions{
 		Container: where.container, Command: c.command,
 		Stdin: c.in != nil, Stdout: true, Stderr: !c.tty, TTY: c.tty,
 	})
 	var ended exec.CodeExitError
 	if errors.As(err, &ended) {
-		return endedWith(ended.Code)
+		return commandOutcome(ended.Code)
 	}
 	return remoteError(where.pod, err)
 }
 
-// endedWith returns nil for a command that succeeded, else an [outcomeError] with its exit code.
-func endedWith(code int) error {
+// commandOutcome returns nil for a command that succeeded, else an [outcomeError] with its exit code.
+func commandOutcome(code int) error {
 	if code == exitOK {
 		return nil
 	}
-	return &outcomeError{code: code, text: phrase.Of("the command ended with exit code %d", code)}
+	return &outcomeError{code: code, text: phrase.Textf("the command ended with exit code %d", code)}
 }
 
-// stream connects the streams of a command to a subresource of a pod, until the command ends.
-func (t *podTarget) stream(
-	ctx context.Context, client kubernetes.Interface, where place, c remoteCommand, subresource string, asked runtime.Object,
+// streamCommand connects the streams of a command to a subresource of a pod, until the command ends.
+func (t *podTarget) streamCommand(
+	ctx context.Context, client kubernetes.Interface, where containerRef, c remoteCommand, subresource string, asked runtime.Object,
 ) error {
 	config, err := t.factory.config()
 	if err != nil {
@@ -232,15 +232,15 @@ type terminal struct {
 	fd   int
 	done chan struct{}
 	last remotecommand.TerminalSize
-	// redraw reports a different size first, so that a running shell redraws its prompt.
-	redraw bool
+	// forceRedraw reports a different size first, so that a running shell redraws its prompt.
+	forceRedraw bool
 }
 
 // takeTerminal puts the terminal behind in into raw mode, which passes on every key. The returned function restores it.
 func takeTerminal(in io.Reader) (*terminal, func(), error) {
 	file, ok := in.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
-		return nil, nil, usagef("standard input is no terminal: leave out -t, or use exec")
+		return nil, nil, usageErrorf("standard input is no terminal: leave out -t, or use exec")
 	}
 	fd := int(file.Fd())
 	before, err := term.MakeRaw(fd)
@@ -263,8 +263,8 @@ func (t *terminal) Next() *remotecommand.TerminalSize {
 		width, height, err := term.GetSize(t.fd)
 		size := remotecommand.TerminalSize{Width: uint16(width), Height: uint16(height)}
 		if err == nil && size != t.last {
-			if t.redraw {
-				t.redraw = false
+			if t.forceRedraw {
+				t.forceRedraw = false
 				size = remotecommand.TerminalSize{Width: size.Width + 1, Height: size.Height + 1}
 			}
 			t.last = size

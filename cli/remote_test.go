@@ -27,13 +27,13 @@ func TestWhichPodACommandRunsIn(t *testing.T) {
 	tests := map[string]struct {
 		pods   []inventory.Pod
 		target podTarget
-		want   place
+		want   containerRef
 		says   string
 	}{
-		"the oldest one that runs":    {pods: []inventory.Pod{down, up("new", nil, 1), up("old", nil, 2)}, want: place{"team", "old", "main"}},
-		"rank 0":                      {pods: []inventory.Pod{up("b", ptr.To(1), 9), up("a", ptr.To(0), 1)}, want: place{"team", "a", "main"}},
-		"the rank that was asked for": {pods: []inventory.Pod{up("a", ptr.To(0), 1), up("b", ptr.To(1), 1)}, target: podTarget{rank: 1}, want: place{"team", "b", "main"}},
-		"the container asked for":     {pods: []inventory.Pod{up("a", nil, 1)}, target: podTarget{rank: -1, container: "side"}, want: place{"team", "a", "side"}},
+		"the oldest one that runs":    {pods: []inventory.Pod{down, up("new", nil, 1), up("old", nil, 2)}, want: containerRef{"team", "old", "main"}},
+		"rank 0":                      {pods: []inventory.Pod{up("b", ptr.To(1), 9), up("a", ptr.To(0), 1)}, want: containerRef{"team", "a", "main"}},
+		"the rank that was asked for": {pods: []inventory.Pod{up("a", ptr.To(0), 1), up("b", ptr.To(1), 1)}, target: podTarget{rank: 1}, want: containerRef{"team", "b", "main"}},
+		"the container asked for":     {pods: []inventory.Pod{up("a", nil, 1)}, target: podTarget{rank: -1, container: "side"}, want: containerRef{"team", "a", "side"}},
 		"a pod that does not run":     {pods: []inventory.Pod{down, up("a", nil, 1)}, target: podTarget{rank: -1, pod: "down"}, says: "those that do are: a"},
 		"no such container":           {pods: []inventory.Pod{up("a", nil, 1)}, target: podTarget{rank: -1, container: "x"}, says: `no container "x" runs`},
 	}
@@ -42,7 +42,7 @@ func TestWhichPodACommandRunsIn(t *testing.T) {
 			if tc.target == (podTarget{}) {
 				tc.target.rank = -1
 			}
-			got, err := tc.target.choose(inventory.Job{Name: "sft", Namespace: "team", Pods: tc.pods})
+			got, err := tc.target.chooseContainer(inventory.Job{Name: "sft", Namespace: "team", Pods: tc.pods})
 			if tc.says == "" && err != nil || tc.says != "" && (err == nil || !strings.Contains(err.Error(), tc.says)) {
 				t.Fatalf("error %v, want it to say %q", err, tc.says)
 			}
@@ -54,7 +54,7 @@ func TestWhichPodACommandRunsIn(t *testing.T) {
 }
 
 func TestACommandOnASimulatedNodeSaysHowToRunIt(t *testing.T) {
-	got := message(remoteError("sft-0", errors.New(`unable to upgrade connection: no exec found for container "main"`))).String()
+	got := errorMessage(remoteError("sft-0", errors.New(`unable to upgrade connection: no exec found for container "main"`))).String()
 	want := "pod sft-0 is on a simulated node, which runs no commands\n" +
 		"Run them on your own machine in its stead: gpu-sandbox down, then gpu-sandbox up --host-exec"
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -81,7 +81,7 @@ func TestPorts(t *testing.T) {
 func TestRemotePaths(t *testing.T) {
 	tests := map[string]bool{"sft:/x": true, "sft:x": true, "./sft:x": false, "/a:b": false, `C:\x`: false, "x": false, ":x": false}
 	for text, want := range tests {
-		if _, _, got := remotePath(text); got != want {
+		if _, _, got := parseRemotePath(text); got != want {
 			t.Errorf("%q is a path of a job: %t, want %t", text, got, want)
 		}
 	}
@@ -125,12 +125,12 @@ func TestPackAndUnpack(t *testing.T) {
 		t.Fatal(err)
 	}
 	var archive bytes.Buffer
-	left, err := pack(&archive, from, "other")
+	left, err := packTar(&archive, from, "other")
 	if diff := cmp.Diff([]string{filepath.Join(from, "link")}, left); diff != "" || err != nil {
 		t.Fatalf("left out (-want +got), %v:\n%s", err, diff)
 	}
 	target := filepath.Join(t.TempDir(), "copy")
-	if _, err := unpack(&archive, "other", target); err != nil {
+	if _, err := unpackTar(&archive, "other", target); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{"a.txt": "a", "sub/run.sh": "b"} {
@@ -168,7 +168,7 @@ func TestUnpackStaysInside(t *testing.T) {
 				t.Fatal(err)
 			}
 			dir := t.TempDir()
-			if _, err := unpack(&archive, "data", filepath.Join(dir, "sub")); err == nil {
+			if _, err := unpackTar(&archive, "data", filepath.Join(dir, "sub")); err == nil {
 				t.Error("it was accepted")
 			}
 			if entries, _ := os.ReadDir(dir); len(entries) != 0 {

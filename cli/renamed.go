@@ -11,9 +11,9 @@ import (
 // ownCommand matches a command in a hint: gpuctl and the first word after it.
 var ownCommand = regexp.MustCompile(`\bgpuctl ((?:-n \S+ )?)([a-z-]+)`)
 
-// callAs makes hints and help use the name under which the user called gpuctl, such as kubectl gpu. Text that names no command of gpuctl is
+// setProgramName makes hints and help use the name under which the user called gpuctl, such as kubectl gpu. Text that names no command of gpuctl is
 // not a hint. Output for programs and YAML are not changed.
-func callAs(f *Factory, root *cobra.Command, name string) {
+func setProgramName(f *Factory, root *cobra.Command, name string) {
 	if name == "gpuctl" {
 		return
 	}
@@ -26,8 +26,8 @@ func callAs(f *Factory, root *cobra.Command, name string) {
 			return name + " " + parts[1] + parts[2]
 		})
 	}
-	f.renamed = rename
-	if stderr, ok := f.IO.ErrOut.(*guard); ok {
+	f.renameHint = rename
+	if stderr, ok := f.IO.ErrOut.(*escapingWriter); ok {
 		stderr.rename = rename
 	}
 }
@@ -40,14 +40,14 @@ func renameHelp(cmd *cobra.Command, rename func(string) string) {
 	cmd.InheritedFlags().VisitAll(usage)
 }
 
-// renaming is a stream of text for people in which hints are renamed.
-type renaming struct {
+// renamingWriter is a stream of text for people in which hints are renamed.
+type renamingWriter struct {
 	out    io.Writer
 	rename func(string) string
 }
 
 // Write implements io.Writer.
-func (r renaming) Write(data []byte) (int, error) {
+func (r renamingWriter) Write(data []byte) (int, error) {
 	if _, err := io.WriteString(r.out, r.rename(string(data))); err != nil {
 		return 0, err
 	}

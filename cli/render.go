@@ -13,7 +13,7 @@ func newRenderCmd(f *Factory) *cobra.Command {
 		Long: "Print the Kubernetes objects that YAML files become, without asking a cluster. It is the same as\n" +
 			"create --dry-run=client -o yaml.",
 		Example: "  gpuctl render -f train.yaml\n  gpuctl render -f train.yaml | kubectl diff -f -",
-		Args:    moreFiles,
+		Args:    acceptFileArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runCreate(cmd.Context(), o) },
 	}
 	addFilesFlag(cmd, &o.files)

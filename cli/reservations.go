@@ -30,11 +30,11 @@ func newGetReservationsCmd(f *Factory) *cobra.Command {
 		Example: "  gpuctl get reservations\n  gpuctl get reservations -o wide",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.names = args
-			reservations, err := f.reservations(cmd.Context())
+			reservations, err := f.readReservations(cmd.Context())
 			if err != nil {
 				return err
 			}
-			return o.show(reservations)
+			return o.printNamed(reservations)
 		},
 		ValidArgsFunction: completeReservations(f),
 	}
@@ -49,8 +49,8 @@ func newGetReservationsCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-func (f *Factory) reservations(ctx context.Context) ([]inventory.Reservation, error) {
-	reader, err := f.reader()
+func (f *Factory) readReservations(ctx context.Context) ([]inventory.Reservation, error) {
+	reader, err := f.newReader()
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (f *Factory) reservations(ctx context.Context) ([]inventory.Reservation, er
 func completeReservations(f *Factory) completer {
 	return completeNames(f, func(ctx context.Context, reader *inventory.Reader) ([]string, error) {
 		reservations, err := reader.Reservations(ctx, f.Now())
-		return namesOf(reservations, func(r inventory.Reservation) string { return r.Name }), err
+		return collectNames(reservations, func(r inventory.Reservation) string { return r.Name }), err
 	})
 }
 
@@ -69,10 +69,10 @@ func reservationColumns(now time.Time) []column[inventory.Reservation] {
 	return []column[reservation]{
 		{header: "NAME", value: func(r reservation) string { return r.Name }},
 		{header: "PHASE", value: func(r reservation) string { return string(r.Phase) }},
-		{header: "KEEPS", text: keptOf},
-		{header: "FROM", value: func(r reservation) string { return momentIn(now, r.From) }},
-		{header: "TO", value: func(r reservation) string { return momentIn(now, r.To) }},
-		{header: "FOR", worded: true, value: whomFor},
+		{header: "KEEPS", text: reservedText},
+		{header: "FROM", value: func(r reservation) string { return formatMoment(now, r.From) }},
+		{header: "TO", value: func(r reservation) string { return formatMoment(now, r.To) }},
+		{header: "FOR", worded: true, value: reservedFor},
 		{header: "IN-THE-WAY", value: func(r reservation) string {
 			if r.InTheWay == nil {
 				return "?"
@@ -84,37 +84,37 @@ func reservationColumns(now time.Time) []column[inventory.Reservation] {
 	}
 }
 
-// mostKept is the maximum number of nodes in a line; the rest is only counted.
-const mostKept = 3
+// maxListedNodes is the maximum number of nodes in a line; the rest is only counted.
+const maxListedNodes = 3
 
-// keptOf returns what a reservation reserves: a pool, or nodes.
-func keptOf(r inventory.Reservation) phrase.Text {
+// reservedText returns what a reservation reserves: a pool, or nodes.
+func reservedText(r inventory.Reservation) phrase.Text {
 	if r.Pool != "" {
-		return phrase.Of("pool %s", r.Pool)
+		return phrase.Textf("pool %s", r.Pool)
 	}
-	text := strings.Join(r.Nodes[:min(mostKept, len(r.Nodes))], ",")
-	if more := len(r.Nodes) - mostKept; more > 0 {
+	text := strings.Join(r.Nodes[:min(maxListedNodes, len(r.Nodes))], ",")
+	if more := len(r.Nodes) - maxListedNodes; more > 0 {
 		text += fmt.Sprintf(",+%d", more)
 	}
 	return phrase.Quote(text)
 }
 
-func whomFor(r inventory.Reservation) string {
+func reservedFor(r inventory.Reservation) string {
 	if len(r.Namespaces) == 0 {
-		return word("maintenance")
+		return markWord("maintenance")
 	}
 	return strings.Join(r.Namespaces, ",")
 }
 
 func yesOrNo(yes bool) string {
 	if yes {
-		return word("yes")
+		return markWord("yes")
 	}
-	return word("no")
+	return markWord("no")
 }
 
-// momentIn formats a time in the time zone of another one.
-func momentIn(here, at time.Time) string {
+// formatMoment formats a time in the time zone of another one.
+func formatMoment(here, at time.Time) string {
 	return at.In(here.Location()).Format("2006-01-02 15:04 MST")
 }
 
@@ -125,7 +125,7 @@ func newDescribeReservationCmd(f *Factory) *cobra.Command {
 		Aliases: []string{"reservations"},
 		Short:   "Show one reservation: what it keeps, and which pods are in its way",
 		Example: "  gpuctl describe reservation firmware-december",
-		Args:    exactlyOne(phrase.Of("the name of one reservation")),
+		Args:    requireOneArg(phrase.Textf("the name of one reservation")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runDescribeReservation(cmd.Context(), f, o, args[0])
 		},
@@ -136,40 +136,40 @@ func newDescribeReservationCmd(f *Factory) *cobra.Command {
 }
 
 func runDescribeReservation(ctx context.Context, f *Factory, o *output, name string) error {
-	reservations, err := f.reservations(ctx)
+	reservations, err := f.readReservations(ctx)
 	if err != nil {
 		return err
 	}
 	i := slices.IndexFunc(reservations, func(r inventory.Reservation) bool { return r.Name == name })
 	if i < 0 {
 		return &notFoundError{
-			what: phrase.Of("reservation %q", name), near: meantBy(name, reservations, func(r *inventory.Reservation) string { return r.Name }),
+			what: phrase.Textf("reservation %q", name), near: suggestSimilarBy(name, reservations, func(r *inventory.Reservation) string { return r.Name }),
 		}
 	}
 	if o.format != "" {
-		return encode(f.IO.Out, o.format, reservations[i])
+		return writeEncoded(f.IO.Out, o.format, reservations[i])
 	}
 	return describeReservation(newDescription(f.IO), &reservations[i], f.Now())
 }
 
 func describeReservation(d *description, r *inventory.Reservation, now time.Time) error {
-	d.line("Name", r.Name)
-	d.line("Phase", string(r.Phase))
+	d.writeField("Name", r.Name)
+	d.writeField("Phase", string(r.Phase))
 	if r.Pool != "" {
-		d.line("Pool", r.Pool)
+		d.writeField("Pool", r.Pool)
 	}
-	d.lines("Nodes", r.Nodes)
-	d.line("From", momentIn(now, r.From))
-	d.line("To", momentIn(now, r.To))
-	d.line("For", d.language.Words(whomFor(*r)))
-	d.sentence("Reason", r.Reason)
+	d.writeLines("Nodes", r.Nodes)
+	d.writeField("From", formatMoment(now, r.From))
+	d.writeField("To", formatMoment(now, r.To))
+	d.writeField("For", d.language.Translate(reservedFor(*r)))
+	d.writeWrappedField("Reason", r.Reason)
 	if r.Evict {
-		d.sentence("Evict", phrase.Of("gpu-controller evicts from the beginning on who is still there").In(d.language))
+		d.writeWrappedField("Evict", phrase.Textf("gpu-controller evicts from the beginning on who is still there").Localize(d.language))
 	}
 	if r.InTheWay == nil {
-		d.sentence("In the way", phrase.Of("not known: you may not see the pods of all namespaces, and gpu-controller has not counted them yet").In(d.language))
+		d.writeWrappedField("In the way", phrase.Textf("not known: you may not see the pods of all namespaces, and gpu-controller has not counted them yet").Localize(d.language))
 	} else {
-		d.told("In the way", "%s", plural(*r.InTheWay, "pod"))
+		d.writeFieldf("In the way", "%s", countText(*r.InTheWay, "pod"))
 	}
 	return describeRows(d, "Pods in the way", r.Pods, inTheWayColumns(now))
 }
@@ -183,9 +183,9 @@ func inTheWayColumns(now time.Time) []column[inventory.PodInTheWay] {
 		{header: "JOB", value: func(p pod) string { return p.Job }},
 		{header: "GONE-BY", worded: true, value: func(p pod) string {
 			if p.Gone == nil {
-				return word("no limit")
+				return markWord("no limit")
 			}
-			return momentIn(now, *p.Gone)
+			return formatMoment(now, *p.Gone)
 		}},
 	}
 }

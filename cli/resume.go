@@ -17,9 +17,9 @@ type resumeOptions struct {
 }
 
 func newResumeCmd(f *Factory) *cobra.Command {
-	o := &resumeOptions{jobVerb: &jobVerb{factory: f, already: phrase.Of("is not paused"), alone: true}}
-	o.says = o.done
-	o.act = o.resume
+	o := &resumeOptions{jobVerb: &jobVerb{factory: f, unchangedText: phrase.Textf("is not paused"), ownsTerminal: true}}
+	o.resultText = o.doneText
+	o.applyTo = o.resumeJob
 	cmd := o.addTo(&cobra.Command{
 		Use:   "resume JOB...",
 		Short: "Let paused jobs wait for GPUs again, and run",
@@ -31,7 +31,7 @@ func newResumeCmd(f *Factory) *cobra.Command {
 	})
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 1 && o.digest != "" {
-			return usagef("--digest is of the Job of one job: name that job alone")
+			return usageErrorf("--digest is of the Job of one job: name that job alone")
 		}
 		return needJobs(cmd, args)
 	}
@@ -39,23 +39,23 @@ func newResumeCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-// done describes what was done to a job.
-func (o *resumeOptions) done(r submit.Result) phrase.Text {
+// doneText describes what was done to a job.
+func (o *resumeOptions) doneText(r submit.Result) phrase.Text {
 	made := r.Replacement
 	switch {
 	case made == nil:
-		return phrase.Of("resumed").With(asked(r))
+		return phrase.Textf("resumed").Add(waitingText(r))
 	case o.dryRun == dryRunNone:
-		return phrase.Of("made again, and resumed").With(asked(r))
+		return phrase.Textf("made again, and resumed").Add(waitingText(r))
 	}
-	return phrase.Of("made again, and resumed, as Lease %s has it with the digest %s", made.Lease, made.Digest)
+	return phrase.Textf("made again, and resumed, as Lease %s has it with the digest %s", made.Lease, made.Digest)
 }
 
-// resume resumes one job. If a Job has to be created for it, the user must have seen it: by its digest, or in this command.
-func (o *resumeOptions) resume(ctx context.Context, c *submit.Client, ref submit.Ref) (submit.Result, error) {
+// resumeJob resumes one job. If a Job has to be created for it, the user must have seen it: by its digest, or in this command.
+func (o *resumeOptions) resumeJob(ctx context.Context, c *submit.Client, ref submit.Ref) (submit.Result, error) {
 	options := o.stepOptions()
 	options.Digest = o.digest
-	result, err := o.change(ctx, c, ref, options)
+	result, err := o.resumeWithProgress(ctx, c, ref, options)
 	var unseen *submit.UnseenJobError
 	if !errors.As(err, &unseen) {
 		return result, err
@@ -64,31 +64,31 @@ func (o *resumeOptions) resume(ctx context.Context, c *submit.Client, ref submit
 		return submit.Result{}, phrase.Errorf("%[1]w\nLook at it: gpuctl resume %[2]s -n %[3]s --dry-run -o yaml\n"+
 			"Make exactly that Job: gpuctl resume %[2]s -n %[3]s --digest DIGEST", err, ref.Name, ref.Namespace)
 	}
-	if err := o.ask(unseen.Replacement); err != nil {
+	if err := o.confirmReplacement(unseen.Replacement); err != nil {
 		return submit.Result{}, err
 	}
 	options.Digest = unseen.Replacement.Digest
-	return o.change(ctx, c, ref, options)
+	return o.resumeWithProgress(ctx, c, ref, options)
 }
 
-func (o *resumeOptions) change(ctx context.Context, c *submit.Client, ref submit.Ref, options submit.StepOptions) (submit.Result, error) {
-	stop := startProgress(o.factory.IO, phrase.Of("Changing job %s", ref.Name))
+func (o *resumeOptions) resumeWithProgress(ctx context.Context, c *submit.Client, ref submit.Ref, options submit.StepOptions) (submit.Result, error) {
+	stop := startProgress(o.factory.IO, phrase.Textf("Changing job %s", ref.Name))
 	defer stop()
 	return c.Resume(ctx, ref, options)
 }
 
-// ask shows the user the Job to be created, and asks for confirmation.
-func (o *resumeOptions) ask(r submit.Replacement) error {
+// confirmReplacement shows the user the Job to be created, and asks for confirmation.
+func (o *resumeOptions) confirmReplacement(r submit.Replacement) error {
 	streams := o.factory.IO
 	text, whole, err := shortYAML(r.Object)
 	if err != nil {
 		return err
 	}
-	streams.tell("Job %s is not there. Lease %s in namespace %s has this Job to be made in its place:\n", r.Ref.Name, r.Lease, r.Ref.Namespace)
+	streams.printErr("Job %s is not there. Lease %s in namespace %s has this Job to be made in its place:\n", r.Ref.Name, r.Lease, r.Ref.Namespace)
 	fmt.Fprintf(streams.ErrOut, "%s\n\n", text)
 	if !whole {
-		streams.tell("All of it: gpuctl resume %s -n %s --dry-run -o yaml\n", r.Ref.Name, r.Ref.Namespace)
+		streams.printErr("All of it: gpuctl resume %s -n %s --dry-run -o yaml\n", r.Ref.Name, r.Ref.Namespace)
 	}
-	describeReplacement(newDescription(IOStreams{Out: streams.ErrOut, Width: streams.ErrWidth, Language: streams.language()}), r, o.factory.Now())
-	return confirm(streams, phrase.Of("Who may write Leases in namespace %s may have put this Job there. It is made with your rights", r.Ref.Namespace), false)
+	describeReplacement(newDescription(IOStreams{Out: streams.ErrOut, Width: streams.ErrWidth, Language: streams.outputLanguage()}), r, o.factory.Now())
+	return askConfirmation(streams, phrase.Textf("Who may write Leases in namespace %s may have put this Job there. It is made with your rights", r.Ref.Namespace), false)
 }

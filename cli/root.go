@@ -100,23 +100,23 @@ func newRootCmd(f *Factory, name string) *cobra.Command {
 	add(groupFiles, newValidateCmd(f), newRenderCmd(f), newInitCmd(f), newImportCmd(f), newExplainCmd(f), newSchemaCmd(f))
 	root.AddCommand(newConfigCmd(f), newVersionCmd(f), newCompletionCmd(f))
 	root.SetHelpCommand(newHelpCmd())
-	fitHelp(root)
+	wrapHelp(root)
 	translateHelp(f, root)
 	for _, command := range root.Commands() {
-		rename(command, name)
+		renameExamples(command, name)
 	}
-	rename(root, name)
+	renameExamples(root, name)
 	return root
 }
 
-// rename makes the examples use the name that the user typed.
-func rename(command *cobra.Command, name string) {
+// renameExamples makes the examples use the name that the user typed.
+func renameExamples(command *cobra.Command, name string) {
 	if name == "gpuctl" {
 		return
 	}
 	command.Example = strings.ReplaceAll(command.Example, "gpuctl ", name+" ")
 	for _, sub := range command.Commands() {
-		rename(sub, name)
+		renameExamples(sub, name)
 	}
 }
 
@@ -127,15 +127,15 @@ func needCommand(cmd *cobra.Command, args []string) error {
 			return err
 		}
 		if cmd.HasParent() {
-			return &quietError{usagef("%s needs to know what", cmd.CommandPath())}
+			return &quietError{usageErrorf("%s needs to know what", cmd.CommandPath())}
 		}
 		return nil
 	}
 	return unknownCommand(cmd, args[0])
 }
 
-// habits maps command names of other programs to ours.
-var habits = map[string]string{
+// foreignCommands maps command names of other programs to ours.
+var foreignCommands = map[string]string{
 	"list": "get jobs", "ls": "get jobs", "ps": "get jobs", "jobs": "get jobs", "nodes": "get nodes", "pools": "get pools",
 	"status": "describe JOB", "show": "describe JOB", "info": "describe JOB", "history": "get jobs", "watch": "get jobs -w",
 	"submit": "create -f FILE",
@@ -147,13 +147,13 @@ var habits = map[string]string{
 
 func unknownCommand(cmd *cobra.Command, word string) error {
 	if cmd.Name() == "get" && slices.Contains([]string{"pod", "pods", "po"}, word) {
-		return usagef("pods are listed by job: %s jobs --pods", cmd.CommandPath())
+		return usageErrorf("pods are listed by job: %s jobs --pods", cmd.CommandPath())
 	}
 	if cmd.Name() == "describe" && slices.Contains([]string{"preset", "presets"}, word) {
-		return usagef("a preset is shown by: %s get preset NAME -o yaml", cmd.Root().Name())
+		return usageErrorf("a preset is shown by: %s get preset NAME -o yaml", cmd.Root().Name())
 	}
-	if other := habits[word]; other != "" && !cmd.HasParent() {
-		return usagef("unknown command %q: use %s %s\nSee '%s --help'", cmd.CommandPath()+" "+word, cmd.CommandPath(), other, cmd.CommandPath())
+	if other := foreignCommands[word]; other != "" && !cmd.HasParent() {
+		return usageErrorf("unknown command %q: use %s %s\nSee '%s --help'", cmd.CommandPath()+" "+word, cmd.CommandPath(), other, cmd.CommandPath())
 	}
 	var known []string
 	for _, sub := range cmd.Commands() {
@@ -163,9 +163,9 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 	}
 	near := spelling.DidYouMean(word, known)
 	if cmd.Name() == "get" && len(near) == 0 {
-		near = phrase.Of("\nIf it is a job: %s job %s", cmd.CommandPath(), word)
+		near = phrase.Textf("\nIf it is a job: %s job %s", cmd.CommandPath(), word)
 	}
-	return usagef("unknown command %q%s\nSee '%s --help'", cmd.CommandPath()+" "+word, near, cmd.CommandPath())
+	return usageErrorf("unknown command %q%s\nSee '%s --help'", cmd.CommandPath()+" "+word, near, cmd.CommandPath())
 }
 
 // newHelpCmd is cobra's help command, except that an unknown topic is an error.
@@ -188,7 +188,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 && cmd.Name() != "describe" {
 		return unknownCommand(cmd, words[0])
 	}
-	return usagef("%s\nSee '%s --help'", wrongFlag(cmd, err), cmd.CommandPath())
+	return usageErrorf("%s\nSee '%s --help'", wrongFlag(cmd, err), cmd.CommandPath())
 }
 
 // wrongFlag says what is wrong with a flag. The flag parser's own messages exist only in English.
@@ -199,20 +199,20 @@ func wrongFlag(cmd *cobra.Command, err error) phrase.Text {
 	switch {
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
 		name := "--" + unknown.GetSpecifiedName()
-		return phrase.Of("unknown flag: %s", name).With(spelling.DidYouMean(name, flagNames(cmd)))
+		return phrase.Textf("unknown flag: %s", name).Add(spelling.DidYouMean(name, flagNames(cmd)))
 	case errors.As(err, &unknown):
 		letter, _ := utf8.DecodeRuneInString(unknown.GetSpecifiedName())
-		return phrase.Of("unknown shorthand flag: %q in -%s", letter, unknown.GetSpecifiedShortnames())
+		return phrase.Textf("unknown shorthand flag: %q in -%s", letter, unknown.GetSpecifiedShortnames())
 	case errors.As(err, &lacking) && lacking.GetSpecifiedShortnames() == "":
-		return phrase.Of("flag needs an argument: --%s", lacking.GetSpecifiedName())
+		return phrase.Textf("flag needs an argument: --%s", lacking.GetSpecifiedName())
 	case errors.As(err, &invalid):
-		return phrase.Of("invalid argument %q for %q flag: %s", invalid.GetValue(), shownAs(invalid.GetFlag()), errors.Unwrap(invalid))
+		return phrase.Textf("invalid argument %q for %q flag: %s", invalid.GetValue(), flagLabel(invalid.GetFlag()), errors.Unwrap(invalid))
 	}
-	return phrase.OfError(err)
+	return phrase.FromError(err)
 }
 
-// shownAs formats a flag with its short name.
-func shownAs(flag *pflag.Flag) string {
+// flagLabel formats a flag with its short name.
+func flagLabel(flag *pflag.Flag) string {
 	if flag.Shorthand != "" && flag.ShorthandDeprecated == "" {
 		return "-" + flag.Shorthand + ", --" + flag.Name
 	}

@@ -24,8 +24,8 @@ type runOptions struct {
 	env    []string
 	// stdin connects standard input to the program, and tty a terminal. Either of them makes it a session.
 	stdin, tty bool
-	// show prints the YAML, and creates nothing.
-	show bool
+	// printOnly prints the YAML, and creates nothing.
+	printOnly bool
 }
 
 // runFlags are the flags that set one field of the job, in the order of the YAML.
@@ -75,7 +75,7 @@ func newRunCmd(f *Factory) *cobra.Command {
 			"  gpuctl run --image i --gpu 1 --dry-run python train.py > train.yaml",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 && !o.isSession() {
-				return usagef("%s needs the command to run, or -it for a shell\nSee '%s --help'", cmd.CommandPath(), cmd.CommandPath())
+				return usageErrorf("%s needs the command to run, or -it for a shell\nSee '%s --help'", cmd.CommandPath(), cmd.CommandPath())
 			}
 			return nil
 		},
@@ -86,8 +86,8 @@ func newRunCmd(f *Factory) *cobra.Command {
 	_ = cmd.RegisterFlagCompletionFunc("preset", completePresets(f))
 	_ = cmd.RegisterFlagCompletionFunc("gpu", completeCounts(f))
 	_ = cmd.RegisterFlagCompletionFunc("gpu-type", completeTypes(f))
-	_ = cmd.RegisterFlagCompletionFunc("set", completeSets("", workload.KindTraining))
-	_ = cmd.RegisterFlagCompletionFunc("priority", cobra.FixedCompletions(priorities(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("set", completeAssignments("", workload.KindTraining))
+	_ = cmd.RegisterFlagCompletionFunc("priority", cobra.FixedCompletions(priorityNames(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -104,17 +104,17 @@ func (o *runOptions) addFlags(cmd *cobra.Command) {
 	flags.StringArrayVar(&o.overrides.Set, "set", nil, "Set any other field of the job: FIELD=VALUE, see gpuctl explain training; may be repeated")
 	flags.BoolVarP(&o.stdin, "stdin", "i", false, "Stay connected to the program: standard input goes to it, and the job ends with it")
 	flags.BoolVarP(&o.tty, "tty", "t", false, "Give the program a terminal, yours; it is a shell unless a command is given")
-	flags.BoolVar(&o.show, "dry-run", false, "Print the job's YAML, and create nothing")
+	flags.BoolVar(&o.printOnly, "dry-run", false, "Print the job's YAML, and create nothing")
 	flags.BoolVar(&o.requireFit, "require-fit", false, "Refuse a job that no node could ever hold, with exit code 7, or that a quota or a policy never lets in")
 	o.output.addTo(cmd)
-	o.stay.addFlags(flags)
+	o.afterCreate.addFlags(flags)
 }
 
 func runRun(cmd *cobra.Command, o *runOptions, command []string) error {
 	if err := o.checkSession(); err != nil {
 		return err
 	}
-	source, err := o.source(cmd, command)
+	source, err := o.buildSource(cmd, command)
 	if err != nil {
 		return err
 	}
@@ -123,9 +123,9 @@ func runRun(cmd *cobra.Command, o *runOptions, command []string) error {
 		return err
 	}
 	o.workdir = *o.values["workdir"]
-	if o.show {
+	if o.printOnly {
 		o.offline, o.unsent = true, true
-		if _, err := o.pack(cmd.Context(), []submission{doc}); err != nil {
+		if _, err := o.packFolders(cmd.Context(), []submission{doc}); err != nil {
 			return err
 		}
 		_, err := fmt.Fprint(o.factory.IO.Out, doc.Source)
@@ -134,7 +134,7 @@ func runRun(cmd *cobra.Command, o *runOptions, command []string) error {
 	if o.isSession() {
 		return o.runSession(cmd.Context(), doc)
 	}
-	return o.submit(cmd.Context(), doc)
+	return o.submitJob(cmd.Context(), doc)
 }
 
 // isSession reports whether the user stays connected to the job, which ends with the session.
@@ -143,28 +143,28 @@ func (o *runOptions) isSession() bool { return o.stdin || o.tty }
 // checkSession refuses flags that contradict -i or -t.
 func (o *runOptions) checkSession() error {
 	switch {
-	case !o.isSession() || o.show:
+	case !o.isSession() || o.printOnly:
 		return nil
-	case o.stay.wait || o.stay.attach:
-		return usagef("-i stays with the job from its start to its end: leave out --wait and --attach")
+	case o.afterCreate.wait || o.afterCreate.attach:
+		return usageErrorf("-i stays with the job from its start to its end: leave out --wait and --attach")
 	case o.output.format != "":
-		return usagef("-i prints what the program prints: leave out -o")
+		return usageErrorf("-i prints what the program prints: leave out -o")
 	case o.tty && !o.factory.IO.InIsTerminal:
-		return usagef("standard input is no terminal: leave out -t")
+		return usageErrorf("standard input is no terminal: leave out -t")
 	}
 	return nil
 }
 
-func (o *runOptions) submit(ctx context.Context, doc submission) error {
-	creations, err := o.render(ctx, []submission{doc})
+func (o *runOptions) submitJob(ctx context.Context, doc submission) error {
+	creations, err := o.renderDocuments(ctx, []submission{doc})
 	if err != nil {
 		return err
 	}
-	return o.create(ctx, creations)
+	return o.executeCreate(ctx, creations)
 }
 
-// fields sets the fields that flags name, and the program after its image.
-func (o *runOptions) fields(cmd *cobra.Command, source string, command []string) (_ string, err error) {
+// setFields sets the fields that flags name, and the program after its image.
+func (o *runOptions) setFields(cmd *cobra.Command, source string, command []string) (_ string, err error) {
 	for _, flag := range runFlags {
 		value := *o.values[flag.name]
 		if value == "" && !cmd.Flags().Changed(flag.name) {
@@ -176,26 +176,26 @@ func (o *runOptions) fields(cmd *cobra.Command, source string, command []string)
 		if flag.name != "image" {
 			continue
 		}
-		if source, err = o.program(source, command); err != nil {
+		if source, err = o.setProgram(source, command); err != nil {
 			return "", err
 		}
 	}
 	return source, nil
 }
 
-// source builds the YAML of the job from the flags and the command.
-func (o *runOptions) source(cmd *cobra.Command, command []string) (string, error) {
-	name := cmp.Or(o.name, nameOfProgram(command)+"-"+rand.String(len(workload.UnmadeSuffix)))
+// buildSource builds the YAML of the job from the flags and the command.
+func (o *runOptions) buildSource(cmd *cobra.Command, command []string) (string, error) {
+	name := cmp.Or(o.name, programJobName(command)+"-"+rand.String(len(workload.PlaceholderSuffix)))
 	source, err := jobplan.SetField("kind: "+string(workload.KindTraining)+"\n", "job.name", name)
 	if err != nil {
 		return "", err
 	}
-	image, err := o.image()
+	image, err := o.imageName()
 	if err != nil {
 		return "", err
 	}
 	*o.values["image"] = image
-	if err := o.usual(cmd); err != nil {
+	if err := o.fillDefaults(cmd); err != nil {
 		return "", err
 	}
 	if err := o.splitGPU(); err != nil {
@@ -206,7 +206,7 @@ func (o *runOptions) source(cmd *cobra.Command, command []string) (string, error
 	if retries := o.values["retries"]; o.isSession() && !cmd.Flags().Changed("retries") {
 		*retries = "0" // a shell that exits with an error has ended
 	}
-	if source, err = o.fields(cmd, source, command); err != nil {
+	if source, err = o.setFields(cmd, source, command); err != nil {
 		return "", err
 	}
 	if chosen {
@@ -216,20 +216,20 @@ func (o *runOptions) source(cmd *cobra.Command, command []string) (string, error
 	}
 	source, err = jobplan.Overrides{Set: o.overrides.Set, Env: o.env}.Apply(workload.KindTraining, source)
 	if err != nil {
-		return "", usagef("%w", err)
+		return "", usageErrorf("%w", err)
 	}
 	return source, nil
 }
 
-// program adds the program to the YAML, and the fields that connect it to the user.
-func (o *runOptions) program(source string, command []string) (string, error) {
+// setProgram adds the program to the YAML, and the fields that connect it to the user.
+func (o *runOptions) setProgram(source string, command []string) (string, error) {
 	switch {
 	case len(command) == 0:
 		command = shellCommand()
 	case len(command) == 1 && strings.ContainsAny(command[0], " \t\n"):
 		command = []string{"sh", "-c", command[0]}
 	}
-	source, err := jobplan.SetField(source, "environment.command", jobplan.Unexpanded(command))
+	source, err := jobplan.SetField(source, "environment.command", jobplan.EscapeDollars(command))
 	if err == nil && o.isSession() {
 		source, err = jobplan.SetField(source, "environment.stdin", true)
 	}
@@ -239,8 +239,8 @@ func (o *runOptions) program(source string, command []string) (string, error) {
 	return source, err
 }
 
-// image returns the image of the flag, else that of the user's configuration.
-func (o *runOptions) image() (string, error) {
+// imageName returns the image of the flag, else that of the user's configuration.
+func (o *runOptions) imageName() (string, error) {
 	if image := *o.values["image"]; image != "" {
 		return image, nil
 	}
@@ -249,7 +249,7 @@ func (o *runOptions) image() (string, error) {
 		return "", err
 	}
 	if config.Image == "" {
-		return "", usagef("which image? Give one with --image, or once for all with: gpuctl config set image IMAGE")
+		return "", usageErrorf("which image? Give one with --image, or once for all with: gpuctl config set image IMAGE")
 	}
 	return config.Image, nil
 }
@@ -266,11 +266,11 @@ func flagValue(value string, list bool) any {
 	return value
 }
 
-// longestBase leaves room for the suffix, and for what the pod names of a gang append.
-const longestBase = 40
+// maxBaseName leaves room for the suffix, and for what the pod names of a gang append.
+const maxBaseName = 40
 
-// nameOfProgram derives a job's name from its command: the first script, else the program; without a command, shell.
-func nameOfProgram(command []string) string {
+// programJobName derives a job's name from its command: the first script, else the program; without a command, shell.
+func programJobName(command []string) string {
 	if len(command) == 0 {
 		return "shell"
 	}
@@ -294,7 +294,7 @@ func nameOfProgram(command []string) string {
 		}
 	}
 	name := out.String()
-	name = strings.Trim(name[:min(len(name), longestBase)], "-")
+	name = strings.Trim(name[:min(len(name), maxBaseName)], "-")
 	if name == "" || name[0] < 'a' {
 		return strings.TrimSuffix("job-"+name, "-")
 	}

@@ -13,9 +13,9 @@ import (
 )
 
 var (
-	// loneType matches a type that stands for one GPU of it. All model names contain a digit, so that a word such as all is not taken for a
+	// singleGPUType matches a type that stands for one GPU of it. All model names contain a digit, so that a word such as all is not taken for a
 	// type.
-	loneType = regexp.MustCompile(`^[A-Za-z][^,]*[0-9][^,]*$`)
+	singleGPUType = regexp.MustCompile(`^[A-Za-z][^,]*[0-9][^,]*$`)
 	// wholeNumber matches a number of GPUs of any size.
 	wholeNumber = regexp.MustCompile(`^[0-9]+$`)
 	// countByNodes matches the notation of other systems for a number of GPUs on each of several nodes.
@@ -27,16 +27,16 @@ var (
 func gpuAndType(value string) (count, model string, err error) {
 	model, count, pair := strings.Cut(value, ":")
 	switch {
-	case !pair && loneType.MatchString(value):
+	case !pair && singleGPUType.MatchString(value):
 		return "1", value, nil
 	case !pair:
 		return value, "", nil
 	case strings.Contains(model, ","):
-		return "", "", usagef("--gpu %s: %s names several types: write --gpu %s --gpu-type %s", value, model, count, model)
+		return "", "", usageErrorf("--gpu %s: %s names several types: write --gpu %s --gpu-type %s", value, model, count, model)
 	case wholeNumber.MatchString(count) && model != "" && strings.Trim(count, "0") != "":
 		return count, model, nil
 	}
-	return "", "", usagef("--gpu %s: %s", value, wrongPair(model, count))
+	return "", "", usageErrorf("--gpu %s: %s", value, wrongPair(model, count))
 }
 
 // wrongPair says what is wrong with a type and a number.
@@ -44,15 +44,15 @@ func wrongPair(model, count string) phrase.Text {
 	nodes := countByNodes.FindStringSubmatch(count)
 	switch {
 	case model == "":
-		return phrase.Of("the type is missing: write it before the colon, as in A100-80G:2, or the number alone")
+		return phrase.Textf("the type is missing: write it before the colon, as in A100-80G:2, or the number alone")
 	case count == "":
-		return phrase.Of("the number is missing: write it after the colon, as in %s:2", model)
+		return phrase.Textf("the number is missing: write it after the colon, as in %s:2", model)
 	case nodes != nil:
-		return phrase.Of("%q is no number: for %s GPUs on each of %s nodes write --gpu %s:%s --nodes %s", count, nodes[1], nodes[2], model, nodes[1], nodes[2])
+		return phrase.Textf("%q is no number: for %s GPUs on each of %s nodes write --gpu %s:%s --nodes %s", count, nodes[1], nodes[2], model, nodes[1], nodes[2])
 	case wholeNumber.MatchString(model) && !wholeNumber.MatchString(count):
-		return phrase.Of("%q is no number: the type stands first, as in %s:%s", count, count, model)
+		return phrase.Textf("%q is no number: the type stands first, as in %s:%s", count, count, model)
 	}
-	return phrase.Of("%q is no number of GPUs: write TYPE:NUMBER, such as A100-80G:2", count)
+	return phrase.Textf("%q is no number of GPUs: write TYPE:NUMBER, such as A100-80G:2", count)
 }
 
 // splitGPU sets the flags for the GPU count and the GPU type from --gpu.
@@ -63,7 +63,7 @@ func (o *runOptions) splitGPU() error {
 		return err
 	}
 	if given := *o.values["gpu-type"]; given != "" && given != model {
-		return usagef("--gpu %s and --gpu-type %s name different types: leave one of them out, or write --gpu %s", value, given, count)
+		return usageErrorf("--gpu %s and --gpu-type %s name different types: leave one of them out, or write --gpu %s", value, given, count)
 	}
 	*o.values["gpu"], *o.values["gpu-type"] = count, model
 	return nil

@@ -81,7 +81,7 @@ func TestRunTakesTypeAndNumberTogether(t *testing.T) {
 // TestWhatIsWrongWithGPUsIsInChinese as well.
 func TestWhatIsWrongWithGPUsIsInChinese(t *testing.T) {
 	_, _, err := gpuAndType("A100:x")
-	if got, want := phrase.OfError(err).In(phrase.Chinese), `--gpu A100:x："x" 不是 GPU 数：写成 TYPE:NUMBER，例如 A100-80G:2`; got != want {
+	if got, want := phrase.FromError(err).Localize(phrase.Chinese), `--gpu A100:x："x" 不是 GPU 数：写成 TYPE:NUMBER，例如 A100-80G:2`; got != want {
 		t.Errorf("it is %q, want %q", got, want)
 	}
 }

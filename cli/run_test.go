@@ -83,7 +83,7 @@ func TestNameOfProgram(t *testing.T) {
 		"/opt/" + strings.Repeat("long", 40):    strings.Repeat("long", 10),
 		"python|-m|llamafactory.cli|a.b.c/d.py": "d",
 	} {
-		if got := nameOfProgram(strings.Split(command, "|")); got != want {
+		if got := programJobName(strings.Split(command, "|")); got != want {
 			t.Errorf("%q is called %q, want %q", command, got, want)
 		}
 	}

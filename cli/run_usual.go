@@ -13,16 +13,16 @@ var (
 	gpuFields   = []string{"resources.gpu", "resources.gpu-type", "resources.gpu-share", "resources.mig"}
 )
 
-// usual fills in defaults of the user's configuration: the preset if the command line selects neither location nor GPUs, else the pool if it
+// fillDefaults fills in defaults of the user's configuration: the preset if the command line selects neither location nor GPUs, else the pool if it
 // selects no location.
-func (o *runOptions) usual(cmd *cobra.Command) error {
+func (o *runOptions) fillDefaults(cmd *cobra.Command) error {
 	config, err := readUserConfig()
 	if err != nil {
 		return err
 	}
-	where := o.says(cmd, whereFields)
+	where := o.setsAnyField(cmd, whereFields)
 	switch {
-	case config.Preset != "" && !where && !o.says(cmd, gpuFields):
+	case config.Preset != "" && !where && !o.setsAnyField(cmd, gpuFields):
 		*o.values["preset"] = config.Preset
 	case config.Pool != "" && !where:
 		*o.values["pool"] = config.Pool
@@ -30,8 +30,8 @@ func (o *runOptions) usual(cmd *cobra.Command) error {
 	return nil
 }
 
-// says reports whether the command line sets one of the fields, by a flag or by --set.
-func (o *runOptions) says(cmd *cobra.Command, fields []string) bool {
+// setsAnyField reports whether the command line sets one of the fields, by a flag or by --set.
+func (o *runOptions) setsAnyField(cmd *cobra.Command, fields []string) bool {
 	for _, flag := range runFlags {
 		if slices.Contains(fields, flag.field) && cmd.Flags().Changed(flag.name) {
 			return true

@@ -10,14 +10,14 @@ import (
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
-// mostReplicas is the maximum that the YAML of a job accepts.
-const mostReplicas = 1000
+// maxReplicas is the maximum that the YAML of a job accepts.
+const maxReplicas = 1000
 
 func newScaleCmd(f *Factory) *cobra.Command {
-	v := &jobVerb{factory: f, already: phrase.Of("has so many replicas already")}
+	v := &jobVerb{factory: f, unchangedText: phrase.Textf("has so many replicas already")}
 	replicas := -1
-	v.says = func(submit.Result) phrase.Text { return phrase.Of("has %s now", plural(replicas, "replica")) }
-	v.act = func(ctx context.Context, c *submit.Client, ref submit.Ref) (submit.Result, error) {
+	v.resultText = func(submit.Result) phrase.Text { return phrase.Textf("has %s now", countText(replicas, "replica")) }
+	v.applyTo = func(ctx context.Context, c *submit.Client, ref submit.Ref) (submit.Result, error) {
 		options, err := v.editOptions(ctx, c, ref)
 		if err != nil {
 			return submit.Result{}, err
@@ -32,12 +32,12 @@ func newScaleCmd(f *Factory) *cobra.Command {
 		Example: "  gpuctl scale chat --replicas 4",
 		Args:    needJobs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if replicas < 1 || replicas > mostReplicas {
-				return usagef("give with --replicas how many are to run, from 1 to %d; gpuctl pause stops all\nSee '%s --help'", mostReplicas, cmd.CommandPath())
+			if replicas < 1 || replicas > maxReplicas {
+				return usageErrorf("give with --replicas how many are to run, from 1 to %d; gpuctl pause stops all\nSee '%s --help'", maxReplicas, cmd.CommandPath())
 			}
-			return v.run(cmd.Context(), args)
+			return v.runOnJobs(cmd.Context(), args)
 		},
 	})
-	cmd.Flags().IntVar(&replicas, "replicas", -1, fmt.Sprintf("How many copies are to run, from 1 to %d", mostReplicas))
+	cmd.Flags().IntVar(&replicas, "replicas", -1, fmt.Sprintf("How many copies are to run, from 1 to %d", maxReplicas))
 	return cmd
 }

@@ -24,7 +24,7 @@ func newSchemaCmd(f *Factory) *cobra.Command {
 			if len(args) == 1 {
 				kind, _, _, err := workload.Lookup(args[0])
 				if err != nil {
-					return usagef("%w", err)
+					return usageErrorf("%w", err)
 				}
 				kinds = []workload.Kind{kind}
 			}

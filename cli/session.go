@@ -30,51 +30,51 @@ type session struct {
 	uid       types.UID
 	// timeout is how long the job may wait for its GPUs; 0 is no limit.
 	timeout time.Duration
-	// patience is the outcome timeout of its connection.
-	patience time.Duration
+	// outcomeTimeout is the outcome timeout of its connection.
+	outcomeTimeout time.Duration
 }
 
-// endTimeout bounds the deletion of the job.
-const endTimeout = 30 * time.Second
+// deleteTimeout bounds the deletion of the job.
+const deleteTimeout = 30 * time.Second
 
 // runSession creates the job of a session, and stays connected to it.
 func (o *runOptions) runSession(ctx context.Context, doc submission) error {
-	creations, err := o.render(ctx, []submission{doc})
+	creations, err := o.renderDocuments(ctx, []submission{doc})
 	if err != nil {
 		return err
 	}
 	c := creations[0]
 	if c.Job.IsGang() || c.Job.Array != nil {
-		return usagef("-i connects to one pod: leave out --nodes and --array, or use --attach; nothing was done")
+		return usageErrorf("-i connects to one pod: leave out --nodes and --array, or use --attach; nothing was done")
 	}
-	if err := o.check(ctx, creations); err != nil {
+	if err := o.checkCreations(ctx, creations); err != nil {
 		return err
 	}
-	s := &session{factory: o.factory, creation: c, timeout: o.stay.waiter.timeout, patience: endPatience}
-	if s.client, err = o.factory.kubernetes(); err != nil {
+	s := &session{factory: o.factory, creation: c, timeout: o.afterCreate.waiter.timeout, outcomeTimeout: containerEndTimeout}
+	if s.client, err = o.factory.newKubernetesClient(); err != nil {
 		return err
 	}
-	if s.writer, err = o.factory.writer(); err != nil {
+	if s.writer, err = o.factory.newWriter(); err != nil {
 		return err
 	}
 	s.namespace = c.objects[0].GetNamespace()
-	if err := s.checkRight(ctx); err != nil {
+	if err := s.checkAttachAccess(ctx); err != nil {
 		return err
 	}
-	stop := startProgress(o.factory.IO, phrase.Of("Creating %s", c))
-	err = o.createOne(ctx, s.writer, c)
+	stop := startProgress(o.factory.IO, phrase.Textf("Creating %s", c))
+	err = o.createDocument(ctx, s.writer, c)
 	stop()
 	if err != nil {
 		return err
 	}
 	s.uid = c.objects[0].GetUID()
-	s.say("%s created", c)
-	return s.run(ctx)
+	s.printStatus("%s created", c)
+	return s.runToEnd(ctx)
 }
 
-// checkRight refuses a session of a user who may not attach, before the job waits for GPUs. If the right cannot be checked, attaching will
+// checkAttachAccess refuses a session of a user who may not attach, before the job waits for GPUs. If the right cannot be checked, attaching will
 // fail instead.
-func (s *session) checkRight(ctx context.Context) error {
+func (s *session) checkAttachAccess(ctx context.Context) error {
 	asked := &authorizationv1.ResourceAttributes{Namespace: s.namespace, Verb: "create", Resource: "pods", Subresource: "attach"}
 	review, err := s.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: asked},
@@ -86,27 +86,27 @@ func (s *session) checkRight(ctx context.Context) error {
 		phrase.Errorf("you may not attach to pods in namespace %s; nothing was created", s.namespace))
 }
 
-func (s *session) say(format string, args ...any) {
-	s.factory.IO.tell(format, args...)
+func (s *session) printStatus(format string, args ...any) {
+	s.factory.IO.printErr(format, args...)
 }
 
-// run stays connected to the job until its program ends, and deletes it. If only the connection was lost, the job stays.
-func (s *session) run(ctx context.Context) error {
+// runToEnd stays connected to the job until its program ends, and deletes it. If only the connection was lost, the job stays.
+func (s *session) runToEnd(ctx context.Context) error {
 	signal.Ignore(syscall.SIGPIPE) // otherwise a closed output pipe would kill gpuctl and leave the job
-	err := s.follow(ctx)
+	err := s.attachWhenRunning(ctx)
 	switch {
-	case isA[*lostError](err):
+	case isA[*connectionLostError](err):
 		return err
 	case ctx.Err() == nil && isUnreachable(err) && !isA[*outcomeError](err):
-		return &lostError{namespace: s.namespace, job: s.Name, cause: err}
+		return &connectionLostError{namespace: s.namespace, job: s.Name, cause: err}
 	}
-	s.end(ctx)
+	s.endJob(ctx)
 	return err
 }
 
-// follow waits for the job, and connects to it. If the program has already ended, it prints the output.
-func (s *session) follow(ctx context.Context) error {
-	if ended, err := s.await(ctx); err != nil || ended {
+// attachWhenRunning waits for the job, and connects to it. If the program has already ended, it prints the output.
+func (s *session) attachWhenRunning(ctx context.Context) error {
+	if ended, err := s.waitUntilRunning(ctx); err != nil || ended {
 		return err
 	}
 	job, err := inventory.NewReader(s.client).Job(ctx, s.namespace, s.Name)
@@ -114,34 +114,34 @@ func (s *session) follow(ctx context.Context) error {
 		return err
 	}
 	target := &podTarget{factory: s.factory, rank: -1}
-	where, err := target.choose(job)
+	where, err := target.chooseContainer(job)
 	if err != nil {
-		return printUntilEnd(ctx, s.factory, s.namespace, s.Name)
+		return followJobLogs(ctx, s.factory, s.namespace, s.Name)
 	}
-	c, err := target.connect(ctx, s.client, s.Name, where)
+	c, err := target.prepareConnection(ctx, s.client, s.Name, where)
 	if err != nil {
 		return err
 	}
-	c.patience = s.patience
-	if err := c.catchUp(ctx); err != nil {
+	c.outcomeTimeout = s.outcomeTimeout
+	if err := c.printEarlierOutput(ctx); err != nil {
 		return err
 	}
-	c.greet()
-	return c.run(ctx)
+	c.printPromptHint()
+	return c.runUntilEnd(ctx)
 }
 
-// await waits until the job runs. If the job has already failed, it prints the output.
-func (s *session) await(ctx context.Context) (ended bool, err error) {
+// waitUntilRunning waits until the job runs. If the job has already failed, it prints the output.
+func (s *session) waitUntilRunning(ctx context.Context) (ended bool, err error) {
 	w := &waiter{factory: s.factory, namespace: s.namespace, names: []string{s.Name}, goal: goalRunning, timeout: s.timeout}
-	w.reached = func(string, string) {}
-	err = w.wait(ctx)
+	w.onReached = func(string, string) {}
+	err = w.waitForJobs(ctx)
 	var late *timelimit.Error
 	var outcome *outcomeError
 	switch {
 	case errors.As(err, &late):
-		return false, &timelimit.Error{After: late.After, What: phrase.Of("job %s did not run, and is not kept", s.Name)}
+		return false, &timelimit.Error{After: late.After, What: phrase.Textf("job %s did not run, and is not kept", s.Name)}
 	case errors.As(err, &outcome) && outcome.code == exitJobFailed:
-		return true, printUntilEnd(ctx, s.factory, s.namespace, s.Name)
+		return true, followJobLogs(ctx, s.factory, s.namespace, s.Name)
 	}
 	return false, err
 }
@@ -149,32 +149,32 @@ func (s *session) await(ctx context.Context) (ended bool, err error) {
 // errReplaced says that another job now has the session's name.
 var errReplaced = phrase.Errorf("another job has the name by now")
 
-// end deletes the job of the session, also after Ctrl-C, but no other job of its name. A job deleted by others is already gone.
-func (s *session) end(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+// endJob deletes the job of the session, also after Ctrl-C, but no other job of its name. A job deleted by others is already gone.
+func (s *session) endJob(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteTimeout)
 	defer cancel()
-	only := s.writer.If(func(object metav1.Object) error {
+	only := s.writer.WithPrecondition(func(object metav1.Object) error {
 		if object == nil || object.GetUID() != s.uid {
 			return errReplaced
 		}
 		return nil
 	})
-	stop := startProgress(s.factory.IO, phrase.Of("Deleting %s. Another Ctrl-C leaves it", s))
-	err := s.delete(ctx, only)
+	stop := startProgress(s.factory.IO, phrase.Textf("Deleting %s. Another Ctrl-C leaves it", s))
+	err := s.deleteWithRetry(ctx, only)
 	stop()
 	switch {
 	case err == nil:
-		s.say("%s deleted", s)
+		s.printStatus("%s deleted", s)
 	case isNotFound(err):
 	case errors.Is(err, errReplaced):
-		s.say("%s is left: %v", s, err)
+		s.printStatus("%s is left: %v", s, err)
 	default:
-		s.say("warning: %s is left: %v\nDelete it: gpuctl delete job %s -n %s", s, err, s.Name, s.namespace)
+		s.printStatus("warning: %s is left: %v\nDelete it: gpuctl delete job %s -n %s", s, err, s.Name, s.namespace)
 	}
 }
 
-// delete deletes the job, and retries on conflicts while the cluster records that its program has ended.
-func (s *session) delete(ctx context.Context, only *submit.Client) error {
+// deleteWithRetry deletes the job, and retries on conflicts while the cluster records that its program has ended.
+func (s *session) deleteWithRetry(ctx context.Context, only *submit.Client) error {
 	for {
 		_, err := only.Delete(ctx, s.namespace, s.Name, string(s.Kind))
 		if !apierrors.IsConflict(err) {
@@ -183,7 +183,7 @@ func (s *session) delete(ctx context.Context, only *submit.Client) error {
 		select {
 		case <-ctx.Done():
 			return err
-		case <-time.After(endPoll):
+		case <-time.After(endPollInterval):
 		}
 	}
 }

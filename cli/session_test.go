@@ -29,7 +29,7 @@ func sessionOf(t *testing.T, j *oneJob) (s *session, api client.Client, said fun
 	t.Helper()
 	streams, stdout, stderr := TestIOStreams("")
 	f := j.serve(t, streams)
-	kubernetes, err := f.kubernetes()
+	kubernetes, err := f.newKubernetesClient()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestASessionEndsItsJob(t *testing.T) {
 			s, api, said := sessionOf(t, j)
 			ctx, interrupt := context.WithCancel(t.Context())
 			defer interrupt()
-			s.timeout, s.patience = tc.timeout, cmp.Or(tc.patience, endPatience)
+			s.timeout, s.outcomeTimeout = tc.timeout, cmp.Or(tc.patience, containerEndTimeout)
 			switch {
 			case tc.reading:
 				j.read = interrupt
@@ -103,7 +103,7 @@ func TestASessionEndsItsJob(t *testing.T) {
 			if tc.down {
 				s.factory.config = func() (*rest.Config, error) { return &rest.Config{Host: "http://127.0.0.1:1"}, nil }
 			}
-			err := s.run(ctx)
+			err := s.runToEnd(ctx)
 			out, errOut := said()
 			if exitCode(err) != tc.code || !strings.Contains(out, tc.out) || !strings.Contains(errOut, tc.errOut) {
 				t.Errorf("error %v with code %d, want %d\nstdout %q, stderr %q", err, exitCode(err), tc.code, out, errOut)
@@ -146,13 +146,13 @@ func TestCtrlCWaitsForNoReader(t *testing.T) {
 			j := newOneJob(t)
 			j.output, j.program = output, endless
 			s, _, said := sessionOf(t, j)
-			s.patience = endPatience
+			s.outcomeTimeout = containerEndTimeout
 			stuck := make(stuckPipe)
 			defer close(stuck)
 			s.factory.IO.Out = stuck
 			ctx, interrupt := context.WithCancel(t.Context())
 			time.AfterFunc(200*time.Millisecond, interrupt)
-			err := s.run(ctx)
+			err := s.runToEnd(ctx)
 			if _, errOut := said(); exitCode(err) != exitInterrupted || !strings.Contains(errOut, "training/sft deleted") {
 				t.Errorf("error %v with code %d, said %q", err, exitCode(err), errOut)
 			}
@@ -173,7 +173,7 @@ func TestASessionIsRefusedBeforeItWaits(t *testing.T) {
 			j := newOneJob(t)
 			j.rights = tc.rights
 			s, _, _ := sessionOf(t, j)
-			if err := s.checkRight(t.Context()); exitCode(err) != tc.code {
+			if err := s.checkAttachAccess(t.Context()); exitCode(err) != tc.code {
 				t.Errorf("error %v, want exit code %d", err, tc.code)
 			}
 		})
@@ -224,10 +224,10 @@ func TestWhatASessionRefuses(t *testing.T) {
 }
 
 func TestALostConnectionSaysHowToComeBack(t *testing.T) {
-	err := &lostError{namespace: "team", job: "sft", cause: fmt.Errorf("broken pipe")}
+	err := &connectionLostError{namespace: "team", job: "sft", cause: fmt.Errorf("broken pipe")}
 	want := "the connection to job sft was lost: broken pipe\n" +
 		"The job goes on. Come back to it: gpuctl attach sft -n team\nEnd it: gpuctl delete job sft -n team"
-	if got := message(err).String(); got != want {
+	if got := errorMessage(err).String(); got != want {
 		t.Errorf("message %q, want %q", got, want)
 	}
 }

@@ -28,19 +28,19 @@ func newSetCmd(f *Factory) *cobra.Command {
 const sectionResources = "resources."
 
 func newSetResourcesCmd(f *Factory) *cobra.Command {
-	v := &jobVerb{factory: f, already: phrase.Of("asks for that already")}
+	v := &jobVerb{factory: f, unchangedText: phrase.Textf("asks for that already")}
 	var sets []string
 	var restart bool
-	v.says = func(submit.Result) phrase.Text { return phrase.Of("asks for %s now", strings.Join(sets, ", ")) }
-	v.act = func(ctx context.Context, c *submit.Client, ref submit.Ref) (submit.Result, error) {
+	v.resultText = func(submit.Result) phrase.Text { return phrase.Textf("asks for %s now", strings.Join(sets, ", ")) }
+	v.applyTo = func(ctx context.Context, c *submit.Client, ref submit.Ref) (submit.Result, error) {
 		options, err := v.editOptions(ctx, c, ref)
 		if err != nil {
 			return submit.Result{}, err
 		}
 		options.Restart = restart
 		return c.Rewrite(ctx, ref, func(doc workload.Document) (string, error) {
-			refill, err := v.asking(ctx, doc, sets)
-			v.note = refill.Says()
+			refill, err := v.setResourceFields(ctx, doc, sets)
+			v.note = refill.Message()
 			return refill.Source, err
 		}, options)
 	}
@@ -63,18 +63,18 @@ func newSetResourcesCmd(f *Factory) *cobra.Command {
 				}
 			}
 			if len(jobs) == 0 || len(sets) == 0 {
-				return usagef("%s needs the names of jobs, and FIELD=VALUE such as gpu=4\nSee '%s --help'", cmd.CommandPath(), cmd.CommandPath())
+				return usageErrorf("%s needs the names of jobs, and FIELD=VALUE such as gpu=4\nSee '%s --help'", cmd.CommandPath(), cmd.CommandPath())
 			}
-			return v.run(cmd.Context(), jobs)
+			return v.runOnJobs(cmd.Context(), jobs)
 		},
 	})
 	cmd.Flags().BoolVar(&restart, "restart", false, "Start jobs over whose pods run")
-	cmd.ValidArgsFunction = completeAfterJobs(f)
+	cmd.ValidArgsFunction = completeJobThenFields(f)
 	return cmd
 }
 
-// asking returns the changed YAML of a job that requests other resources.
-func (v *jobVerb) asking(ctx context.Context, doc workload.Document, sets []string) (jobplan.Refill, error) {
+// setResourceFields returns the changed YAML of a job that requests other resources.
+func (v *jobVerb) setResourceFields(ctx context.Context, doc workload.Document, sets []string) (jobplan.Refill, error) {
 	full := make([]string, len(sets))
 	for i, set := range sets {
 		full[i] = sectionResources + strings.TrimPrefix(set, sectionResources)
@@ -82,11 +82,11 @@ func (v *jobVerb) asking(ctx context.Context, doc workload.Document, sets []stri
 	overrides := jobplan.Overrides{Set: full}
 	source, err := overrides.Apply(doc.Kind, doc.Source)
 	if err != nil {
-		return jobplan.Refill{}, usagef("%w", err)
+		return jobplan.Refill{}, usageErrorf("%w", err)
 	}
-	refill, err := v.refilled(ctx, doc, source, overrides)
+	refill, err := v.refillPreset(ctx, doc, source, overrides)
 	if isA[*jobplan.PresetError](err) {
-		return refill, &conflictError{what: phrase.OfError(err)}
+		return refill, &conflictError{what: phrase.FromError(err)}
 	}
 	if err != nil {
 		return refill, err
@@ -95,8 +95,8 @@ func (v *jobVerb) asking(ctx context.Context, doc workload.Document, sets []stri
 	return refill, err
 }
 
-// refilled returns the changed YAML of a job that gets another preset. Fields that the user has set by overrides always stay.
-func (v *jobVerb) refilled(
+// refillPreset returns the changed YAML of a job that gets another preset. Fields that the user has set by overrides always stay.
+func (v *jobVerb) refillPreset(
 	ctx context.Context, before workload.Document, source string, overrides jobplan.Overrides,
 ) (jobplan.Refill, error) {
 	if jobplan.OtherPreset(before, source) == "" {
@@ -106,9 +106,9 @@ func (v *jobVerb) refilled(
 	if err != nil {
 		return jobplan.Refill{}, err
 	}
-	refill, err := jobplan.Refilled(before, source, overrides, texts)
+	refill, err := jobplan.ChangePreset(before, source, overrides, texts)
 	if err != nil && !isA[*jobplan.PresetError](err) {
-		return jobplan.Refill{}, usagef("%w", err)
+		return jobplan.Refill{}, usageErrorf("%w", err)
 	}
 	return refill, err
 }

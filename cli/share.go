@@ -12,15 +12,15 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// share fills in the GPU share of the pool for jobs that do not specify one, and prints a note. Without a cluster it uses only the pools
+// fillGPUShares fills in the GPU share of the pool for jobs that do not specify one, and prints a note. Without a cluster it uses only the pools
 // in the files.
-func (m *manifests) share(ctx context.Context, docs []submission) ([]submission, error) {
+func (m *manifests) fillGPUShares(ctx context.Context, docs []submission) ([]submission, error) {
 	if !slices.ContainsFunc(docs, func(s submission) bool { return jobplan.TakesShare(s.Document) }) {
 		return docs, nil
 	}
 	var pools []names.GPUPool
 	if !m.offline {
-		client, err := m.factory.kubernetes()
+		client, err := m.factory.newKubernetesClient()
 		if err != nil {
 			return nil, err
 		}
@@ -45,13 +45,13 @@ func (m *manifests) share(ctx context.Context, docs []submission) ([]submission,
 		if kept {
 			given = map[string]string{pool: share}
 		}
-		filled, share, err := jobplan.Shared(out[i].Document, given)
+		filled, share, err := jobplan.FillPoolShare(out[i].Document, given)
 		if err != nil {
-			return nil, usagef("%s%w; nothing was done", out[i].at(), err)
+			return nil, usageErrorf("%s%w; nothing was done", out[i].positionPrefix(), err)
 		}
 		out[i].Document = filled
 		if note := jobplan.ShareNote(pool, share, shares[pool]); len(note) > 0 {
-			m.factory.IO.tell("%snote: %s", out[i].at(), note)
+			m.factory.IO.printErr("%snote: %s", out[i].positionPrefix(), note)
 		}
 	}
 	return out, nil
@@ -59,19 +59,19 @@ func (m *manifests) share(ctx context.Context, docs []submission) ([]submission,
 
 // keptShare returns the pool's share that an existing job has and keeps.
 func (m *manifests) keptShare(ctx context.Context, doc workload.Document) (share string, kept bool, err error) {
-	if !m.again {
+	if !m.mayExist {
 		return "", false, nil
 	}
-	namespace, err := m.factory.namespace()
+	namespace, err := m.factory.currentNamespace()
 	if err != nil {
 		return "", false, err
 	}
-	writer, err := m.factory.writer()
+	writer, err := m.factory.newWriter()
 	if err != nil {
 		return "", false, err
 	}
 	ref := submit.Ref{Namespace: cmp.Or(doc.Namespace, namespace), Name: doc.Name, Kind: string(doc.Kind)}
-	live, err := writer.DocumentIfThere(ctx, ref)
+	live, err := writer.DocumentIfExists(ctx, ref)
 	if err != nil {
 		return "", false, err
 	}

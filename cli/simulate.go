@@ -33,7 +33,7 @@ func newSimulateCmd(f *Factory) *cobra.Command {
 			"You must be able to list nodes, and the pods of all namespaces. What you may not create is not asked about,\n" +
 			"which is said; without the right to read the scheduler's policy, the one that is shipped decides.",
 		Example: "  gpuctl simulate -f train.yaml\n  gpuctl simulate -f jobs/ -o json",
-		Args:    moreFiles,
+		Args:    acceptFileArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runSimulate(cmd.Context(), o) },
 	}
 	addFilesFlag(cmd, &o.files)
@@ -44,33 +44,33 @@ func newSimulateCmd(f *Factory) *cobra.Command {
 
 func runSimulate(ctx context.Context, o *simulateOptions) error {
 	o.unsent = true
-	creations, err := o.read(ctx)
+	creations, err := o.readCreations(ctx)
 	if err != nil {
 		return err
 	}
 	var jobs [][]client.Object
-	for _, c := range jobsOf(creations) {
+	for _, c := range jobCreations(creations) {
 		jobs = append(jobs, c.objects)
 	}
 	if len(jobs) == 0 {
-		return usagef("there is no job in the files: gpuctl simulate says where jobs would go")
+		return usageErrorf("there is no job in the files: gpuctl simulate says where jobs would go")
 	}
-	reader, err := o.factory.kubernetes()
+	reader, err := o.factory.newKubernetesClient()
 	if err != nil {
 		return err
 	}
-	writer, err := o.factory.writer()
+	writer, err := o.factory.newWriter()
 	if err != nil {
 		return err
 	}
-	stop := startProgress(o.factory.IO, phrase.Of("Simulating"))
-	answer, err := whatif.Where(ctx, reader, writer, jobs, o.factory.Now())
+	stop := startProgress(o.factory.IO, phrase.Textf("Simulating"))
+	answer, err := whatif.Simulate(ctx, reader, writer, jobs, o.factory.Now())
 	stop()
 	if err != nil {
 		return err
 	}
 	if o.output.format != "" {
-		return encode(o.factory.IO.Out, o.output.format, answer)
+		return writeEncoded(o.factory.IO.Out, o.output.format, answer)
 	}
 	d := newDescription(o.factory.IO)
 	return writeAnswer(d, &answer, o.factory.Now())
@@ -87,15 +87,15 @@ func writeAnswer(d *description, answer *whatif.Answer, now time.Time) error {
 		}
 	}
 	if len(answer.Evicted) > 0 {
-		d.section(phrase.Of("Would be evicted to make room").In(d.language))
+		d.writeSection(phrase.Textf("Would be evicted to make room").Localize(d.language))
 		fmt.Fprintln(d.out, indent+strings.Join(answer.Evicted, ", "))
 	}
-	for _, sentence := range answer.Said {
+	for _, sentence := range answer.UncheckedTexts {
 		fmt.Fprintln(d.out)
-		d.text(phrase.Of("Note: %s", sentence).In(d.language), len(indent))
+		d.writeWrapped(phrase.Textf("Note: %s", sentence).Localize(d.language), len(indent))
 	}
 	if answer.Policy == whatif.PolicyShipped {
-		d.section(phrase.Of("By the policy that is shipped, because you may not read that of the cluster, or it has none").In(d.language))
+		d.writeSection(phrase.Textf("By the policy that is shipped, because you may not read that of the cluster, or it has none").Localize(d.language))
 	}
 	return nil
 }
@@ -103,16 +103,16 @@ func writeAnswer(d *description, answer *whatif.Answer, now time.Time) error {
 func writeJobAnswer(d *description, job *whatif.Job, now time.Time) error {
 	name := job.Kind + "/" + job.Job
 	if job.Starts {
-		fmt.Fprintln(d.out, phrase.Of("%s would start now", name).In(d.language))
-		if err := describeRows(d, phrase.Of("Where it would be").In(d.language), job.Placements, placementColumns(d.language)); err != nil {
+		fmt.Fprintln(d.out, phrase.Textf("%s would start now", name).Localize(d.language))
+		if err := describeRows(d, phrase.Textf("Where it would be").Localize(d.language), job.Placements, placementColumns(d.language)); err != nil {
 			return err
 		}
-		return whyThere(d, job.Records)
+		return describeScores(d, job.Records)
 	}
 	report := job.Report
-	fmt.Fprintln(d.out, phrase.Of("%s would wait", name).In(d.language)+headline(report, d.language))
+	fmt.Fprintln(d.out, phrase.Textf("%s would wait", name).Localize(d.language)+headlineText(report, d.language))
 	if len(report.Findings) > 0 {
-		d.advise(report.Findings[0].AdviceIn(d.language))
+		d.writeAdvice(report.Findings[0].AdviceIn(d.language))
 	}
 	if err := describeNearest(d, report); err != nil {
 		return err
@@ -125,19 +125,19 @@ func writeJobAnswer(d *description, job *whatif.Job, now time.Time) error {
 	return nil
 }
 
-// whyThere writes the scores of the best nodes for each pod that had a choice.
-func whyThere(d *description, records []explain.Record) error {
+// describeScores writes the scores of the best nodes for each pod that had a choice.
+func describeScores(d *description, records []explain.Record) error {
 	for _, record := range records {
 		candidates := record.Last.Candidates
 		if len(candidates) == 0 {
 			continue
 		}
-		nodes := phrase.Of("%d nodes", record.Last.Feasible)
+		nodes := phrase.Textf("%d nodes", record.Last.Feasible)
 		if record.Last.Feasible == 1 {
-			nodes = phrase.Of("1 node")
+			nodes = phrase.Textf("1 node")
 		}
-		title := phrase.Of("Scores for pod %s, the best of %s that could take it", record.Name, nodes)
-		if err := describeRows(d, title.In(d.language), candidates, candidateColumns(candidates[0], d.language)); err != nil {
+		title := phrase.Textf("Scores for pod %s, the best of %s that could take it", record.Name, nodes)
+		if err := describeRows(d, title.Localize(d.language), candidates, candidateColumns(candidates[0], d.language)); err != nil {
 			return err
 		}
 	}

@@ -32,7 +32,7 @@ func newGetSpotPoolsCmd(f *Factory) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(pools)
+			return o.printNamed(pools)
 		},
 		ValidArgsFunction: completeSpotPools(f),
 	}
@@ -48,7 +48,7 @@ func newGetSpotPoolsCmd(f *Factory) *cobra.Command {
 }
 
 func (f *Factory) spotPools(ctx context.Context) ([]inventory.SpotPool, error) {
-	reader, err := f.reader()
+	reader, err := f.newReader()
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (f *Factory) spotPools(ctx context.Context) ([]inventory.SpotPool, error) {
 func completeSpotPools(f *Factory) completer {
 	return completeNames(f, func(ctx context.Context, reader *inventory.Reader) ([]string, error) {
 		pools, err := reader.SpotPools(ctx)
-		return namesOf(pools, func(p inventory.SpotPool) string { return p.Name }), err
+		return collectNames(pools, func(p inventory.SpotPool) string { return p.Name }), err
 	})
 }
 
@@ -68,16 +68,16 @@ func spotPoolColumns(now time.Time) []column[inventory.SpotPool] {
 		{header: "NAME", value: func(p pool) string { return p.Name }},
 		{header: "POOL", value: func(p pool) string { return p.Pool }},
 		{header: "MIN-MAX", value: func(p pool) string { return fmt.Sprintf("%d-%d", p.Minimum, p.Maximum) }},
-		{header: "WANTED", value: func(p pool) string { return number(int64(p.Wanted)) }},
-		{header: "RUNNING", value: func(p pool) string { return number(int64(p.Running)) }},
-		{header: "STARTING", value: func(p pool) string { return number(int64(p.Starting)) }},
-		{header: "INTERRUPTED", value: func(p pool) string { return number(int64(p.Interrupted)) }},
-		{header: "LEAVING", wide: true, value: func(p pool) string { return number(int64(p.Leaving)) }},
-		{header: "MAX/HOUR", value: func(p pool) string { return p.MostPerHour }},
+		{header: "WANTED", value: func(p pool) string { return formatNumber(int64(p.Wanted)) }},
+		{header: "RUNNING", value: func(p pool) string { return formatNumber(int64(p.Running)) }},
+		{header: "STARTING", value: func(p pool) string { return formatNumber(int64(p.Starting)) }},
+		{header: "INTERRUPTED", value: func(p pool) string { return formatNumber(int64(p.Interrupted)) }},
+		{header: "LEAVING", wide: true, value: func(p pool) string { return formatNumber(int64(p.Leaving)) }},
+		{header: "MAX/HOUR", value: func(p pool) string { return p.MaxPerHour }},
 		{header: "PROVIDER", wide: true, value: func(p pool) string { return p.Provider }},
 		{header: "GPU-TYPE", wide: true, value: func(p pool) string { return p.GPUType }},
-		{header: "AGE", value: func(p pool) string { return age(now, p.Created) }},
-		{header: "TROUBLE", text: func(p pool) phrase.Text { return phrase.Written(p.Trouble) }},
+		{header: "AGE", value: func(p pool) string { return formatAge(now, p.Created) }},
+		{header: "TROUBLE", text: func(p pool) phrase.Text { return phrase.FromEnglish(p.Trouble) }},
 	}
 }
 
@@ -88,7 +88,7 @@ func newDescribeSpotPoolCmd(f *Factory) *cobra.Command {
 		Aliases: []string{"spotpools"},
 		Short:   "Show one SpotPool: its machines, and what keeps others from coming",
 		Example: "  gpuctl describe spotpool spot-train",
-		Args:    exactlyOne(phrase.Of("the name of one SpotPool")),
+		Args:    requireOneArg(phrase.Textf("the name of one SpotPool")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runDescribeSpotPool(cmd.Context(), f, o, args[0])
 		},
@@ -106,41 +106,41 @@ func runDescribeSpotPool(ctx context.Context, f *Factory, o *output, name string
 	i := slices.IndexFunc(pools, func(p inventory.SpotPool) bool { return p.Name == name })
 	if i < 0 {
 		return &notFoundError{
-			what: phrase.Of("SpotPool %q", name), near: meantBy(name, pools, func(p *inventory.SpotPool) string { return p.Name }),
+			what: phrase.Textf("SpotPool %q", name), near: suggestSimilarBy(name, pools, func(p *inventory.SpotPool) string { return p.Name }),
 		}
 	}
 	if o.format != "" {
-		return encode(f.IO.Out, o.format, pools[i])
+		return writeEncoded(f.IO.Out, o.format, pools[i])
 	}
 	return describeSpotPool(newDescription(f.IO), &pools[i], f.Now())
 }
 
 func describeSpotPool(d *description, p *inventory.SpotPool, now time.Time) error {
-	d.line("Name", p.Name)
-	d.line("Pool", p.Pool)
-	d.line("GPU type", p.GPUType)
-	d.line("Cloud", strings.TrimSpace(p.Provider+" "+p.Region)+", "+p.ChargeType)
-	d.told("Size", "%d wanted, of %d to %d", p.Wanted, p.Minimum, p.Maximum)
-	d.told("Machines", "%d running, %d starting, %d interrupted, %d leaving", p.Running, p.Starting, p.Interrupted, p.Leaving)
-	if p.MostPerHour != "" {
-		d.told("Costs", "at most %s an hour, %s each, in the money of the account", p.MostPerHour, p.MaxPrice)
+	d.writeField("Name", p.Name)
+	d.writeField("Pool", p.Pool)
+	d.writeField("GPU type", p.GPUType)
+	d.writeField("Cloud", strings.TrimSpace(p.Provider+" "+p.Region)+", "+p.ChargeType)
+	d.writeFieldf("Size", "%d wanted, of %d to %d", p.Wanted, p.Minimum, p.Maximum)
+	d.writeFieldf("Machines", "%d running, %d starting, %d interrupted, %d leaving", p.Running, p.Starting, p.Interrupted, p.Leaving)
+	if p.MaxPerHour != "" {
+		d.writeFieldf("Costs", "at most %s an hour, %s each, in the money of the account", p.MaxPerHour, p.MaxPrice)
 	}
-	d.line("Age", age(now, p.Created))
+	d.writeField("Age", formatAge(now, p.Created))
 	switch {
 	case p.Deleted:
-		d.sentence("Note", phrase.Of("it is deleted, and goes when its machines have ended").In(d.language))
+		d.writeWrappedField("Note", phrase.Textf("it is deleted, and goes when its machines have ended").Localize(d.language))
 	case p.Stale:
-		d.sentence("Note", phrase.Of("what follows from it as it is now has not been written yet: is gpu-controller running?").In(d.language))
+		d.writeWrappedField("Note", phrase.Textf("what follows from it as it is now has not been written yet: is gpu-controller running?").Localize(d.language))
 	}
 	for _, condition := range p.Conditions {
-		text := phrase.Of("%s for %s: %s", condition.Status, age(now, condition.Since), phrase.Written(condition.Message))
-		d.sentence(spotConditionLabel(condition.Type), text.In(d.language))
+		text := phrase.Textf("%s for %s: %s", condition.Status, formatAge(now, condition.Since), phrase.FromEnglish(condition.Message))
+		d.writeWrappedField(spotConditionLabel(condition.Type), text.Localize(d.language))
 	}
 	var offers []string
 	for _, offer := range p.Offers {
-		offers = append(offers, phrase.Of("%s in %s: %s", offer.InstanceType, offer.Zone, offer.Reason).In(d.language))
+		offers = append(offers, phrase.Textf("%s in %s: %s", offer.InstanceType, offer.Zone, offer.Reason).Localize(d.language))
 	}
-	d.lines("No capacity", offers)
+	d.writeLines("No capacity", offers)
 	return describeRows(d, "Machines", p.Machines, machineColumns(now))
 }
 
@@ -163,7 +163,7 @@ func machineColumns(now time.Time) []column[inventory.Machine] {
 		{header: "INSTANCE", value: func(m machine) string { return m.Instance }},
 		{header: "IP", value: func(m machine) string { return m.PrivateIP }},
 		{header: "PUBLIC-IP", value: func(m machine) string { return m.PublicIP }},
-		{header: "AGE", value: func(m machine) string { return age(now, m.Created) }},
+		{header: "AGE", value: func(m machine) string { return formatAge(now, m.Created) }},
 	}
 }
 

@@ -16,7 +16,7 @@ func TestDescribeSpotPool(t *testing.T) {
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
 	p := inventory.SpotPool{
 		Name: "spot-train", Pool: "train", GPUType: "A100-80G", Provider: "TencentCloud", Region: "ap-guangzhou", ChargeType: "Spot",
-		Minimum: 2, Maximum: 8, Wanted: 3, Running: 1, Starting: 2, Interrupted: 1, MaxPrice: "1.90", MostPerHour: "5.70", Created: ago(48 * time.Hour),
+		Minimum: 2, Maximum: 8, Wanted: 3, Running: 1, Starting: 2, Interrupted: 1, MaxPrice: "1.90", MaxPerHour: "5.70", Created: ago(48 * time.Hour),
 		Conditions: []inventory.SpotCondition{
 			{Type: "CapacityAvailable", Status: "False", Message: "no type is to be had in any zone", Since: ago(3 * time.Minute)},
 			{Type: "MachinesJoin", Status: "False", Message: "machine x was no ready node after 900 s", Since: ago(2 * time.Minute)},
@@ -51,7 +51,7 @@ Machines:
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	p.Deleted, p.MostPerHour = true, ""
+	p.Deleted, p.MaxPerHour = true, ""
 	out.Reset()
 	if err := describeSpotPool(newDescription(streams), &p, now); err != nil {
 		t.Fatal(err)

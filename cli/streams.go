@@ -25,36 +25,36 @@ type IOStreams struct {
 	Color bool
 	// Language is the user's language according to the environment.
 	Language phrase.Language
-	// spoken returns the language of messages, which is known after flags are parsed; nil for Language.
-	spoken func() phrase.Language
-	// renamed returns the function that renames hints; it returns nil if gpuctl was called by its own name.
-	renamed func() func(string) string
+	// languageSource returns the language of messages, which is known after flags are parsed; nil for Language.
+	languageSource func() phrase.Language
+	// hintRenamer returns the function that renames hints; it returns nil if gpuctl was called by its own name.
+	hintRenamer func() func(string) string
 }
 
-// people is stdout for text that only people read.
-func (s IOStreams) people() io.Writer {
-	if s.renamed == nil || s.renamed() == nil {
+// textOut is stdout for text that only people read.
+func (s IOStreams) textOut() io.Writer {
+	if s.hintRenamer == nil || s.hintRenamer() == nil {
 		return s.Out
 	}
-	return renaming{out: s.Out, rename: s.renamed()}
+	return renamingWriter{out: s.Out, rename: s.hintRenamer()}
 }
 
-// language is the language of messages.
-func (s IOStreams) language() phrase.Language {
-	if s.spoken == nil {
+// outputLanguage is the language of messages.
+func (s IOStreams) outputLanguage() phrase.Language {
+	if s.languageSource == nil {
 		return s.Language
 	}
-	return s.spoken()
+	return s.languageSource()
 }
 
-// say prints a result to stdout, in the user's language.
-func (s IOStreams) say(format string, args ...any) {
-	fmt.Fprintln(s.people(), phrase.Of(format, args...).In(s.language()))
+// printOut prints a result to stdout, in the user's language.
+func (s IOStreams) printOut(format string, args ...any) {
+	fmt.Fprintln(s.textOut(), phrase.Textf(format, args...).Localize(s.outputLanguage()))
 }
 
-// tell prints a message to stderr, in the user's language.
-func (s IOStreams) tell(format string, args ...any) {
-	fmt.Fprintln(s.ErrOut, phrase.Of(format, args...).In(s.language()))
+// printErr prints a message to stderr, in the user's language.
+func (s IOStreams) printErr(format string, args ...any) {
+	fmt.Fprintln(s.ErrOut, phrase.Textf(format, args...).Localize(s.outputLanguage()))
 }
 
 // SystemStreams returns the streams of the process. Colours require a terminal, and NO_COLOR unset.

@@ -35,16 +35,16 @@ func newSupportBundleCmd(f *Factory) *cobra.Command {
 			"is left out, and index.json in the file says so.",
 		Example: "  gpuctl support-bundle --dry-run\n  gpuctl support-bundle --file /tmp/for-support.tar.gz",
 		Args:    noArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return o.writeBundle(cmd.Context()) },
 	}
 	cmd.Flags().StringVar(&o.file, "file", "", "File to write, which must not be there yet (default gpuctl-support-TIME.tar.gz)")
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "List what would be taken, and read nothing")
 	return cmd
 }
 
-func (o *supportOptions) run(ctx context.Context) error {
+func (o *supportOptions) writeBundle(ctx context.Context) error {
 	if o.dryRun {
-		o.list()
+		o.printContents()
 		return nil
 	}
 	now := o.factory.Now()
@@ -52,34 +52,36 @@ func (o *supportOptions) run(ctx context.Context) error {
 		o.file = "gpuctl-support-" + now.UTC().Format("20060102-150405") + ".tar.gz"
 	}
 	if _, err := os.Lstat(o.file); !errors.Is(err, fs.ErrNotExist) {
-		return usagef("%s is there already: name another with --file, or remove it", o.file)
+		return usageErrorf("%s is there already: name another with --file, or remove it", o.file)
 	}
 	if folder, err := os.Stat(filepath.Dir(o.file)); err != nil || !folder.IsDir() {
-		return usagef("there is no folder %s to write to: make it, or name another file with --file", filepath.Dir(o.file))
+		return usageErrorf("there is no folder %s to write to: make it, or name another file with --file", filepath.Dir(o.file))
 	}
-	bundler, err := o.bundler(ctx)
+	bundler, err := o.newBundler(ctx)
 	if err != nil {
 		return err
 	}
-	more, err := o.said(ctx)
+	more, err := o.clientEntries(ctx)
 	if err != nil {
 		return err
 	}
 	line := newStatusLine(o.factory.IO)
-	defer line.end()
-	bundler.Report = func(what phrase.Text) { line.set(phrase.Of("reading %s …", what).In(o.factory.language())) }
-	entries, err := o.write(ctx, bundler, more)
-	line.end()
+	defer line.endLine()
+	bundler.Report = func(what phrase.Text) {
+		line.setText(phrase.Textf("reading %s …", what).Localize(o.factory.outputLanguage()))
+	}
+	entries, err := o.writeFile(ctx, bundler, more)
+	line.endLine()
 	if err != nil {
 		return err
 	}
-	o.tell(entries)
+	o.printResult(entries)
 	return nil
 }
 
-// bundler returns a Bundler for the cluster; the caller sets Report.
-func (o *supportOptions) bundler(ctx context.Context) (*supportbundle.Bundler, error) {
-	client, err := o.factory.kubernetes()
+// newBundler returns a Bundler for the cluster; the caller sets Report.
+func (o *supportOptions) newBundler(ctx context.Context) (*supportbundle.Bundler, error) {
+	client, err := o.factory.newKubernetesClient()
 	if err != nil {
 		return nil, err
 	}
@@ -90,17 +92,17 @@ func (o *supportOptions) bundler(ctx context.Context) (*supportbundle.Bundler, e
 	return &supportbundle.Bundler{REST: client.Discovery().RESTClient(), Now: o.factory.Now, Server: server}, nil
 }
 
-// said returns what gpuctl itself knows about the cluster.
-func (o *supportOptions) said(ctx context.Context) (map[string]any, error) {
-	namespace, err := o.factory.namespace()
+// clientEntries returns what gpuctl itself knows about the cluster.
+func (o *supportOptions) clientEntries(ctx context.Context) (map[string]any, error) {
+	namespace, err := o.factory.currentNamespace()
 	if err != nil {
 		return nil, err
 	}
-	client, err := o.factory.kubernetes()
+	client, err := o.factory.newKubernetesClient()
 	if err != nil {
 		return nil, err
 	}
-	checks, err := o.factory.examine(ctx, client, namespace)
+	checks, err := o.factory.checkCluster(ctx, client, namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -113,8 +115,8 @@ func (o *supportOptions) said(ctx context.Context) (map[string]any, error) {
 	}, nil
 }
 
-// write writes a temporary file first, so that the result is complete or absent.
-func (o *supportOptions) write(ctx context.Context, bundler *supportbundle.Bundler, more map[string]any) (entries []supportbundle.Entry, err error) {
+// writeFile writes a temporary file first, so that the result is complete or absent.
+func (o *supportOptions) writeFile(ctx context.Context, bundler *supportbundle.Bundler, more map[string]any) (entries []supportbundle.Entry, err error) {
 	file, err := os.CreateTemp(filepath.Dir(o.file), ".gpuctl-support-*")
 	if err != nil {
 		return nil, phrase.Errorf("writing %s: %w", o.file, err)
@@ -134,28 +136,28 @@ func (o *supportOptions) write(ctx context.Context, bundler *supportbundle.Bundl
 	return entries, os.Remove(file.Name())
 }
 
-func (o *supportOptions) list() {
+func (o *supportOptions) printContents() {
 	row := func(file string, what phrase.Text) {
-		fmt.Fprintf(o.factory.IO.Out, "%-34s %s\n", file, what.In(o.factory.language()))
+		fmt.Fprintf(o.factory.IO.Out, "%-34s %s\n", file, what.Localize(o.factory.outputLanguage()))
 	}
-	row("version.json", phrase.Of("the versions of gpuctl and of the cluster"))
-	row("doctor.json", phrase.Of("what gpuctl doctor says"))
+	row("version.json", phrase.Textf("the versions of gpuctl and of the cluster"))
+	row("doctor.json", phrase.Textf("what gpuctl doctor says"))
 	for _, item := range supportbundle.Items(doctor.ServerName) {
-		row(item.Name, item.Says())
+		row(item.Name, item.Message())
 	}
-	row("logs/", phrase.Of("the end of the logs of our pods, and before they were started again"))
-	row("metrics/", phrase.Of("the metrics of our pods, where they let the API server read them"))
-	row("index.json", phrase.Of("what is in the bundle, and what could not be read"))
+	row("logs/", phrase.Textf("the end of the logs of our pods, and before they were started again"))
+	row("metrics/", phrase.Textf("the metrics of our pods, where they let the API server read them"))
+	row("index.json", phrase.Textf("what is in the bundle, and what could not be read"))
 }
 
-func (o *supportOptions) tell(entries []supportbundle.Entry) {
+func (o *supportOptions) printResult(entries []supportbundle.Entry) {
 	d := newDescription(o.factory.IO)
 	left := 0
 	for _, entry := range entries {
 		if entry.Error != "" {
 			left++
-			d.text(phrase.Of("left out %s: %s", entry.Name, phrase.Written(entry.Error)).In(d.language), 2)
+			d.writeWrapped(phrase.Textf("left out %s: %s", entry.Name, phrase.FromEnglish(entry.Error)).Localize(d.language), 2)
 		}
 	}
-	d.text(phrase.Of("wrote %s: %d files, %d left out. Look at it before you send it.", o.file, len(entries)-left, left).In(d.language), 2)
+	d.writeWrapped(phrase.Textf("wrote %s: %d files, %d left out. Look at it before you send it.", o.file, len(entries)-left, left).Localize(d.language), 2)
 }

@@ -22,9 +22,9 @@ type column[T any] struct {
 	spare, optional bool
 	// worded columns contain words of ours, which are translated into the language of the table. localized, if not nil, returns the value in a
 	// language; programs, which read CSV, get the result of value. text is used instead of both for a [phrase.Text].
-	worded bool
-	said   func(T, phrase.Language) string
-	text   func(T) phrase.Text
+	worded    bool
+	localized func(T, phrase.Language) string
+	text      func(T) phrase.Text
 	// color returns the colour of a cell, "" for none; nil never colours.
 	color func(T) string
 }
@@ -36,20 +36,20 @@ type tableStyle struct {
 	width int
 	// language is the language of headers and of words of ours in cells.
 	language phrase.Language
-	// kept, if not nil, is the state that stays the same from one table to the next, as a watch needs.
-	kept *kept
+	// sticky, if not nil, is the state that stays the same from one table to the next, as a watch needs.
+	sticky *stickyColumns
 }
 
-// kept stores the headers of the columns of the first table, and the current width of each.
-type kept struct {
+// stickyColumns stores the headers of the columns of the first table, and the current width of each.
+type stickyColumns struct {
 	headers []string
 	widths  []int
 }
 
 const (
 	columnGap = "  "
-	// leastLast is the minimum width of the last column on a narrow terminal.
-	leastLast = 24
+	// minLastWidth is the minimum width of the last column on a narrow terminal.
+	minLastWidth = 24
 
 	colorGreen  = "\x1b[32m"
 	colorYellow = "\x1b[33m"
@@ -79,11 +79,11 @@ func tableRows[T any](rows []T, columns []column[T], style tableStyle) []string 
 			}
 			below := ""
 			if data >= 0 && shown[j].spill && monospace.Columns(cell) > widths[j] {
-				cell, below = spilled(cell, widths[j])
+				cell, below = splitCell(cell, widths[j])
 			}
 			writeCell(&text, cell, cellStyle{width: widths[j], last: j == len(line)-1, paint: paint})
 			if below != "" {
-				text.WriteString(wrap(spillIndent+below, style.width, len(spillIndent)) + "\n")
+				text.WriteString(wrapLine(spillIndent+below, style.width, len(spillIndent)) + "\n")
 			}
 		}
 		out = append(out, text.String())
@@ -91,12 +91,12 @@ func tableRows[T any](rows []T, columns []column[T], style tableStyle) []string 
 	return out
 }
 
-// spilled splits a cell that is too wide into the part that stays in its row and the part below it: after ": ", or else between two words.
-func spilled(cell string, width int) (stays, below string) {
+// splitCell splits a cell that is too wide into the part that stays in its row and the part below it: after ": ", or else between two words.
+func splitCell(cell string, width int) (stays, below string) {
 	if head, rest, ok := strings.Cut(cell, ": "); ok && monospace.Columns(head) <= width {
 		return head, rest
 	}
-	stays, below, _ = strings.Cut(wrap(cell, width, 0), "\n")
+	stays, below, _ = strings.Cut(wrapLine(cell, width, 0), "\n")
 	return stays, strings.ReplaceAll(below, "\n", " ")
 }
 
@@ -106,59 +106,59 @@ func tableCells[T any](rows []T, shown []column[T], style tableStyle) [][]string
 	if !style.noHeaders {
 		header := make([]string, len(shown))
 		for i, c := range shown {
-			header[i] = style.language.Words(c.header)
+			header[i] = style.language.Translate(c.header)
 		}
 		cells = append(cells, header)
 	}
 	for _, row := range rows {
 		line := make([]string, len(shown))
 		for i, c := range shown {
-			line[i] = cellOf(c, row, style.language)
+			line[i] = cellText(c, row, style.language)
 		}
 		cells = append(cells, line)
 	}
 	return cells
 }
 
-// cellOf returns the text of a cell in a language.
-func cellOf[T any](c column[T], row T, language phrase.Language) string {
+// cellText returns the text of a cell in a language.
+func cellText[T any](c column[T], row T, language phrase.Language) string {
 	switch {
 	case c.text != nil:
-		return oneLine(c.text(row).In(language))
-	case c.said != nil:
-		return oneLine(c.said(row, language))
+		return oneLine(c.text(row).Localize(language))
+	case c.localized != nil:
+		return oneLine(c.localized(row, language))
 	case c.worded:
-		return oneLine(language.Words(c.value(row)))
+		return oneLine(language.Translate(c.value(row)))
 	}
-	return oneLine(c.plain(row))
+	return oneLine(c.plainValue(row))
 }
 
-// plain returns the value for programs.
-func (c *column[T]) plain(row T) string {
+// plainValue returns the value for programs.
+func (c *column[T]) plainValue(row T) string {
 	if c.text != nil {
 		return c.text(row).String()
 	}
 	return c.value(row)
 }
 
-// word marks a word of ours in a worded column for translation.
-func word(english string) string { return english }
+// markWord marks a word of ours in a worded column for translation.
+func markWord(english string) string { return english }
 
 // chosenColumns returns the columns that a table of these rows shows. A watch keeps the columns of its first table.
 func chosenColumns[T any](rows []T, columns []column[T], style tableStyle) []column[T] {
 	shown := shownColumns(columns, style.wide)
-	if style.kept != nil && len(style.kept.headers) > 0 {
-		return slices.DeleteFunc(shown, func(c column[T]) bool { return !slices.Contains(style.kept.headers, c.header) })
+	if style.sticky != nil && len(style.sticky.headers) > 0 {
+		return slices.DeleteFunc(shown, func(c column[T]) bool { return !slices.Contains(style.sticky.headers, c.header) })
 	}
 	shown = slices.DeleteFunc(shown, func(c column[T]) bool {
-		return c.optional && !slices.ContainsFunc(rows, func(row T) bool { return c.plain(row) != "" })
+		return c.optional && !slices.ContainsFunc(rows, func(row T) bool { return c.plainValue(row) != "" })
 	})
 	if tooNarrow(tableCells(rows, shown, style), shown, style) {
 		shown = slices.DeleteFunc(shown, func(c column[T]) bool { return c.spare })
 	}
-	if style.kept != nil {
+	if style.sticky != nil {
 		for _, c := range shown {
-			style.kept.headers = append(style.kept.headers, c.header)
+			style.sticky.headers = append(style.sticky.headers, c.header)
 		}
 	}
 	return shown
@@ -184,8 +184,8 @@ func tooNarrow[T any](cells [][]string, shown []column[T], style tableStyle) boo
 	return need > style.width
 }
 
-// without removes the column with a header.
-func without[T any](header string, columns []column[T]) []column[T] {
+// withoutColumn removes the column with a header.
+func withoutColumn[T any](header string, columns []column[T]) []column[T] {
 	return slices.DeleteFunc(slices.Clone(columns), func(c column[T]) bool { return c.header == header })
 }
 
@@ -205,16 +205,16 @@ func columnWidths(cells [][]string, style tableStyle) []int {
 		return nil
 	}
 	widths := make([]int, len(cells[0]))
-	if style.kept != nil {
-		copy(widths, style.kept.widths)
+	if style.sticky != nil {
+		copy(widths, style.sticky.widths)
 	}
 	for _, line := range cells {
 		for j, cell := range line {
 			widths[j] = max(widths[j], monospace.Columns(cell))
 		}
 	}
-	if style.kept != nil {
-		style.kept.widths = slices.Clone(widths)
+	if style.sticky != nil {
+		style.sticky.widths = slices.Clone(widths)
 	}
 	if style.width == 0 {
 		return widths
@@ -224,7 +224,7 @@ func columnWidths(cells [][]string, style tableStyle) []int {
 	for _, width := range widths[:last] {
 		rest -= width + len(columnGap)
 	}
-	widths[last] = min(widths[last], max(rest, leastLast))
+	widths[last] = min(widths[last], max(rest, minLastWidth))
 	return widths
 }
 
@@ -237,7 +237,7 @@ type cellStyle struct {
 func writeCell(text *strings.Builder, cell string, style cellStyle) {
 	length := monospace.Columns(cell)
 	if length > style.width {
-		cell = monospace.Cut(cell, style.width)
+		cell = monospace.Truncate(cell, style.width)
 		length = monospace.Columns(cell)
 	}
 	if style.paint != "" {
@@ -256,7 +256,7 @@ const spillIndent = "    "
 
 // oneLine keeps a cell on its line, and makes an empty one visible. Control characters are escaped before columns are counted.
 func oneLine(cell string) string {
-	cell = escaped(strings.Join(strings.Fields(cell), " "))
+	cell = escapeControls(strings.Join(strings.Fields(cell), " "))
 	if cell == "" {
 		return "-"
 	}
@@ -278,7 +278,7 @@ func writeCSV[T any](out io.Writer, rows []T, columns []column[T], headers bool)
 	}
 	for _, row := range rows {
 		for i, c := range shown {
-			record[i] = c.plain(row)
+			record[i] = c.plainValue(row)
 		}
 		if err := w.Write(record); err != nil {
 			return phrase.Errorf("writing a row: %w", err)

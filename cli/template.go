@@ -41,7 +41,7 @@ func parsePath(path string) (*jsonpath.JSONPath, error) {
 	}
 	parsed := jsonpath.New("path").AllowMissingKeys(true)
 	if err := parsed.Parse(path); err != nil {
-		return nil, usagef("JSONPath %q: %w", path, err)
+		return nil, usageErrorf("JSONPath %q: %w", path, err)
 	}
 	return parsed, nil
 }
@@ -57,17 +57,17 @@ func writeJSONPath(out io.Writer, path string, value any) error {
 		return err
 	}
 	if err := parsed.Execute(out, tree); err != nil {
-		return usagef("JSONPath %q: %w", path, err)
+		return usageErrorf("JSONPath %q: %w", path, err)
 	}
 	fmt.Fprintln(out)
 	return nil
 }
 
-// lookup returns what a path selects in the tree of a row, as text; "" if there is nothing.
-func lookup(path *jsonpath.JSONPath, tree any) (string, error) {
+// evaluatePath returns what a path selects in the tree of a row, as text; "" if there is nothing.
+func evaluatePath(path *jsonpath.JSONPath, tree any) (string, error) {
 	var out bytes.Buffer
 	if err := path.Execute(&out, tree); err != nil {
-		return "", usagef("evaluating a JSONPath: %w", err)
+		return "", usageErrorf("evaluating a JSONPath: %w", err)
 	}
 	return out.String(), nil
 }
@@ -78,14 +78,14 @@ func customColumns(spec string) ([]column[any], error) {
 	for part := range strings.SplitSeq(spec, ",") {
 		header, path, ok := strings.Cut(part, ":")
 		if !ok || header == "" || path == "" {
-			return nil, usagef("custom-columns: %q is not HEADER:JSONPATH", part)
+			return nil, usageErrorf("custom-columns: %q is not HEADER:JSONPATH", part)
 		}
 		parsed, err := parsePath(path)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, column[any]{header: header, value: func(tree any) string {
-			text, err := lookup(parsed, tree)
+			text, err := evaluatePath(parsed, tree)
 			if err != nil {
 				return ""
 			}
@@ -95,8 +95,8 @@ func customColumns(spec string) ([]column[any], error) {
 	return out, nil
 }
 
-// treesOf converts rows to trees.
-func treesOf[T any](rows []T) ([]any, error) {
+// rowTrees converts rows to trees.
+func rowTrees[T any](rows []T) ([]any, error) {
 	out := make([]any, len(rows))
 	for i, row := range rows {
 		tree, err := untypedJSON(row)
@@ -114,7 +114,7 @@ func sortBy[T any](rows []T, path string) ([]T, error) {
 	if err != nil {
 		return nil, err
 	}
-	trees, err := treesOf(rows)
+	trees, err := rowTrees(rows)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func sortBy[T any](rows []T, path string) ([]T, error) {
 	all := make([]keyed, len(rows))
 	found := false
 	for i, row := range rows {
-		key, err := lookup(parsed, trees[i])
+		key, err := evaluatePath(parsed, trees[i])
 		if err != nil {
 			return nil, err
 		}
@@ -133,7 +133,7 @@ func sortBy[T any](rows []T, path string) ([]T, error) {
 		all[i] = keyed{row, key}
 	}
 	if !found && len(rows) > 0 {
-		return nil, usagef("--sort-by %q: no row has that field. -o json shows the fields", path)
+		return nil, usageErrorf("--sort-by %q: no row has that field. -o json shows the fields", path)
 	}
 	slices.SortStableFunc(all, func(a, b keyed) int { return compareTexts(a.key, b.key) })
 	out := make([]T, len(all))

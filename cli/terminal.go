@@ -17,15 +17,15 @@ import (
 // its title, wipe the screen, type for the user, or reverse the order of letters. So all output of commands goes through an escapingWriter, which
 // [NewFactory] installs on both streams so that no command can bypass it by mistake.
 
-// isObeyed reports whether a terminal may obey a rune: C0 except line breaks and tabs, DEL, C1, and characters that set the text direction.
-func isObeyed(r rune) bool {
+// isTerminalControl reports whether a terminal may obey a rune: C0 except line breaks and tabs, DEL, C1, and characters that set the text direction.
+func isTerminalControl(r rune) bool {
 	return r != '\n' && r != '\t' && workload.IsControl(r)
 }
 
-// escaped escapes every control character, and every byte that is not valid text. The format is that of JSON, so that JSON output remains
+// escapeControls escapes every control character, and every byte that is not valid text. The format is that of JSON, so that JSON output remains
 // valid.
-func escaped(text string) string {
-	if utf8.ValidString(text) && !strings.ContainsFunc(text, isObeyed) {
+func escapeControls(text string) string {
+	if utf8.ValidString(text) && !strings.ContainsFunc(text, isTerminalControl) {
 		return text
 	}
 	var out strings.Builder
@@ -36,7 +36,7 @@ func escaped(text string) string {
 			out.WriteByte('\r')
 		case r == utf8.RuneError && size == 1:
 			fmt.Fprintf(&out, `\x%02x`, text[i])
-		case isObeyed(r):
+		case isTerminalControl(r):
 			fmt.Fprintf(&out, `\u%04x`, r)
 		default:
 			out.WriteString(text[i : i+size])
@@ -46,15 +46,15 @@ func escaped(text string) string {
 	return out.String()
 }
 
-// keeping escapes a text except for the matches of a pattern.
-func keeping(pattern *regexp.Regexp, text string) string {
+// escapeExcept escapes a text except for the matches of a pattern.
+func escapeExcept(pattern *regexp.Regexp, text string) string {
 	var out strings.Builder
 	rest := 0
 	for _, at := range pattern.FindAllStringIndex(text, -1) {
-		out.WriteString(escaped(text[rest:at[0]]) + text[at[0]:at[1]])
+		out.WriteString(escapeControls(text[rest:at[0]]) + text[at[0]:at[1]])
 		rest = at[1]
 	}
-	return out.String() + escaped(text[rest:])
+	return out.String() + escapeControls(text[rest:])
 }
 
 // Colours: anyColor matches all that programs print, ownColor only gpuctl's own, which pass through streams with colours.
@@ -63,8 +63,8 @@ var (
 	ownColor = regexp.MustCompile("\x1b\\[(?:0|3[1-6]|9[2-6])m")
 )
 
-// guard is a stream that escapes control characters written by others.
-type guard struct {
+// escapingWriter is a stream that escapes control characters written by others.
+type escapingWriter struct {
 	out io.Writer
 	// color lets gpuctl's own colours pass.
 	color bool
@@ -76,16 +76,16 @@ type guard struct {
 	part string
 }
 
-// guarded puts an escapingWriter in front of a stream, unless it already has one.
-func guarded(out io.Writer, color bool) io.Writer {
-	if _, ok := out.(*guard); ok || out == nil {
+// escapeOutput puts an escapingWriter in front of a stream, unless it already has one.
+func escapeOutput(out io.Writer, color bool) io.Writer {
+	if _, ok := out.(*escapingWriter); ok || out == nil {
 		return out
 	}
-	return &guard{out: out, color: color}
+	return &escapingWriter{out: out, color: color}
 }
 
 // Write implements io.Writer.
-func (g *guard) Write(data []byte) (int, error) {
+func (g *escapingWriter) Write(data []byte) (int, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	text := g.part + string(data)
@@ -104,9 +104,9 @@ func (g *guard) Write(data []byte) (int, error) {
 		text = g.rename(text)
 	}
 	if g.color {
-		text = keeping(ownColor, text)
+		text = escapeExcept(ownColor, text)
 	} else {
-		text = escaped(text)
+		text = escapeControls(text)
 	}
 	if _, err := io.WriteString(g.out, text); err != nil {
 		return 0, err
@@ -114,40 +114,40 @@ func (g *guard) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// behind returns the stream behind an escapingWriter: for output of a container's program to its user, for data that people do not look at, and
+// rawOutput returns the stream behind an escapingWriter: for output of a container's program to its user, for data that people do not look at, and
 // for gpuctl's own drawing.
-func behind(out io.Writer) io.Writer {
-	if g, ok := out.(*guard); ok {
+func rawOutput(out io.Writer) io.Writer {
+	if g, ok := out.(*escapingWriter); ok {
 		return g.out
 	}
 	return out
 }
 
-// forTerminal prepares a line of a program's output for display: it keeps colours, and of a line that was redrawn, as progress bars are, only the
+// finalLine prepares a line of a program's output for display: it keeps colours, and of a line that was redrawn, as progress bars are, only the
 // final text.
-func forTerminal(line string) string {
+func finalLine(line string) string {
 	line = strings.TrimRight(line, "\r")
 	if at := strings.LastIndexByte(line, '\r'); at >= 0 {
 		line = line[at+1:]
 	}
-	return keeping(anyColor, line)
+	return escapeExcept(anyColor, line)
 }
 
-// confirm asks a person whether to do something irreversible. If no person can answer, yes must be set.
-func confirm(streams IOStreams, what phrase.Text, yes bool) error {
+// askConfirmation asks a person whether to do something irreversible. If no person can answer, yes must be set.
+func askConfirmation(streams IOStreams, what phrase.Text, yes bool) error {
 	if yes {
 		return nil
 	}
 	if !streams.InIsTerminal {
-		return usagef("%s: nothing was done, because nobody can confirm it here. -y confirms it", what)
+		return usageErrorf("%s: nothing was done, because nobody can confirm it here. -y confirms it", what)
 	}
-	fmt.Fprint(streams.ErrOut, phrase.Of("%s. Go on? [y/N] ", what).In(streams.language()))
+	fmt.Fprint(streams.ErrOut, phrase.Textf("%s. Go on? [y/N] ", what).Localize(streams.outputLanguage()))
 	answer, err := bufio.NewReader(streams.In).ReadString('\n')
 	if err != nil && answer == "" {
-		return usagef("nothing was done: there was no answer")
+		return usageErrorf("nothing was done: there was no answer")
 	}
 	if word := strings.ToLower(strings.TrimSpace(answer)); word == "y" || word == "yes" {
 		return nil
 	}
-	return usagef("nothing was done")
+	return usageErrorf("nothing was done")
 }

@@ -37,7 +37,7 @@ func TestTheGuardWritesControlsOut(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var got bytes.Buffer
-			out := guarded(&got, test.color)
+			out := escapeOutput(&got, test.color)
 			for _, text := range test.writes {
 				if n, err := out.Write([]byte(text)); n != len(text) || err != nil {
 					t.Errorf("writing %q returns %d, %v", text, n, err)
@@ -53,7 +53,7 @@ func TestTheGuardWritesControlsOut(t *testing.T) {
 // TestTheGuardTakesWritesAtOnce is for the race detector: warnings come while a command prints.
 func TestTheGuardTakesWritesAtOnce(t *testing.T) {
 	var got bytes.Buffer
-	out := guarded(&got, false)
+	out := escapeOutput(&got, false)
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
@@ -79,7 +79,7 @@ func TestOutputOfProgramsOnATerminal(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := forTerminal(test.line); got != test.want {
+			if got := finalLine(test.line); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
@@ -94,10 +94,10 @@ func TestDataStaysWhatItWas(t *testing.T) {
 	want := value{"\x1b[2J\u009b2J\x7f\u202egnp.exe\u2066 中\r\n"}
 	for _, format := range []string{outputJSON, outputYAML} {
 		var out bytes.Buffer
-		if err := encode(guarded(&out, true), format, want); err != nil {
+		if err := writeEncoded(escapeOutput(&out, true), format, want); err != nil {
 			t.Fatal(err)
 		}
-		if bytes.ContainsFunc(out.Bytes(), isObeyed) || !utf8.Valid(out.Bytes()) {
+		if bytes.ContainsFunc(out.Bytes(), isTerminalControl) || !utf8.Valid(out.Bytes()) {
 			t.Errorf("%s has controls: %q", format, out.String())
 		}
 		var got value
@@ -110,7 +110,7 @@ func TestDataStaysWhatItWas(t *testing.T) {
 		}
 	}
 	var plain bytes.Buffer
-	if err := encode(guarded(&plain, false), outputYAML, value{"ä"}); err != nil || plain.String() != "text: ä\n" {
+	if err := writeEncoded(escapeOutput(&plain, false), outputYAML, value{"ä"}); err != nil || plain.String() != "text: ä\n" {
 		t.Errorf("YAML of plain text is %q (%v)", plain.String(), err)
 	}
 }

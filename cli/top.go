@@ -87,19 +87,19 @@ func (v *topView[T]) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&v.sort, "sort", orders[0], "Order of the rows: "+strings.Join(orders, ", "))
 	_ = cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(orders, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Args = noArgs
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return v.run(cmd.Context(), orders) }
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return v.runView(cmd.Context(), orders) }
 }
 
-func (v *topView[T]) run(ctx context.Context, orders []string) error {
+func (v *topView[T]) runView(ctx context.Context, orders []string) error {
 	order := slices.Index(orders, v.sort)
 	if order < 0 {
-		return usagef("unknown order %q%s: want one of %s", v.sort, spelling.DidYouMean(v.sort, orders), strings.Join(orders, ", "))
+		return usageErrorf("unknown order %q%s: want one of %s", v.sort, spelling.DidYouMean(v.sort, orders), strings.Join(orders, ", "))
 	}
-	metrics, err := v.prometheus.metrics(v.factory)
+	metrics, err := v.prometheus.newMetrics(v.factory)
 	if err != nil {
 		return err
 	}
-	client, err := v.factory.kubernetes()
+	client, err := v.factory.newKubernetesClient()
 	if err != nil {
 		return err
 	}
@@ -111,64 +111,64 @@ func (v *topView[T]) run(ctx context.Context, orders []string) error {
 		}
 		if rows.unmeasured != nil && rows.unmeasured.Error() != told {
 			told = rows.unmeasured.Error()
-			v.factory.IO.tell("warning: %v", rows.unmeasured)
+			v.factory.IO.printErr("warning: %v", rows.unmeasured)
 		}
 		if len(rows.Items) == 0 {
-			if err := v.factory.findPool(ctx, v.pool); err != nil {
+			if err := v.factory.checkPoolExists(ctx, v.pool); err != nil {
 				return err
 			}
 		}
 		slices.SortStableFunc(rows.Items, v.orderings[order].less)
-		return v.write(rows)
+		return v.printRows(rows)
 	}
 	if err := once(ctx); err != nil || !v.watch {
 		return err
 	}
-	return watching(ctx, func(ctx context.Context, _ context.CancelCauseFunc) error {
-		return polling(ctx, topPoll, func() error { return v.again(ctx, once) })
+	return runWatch(ctx, func(ctx context.Context, _ context.CancelCauseFunc) error {
+		return pollUntilDone(ctx, topPoll, func() error { return v.redrawTable(ctx, once) })
 	})
 }
 
 // clearScreen moves to the top left and wipes the terminal.
 const clearScreen = "\x1b[H\x1b[2J"
 
-// again redraws the table: in place on a terminal, below a blank line elsewhere.
-func (v *topView[T]) again(ctx context.Context, once func(context.Context) error) error {
+// redrawTable redraws the table: in place on a terminal, below a blank line elsewhere.
+func (v *topView[T]) redrawTable(ctx context.Context, once func(context.Context) error) error {
 	separator := "\n"
 	if v.factory.IO.OutIsTerminal {
 		separator = clearScreen
 	}
 	if v.output.format == outputTable || v.output.format == outputWide {
-		fmt.Fprint(behind(v.factory.IO.Out), separator)
+		fmt.Fprint(rawOutput(v.factory.IO.Out), separator)
 	}
 	return once(ctx)
 }
 
-func (v *topView[T]) write(rows topRows[T]) error {
+func (v *topView[T]) printRows(rows topRows[T]) error {
 	io := v.factory.IO
 	if v.output.format == outputJSON || v.output.format == outputYAML {
 		rows.Items = append([]T{}, rows.Items...)
-		return encode(io.Out, v.output.format, rows)
+		return writeEncoded(io.Out, v.output.format, rows)
 	}
 	if v.output.format == outputCSV {
 		return writeCSV(io.Out, rows.Items, v.columns, !v.noHeaders)
 	}
-	style := tableStyle{wide: v.output.format == outputWide, noHeaders: v.noHeaders, color: io.Color, width: io.Width, language: io.language()}
+	style := tableStyle{wide: v.output.format == outputWide, noHeaders: v.noHeaders, color: io.Color, width: io.Width, language: io.outputLanguage()}
 	if style.wide {
 		style.width = 0
 	}
 	if len(rows.Items) == 0 {
-		io.tell("No GPUs are there, or none are held.")
+		io.printErr("No GPUs are there, or none are held.")
 		return nil
 	}
 	if err := writeTable(io.Out, rows.Items, v.columns, style); err != nil {
 		return err
 	}
 	if rows.Total != nil && !v.noHeaders {
-		io.say("%s", totalLine(*rows.Total))
+		io.printOut("%s", totalLine(*rows.Total))
 	}
 	if len(rows.note) > 0 && !v.noHeaders {
-		io.say("%s", rows.note)
+		io.printOut("%s", rows.note)
 	}
 	return nil
 }
@@ -179,27 +179,27 @@ func totalLine(total usage.Total) phrase.Text {
 	if total.GPUs > 0 {
 		share = 100 * float64(total.Used) / float64(total.GPUs)
 	}
-	text := phrase.Of("Cluster: %d of %d GPUs on %d nodes are held (%s), %d are free, utilization %s",
-		total.Used, total.GPUs, total.Nodes, percentage(share), total.Free, utilization(total.Load, total.GPUs))
+	text := phrase.Textf("Cluster: %d of %d GPUs on %d nodes are held (%s), %d are free, utilization %s",
+		total.Used, total.GPUs, total.Nodes, roundedPercent(share), total.Free, utilizationText(total.Load, total.GPUs))
 	if len(total.MIG) > 0 {
-		text = text.And("\nMIG slices held: %s", migHeld(total.MIG))
+		text = text.Addf("\nMIG slices held: %s", migHeld(total.MIG))
 	}
 	return text
 }
 
-// utilization formats a percentage, with the number of measured GPUs if not all were measured.
-func utilization(load usage.Load, gpus int64) phrase.Text {
+// utilizationText formats a percentage, with the number of measured GPUs if not all were measured.
+func utilizationText(load usage.Load, gpus int64) phrase.Text {
 	switch {
 	case load.Utilization == nil:
 		return phrase.Quote("n/a")
 	case int64(load.Measured) < gpus:
-		return phrase.Of("%s of %d", percentage(*load.Utilization), load.Measured)
+		return phrase.Textf("%s of %d", roundedPercent(*load.Utilization), load.Measured)
 	}
-	return phrase.Quote(percentage(*load.Utilization))
+	return phrase.Quote(roundedPercent(*load.Utilization))
 }
 
-// percentage formats a percentage as a whole number.
-func percentage(v float64) string { return fmt.Sprintf("%.0f%%", v) }
+// roundedPercent formats a percentage as a whole number.
+func roundedPercent(v float64) string { return fmt.Sprintf("%.0f%%", v) }
 
 // memoryUsed formats the used memory in GiB.
 func memoryUsed(load usage.Load) string {

@@ -34,7 +34,7 @@ func TestAWatchKeepsItsColumns(t *testing.T) {
 		"the first rows are wide":   {rows{{Name: long, MIG: sliced}}, rows{{Name: "whole"}}},
 		"a wide row with some come": {rows{{Name: "whole"}}, rows{{Name: long, MIG: sliced}}},
 	} {
-		style := tableStyle{width: 100, kept: &kept{}}
+		style := tableStyle{width: 100, sticky: &stickyColumns{}}
 		first := chosenColumns(tables.first, nodeColumns(), style)
 		second := chosenColumns(tables.second, nodeColumns(), style)
 		if !slices.EqualFunc(first, second, func(a, b column[inventory.Node]) bool { return a.header == b.header }) {
@@ -62,7 +62,7 @@ func TestWhatAJobHolds(t *testing.T) {
 	for want, job := range map[string]usage.Job{
 		"4": {GPUs: 4}, "2x 1g.10gb": {MIG: asked}, "1, 2x 1g.10gb": {GPUs: 1, MIG: asked},
 	} {
-		if got := jobHolds(job); got != want {
+		if got := jobHoldings(job); got != want {
 			t.Errorf("%+v holds %q, want %q", job, got, want)
 		}
 	}

@@ -17,16 +17,16 @@ import (
 	"g8s.host/gpu-scheduler/pkg/usage"
 )
 
-// fromUsage returns a function that reads the usage of the whole cluster and selects a part of it.
-func fromUsage[T any](part func(usage.Usage) []T) func(context.Context, kubernetes.Interface, usage.Metrics) (topRows[T], error) {
+// usageReader returns a function that reads the usage of the whole cluster and selects a part of it.
+func usageReader[T any](part func(usage.Usage) []T) func(context.Context, kubernetes.Interface, usage.Metrics) (topRows[T], error) {
 	return func(ctx context.Context, client kubernetes.Interface, metrics usage.Metrics) (topRows[T], error) {
 		all, unmeasured, err := usage.Read(ctx, client, metrics)
 		return topRows[T]{Items: part(all), Total: &all.Total, unmeasured: unmeasured}, err
 	}
 }
 
-// byLoad compares utilizations, the highest first; unmeasured ones come last.
-func byLoad(a, b usage.Load) int {
+// compareLoads compares utilizations, the highest first; unmeasured ones come last.
+func compareLoads(a, b usage.Load) int {
 	switch {
 	case a.Utilization == nil && b.Utilization == nil:
 		return 0
@@ -41,25 +41,25 @@ func byLoad(a, b usage.Load) int {
 func newTopNodesCmd(f *Factory) *cobra.Command {
 	type node = usage.Node
 	v := &topView[node]{factory: f}
-	v.read = fromUsage(func(u usage.Usage) []node {
+	v.read = usageReader(func(u usage.Usage) []node {
 		return slices.DeleteFunc(u.Nodes, func(n node) bool { return v.pool != "" && n.Pool != v.pool })
 	})
 	v.columns = []column[node]{
 		{header: "NODE", value: func(n node) string { return n.Name }},
 		{header: "POOL", value: func(n node) string { return n.Pool }},
 		{header: "GPU-TYPE", value: func(n node) string { return n.GPUType }},
-		{header: "CARDS", value: func(n node) string { return cells(n.Cells) }},
+		{header: "CARDS", value: func(n node) string { return cardMarks(n.Cells) }},
 		{header: "HELD", value: func(n node) string { return fmt.Sprintf("%d/%d", n.Used, n.GPUs) }},
 		{header: "FREE", value: func(n node) string { return strconv.FormatInt(n.Free, 10) }},
 		{header: "MIG HELD", optional: true, value: func(n node) string { return migHeld(n.MIG) }},
-		{header: "UTIL", text: func(n node) phrase.Text { return utilization(n.Load, n.GPUs) }},
+		{header: "UTIL", text: func(n node) phrase.Text { return utilizationText(n.Load, n.GPUs) }},
 		{header: "MEM-USED", value: func(n node) string { return memoryUsed(n.Load) }},
 	}
 	v.orderings = []ordering[node]{
 		{"name", func(a, b node) int { return cmp.Compare(a.Name, b.Name) }},
 		{"held", func(a, b node) int { return cmp.Compare(b.Used, a.Used) }},
 		{"free", func(a, b node) int { return cmp.Compare(b.Free, a.Free) }},
-		{"util", func(a, b node) int { return byLoad(a.Load, b.Load) }},
+		{"util", func(a, b node) int { return compareLoads(a.Load, b.Load) }},
 	}
 	cmd := &cobra.Command{
 		Use: "nodes", Aliases: []string{"node", "no"}, Short: "Show the GPUs of each node",
@@ -71,8 +71,8 @@ func newTopNodesCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-// cells draws the GPUs of a node, one character each.
-func cells(states []usage.State) string {
+// cardMarks draws the GPUs of a node, one character each.
+func cardMarks(states []usage.State) string {
 	marks := map[usage.State]string{
 		usage.Whole: "#", usage.Shared: "+", usage.Free: ".", usage.Unhealthy: "x", usage.Held: "?",
 	}
@@ -87,7 +87,7 @@ func newTopGPUsCmd(f *Factory) *cobra.Command {
 	type card = usage.GPU
 	var node string
 	v := &topView[card]{factory: f}
-	v.read = fromUsage(func(u usage.Usage) []card {
+	v.read = usageReader(func(u usage.Usage) []card {
 		return slices.DeleteFunc(slices.Concat(u.GPUs, u.Slices), func(c card) bool { return v.pool != "" && c.Pool != v.pool || node != "" && c.Node != node })
 	})
 	v.columns = []column[card]{
@@ -95,15 +95,15 @@ func newTopGPUsCmd(f *Factory) *cobra.Command {
 		{header: "GPU", value: cardName},
 		{header: "GPU-TYPE", value: func(c card) string { return c.GPUType }},
 		{header: "STATE", text: cardState},
-		{header: "UTIL", text: func(c card) phrase.Text { return utilization(c.Load, 1) }},
+		{header: "UTIL", text: func(c card) phrase.Text { return utilizationText(c.Load, 1) }},
 		{header: "MEM-USED", value: func(c card) string { return memoryUsed(c.Load) }},
-		{header: "MEMORY", value: func(c card) string { return mebibytes(c.MemoryMiB) }},
+		{header: "MEMORY", value: func(c card) string { return formatMebibytes(c.MemoryMiB) }},
 		{header: "UUID", wide: true, value: func(c card) string { return c.UUID }},
-		{header: "HELD BY", value: func(c card) string { return heldBy(c.Holders) }},
+		{header: "HELD BY", value: func(c card) string { return holderNames(c.Holders) }},
 	}
 	v.orderings = []ordering[card]{
 		{"name", func(a, b card) int { return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Index, b.Index)) }},
-		{"util", func(a, b card) int { return byLoad(a.Load, b.Load) }},
+		{"util", func(a, b card) int { return compareLoads(a.Load, b.Load) }},
 	}
 	cmd := &cobra.Command{
 		Use: "gpus", Aliases: []string{"gpu"}, Short: "Show each GPU, who holds it and how busy it is",
@@ -134,8 +134,8 @@ func migHeld(all []inventory.ProfileCount) string {
 	return strings.Join(out, ", ")
 }
 
-// jobHolds formats how many GPUs and which slices a job holds.
-func jobHolds(j usage.Job) string {
+// jobHoldings formats how many GPUs and which slices a job holds.
+func jobHoldings(j usage.Job) string {
 	if len(j.MIG) == 0 {
 		return strconv.FormatInt(j.GPUs, 10)
 	}
@@ -152,28 +152,28 @@ func jobHolds(j usage.Job) string {
 func cardState(c usage.GPU) phrase.Text {
 	switch c.State {
 	case usage.Shared:
-		return phrase.Of("shared, %s given", mebibytes(c.SharedMiB))
+		return phrase.Textf("shared, %s given", formatMebibytes(c.SharedMiB))
 	case usage.Unhealthy:
-		return phrase.Of("unhealthy: %s", c.Health)
+		return phrase.Textf("unhealthy: %s", c.Health)
 	case usage.Held:
-		return phrase.Of("held?")
+		return phrase.Textf("held?")
 	case usage.Whole:
-		return phrase.Of("whole")
+		return phrase.Textf("whole")
 	case usage.Free:
-		return phrase.Of("free")
+		return phrase.Textf("free")
 	}
 	return phrase.Quote(string(c.State))
 }
 
-func mebibytes(mib int64) string {
+func formatMebibytes(mib int64) string {
 	if mib == 0 {
 		return ""
 	}
 	return fmt.Sprintf("%.0fGi", float64(mib)/1024)
 }
 
-// heldBy lists jobs, and pods that belong to none, without duplicates.
-func heldBy(holders []usage.Holder) string {
+// holderNames lists jobs, and pods that belong to none, without duplicates.
+func holderNames(holders []usage.Holder) string {
 	var out []string
 	for _, holder := range holders {
 		out = append(out, holder.Namespace+"/"+cmp.Or(holder.Job, holder.Pod))
@@ -187,7 +187,7 @@ func newTopJobsCmd(f *Factory) *cobra.Command {
 	var all bool
 	v := &topView[job]{factory: f}
 	v.read = func(ctx context.Context, client kubernetes.Interface, metrics usage.Metrics) (topRows[job], error) {
-		namespace, err := f.namespace()
+		namespace, err := f.currentNamespace()
 		if err != nil {
 			return topRows[job]{}, err
 		}
@@ -202,15 +202,15 @@ func newTopJobsCmd(f *Factory) *cobra.Command {
 		{header: "JOB", value: func(j job) string { return j.Name }},
 		{header: "KIND", value: func(j job) string { return j.Kind }},
 		{header: "POOL", value: func(j job) string { return j.Pool }},
-		{header: "GPUS", value: jobHolds},
-		{header: "UTIL", text: func(j job) phrase.Text { return utilization(j.Load, j.GPUs) }},
+		{header: "GPUS", value: jobHoldings},
+		{header: "UTIL", text: func(j job) phrase.Text { return utilizationText(j.Load, j.GPUs) }},
 		{header: "MEM-USED", value: func(j job) string { return memoryUsed(j.Load) }},
 		{header: "NODES", value: func(j job) string { return strings.Join(j.Nodes, ",") }},
 	}
 	v.orderings = []ordering[job]{
 		{"name", func(a, b job) int { return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name)) }},
 		{"gpus", func(a, b job) int { return cmp.Compare(b.GPUs, a.GPUs) }},
-		{"util", func(a, b job) int { return byLoad(a.Load, b.Load) }},
+		{"util", func(a, b job) int { return compareLoads(a.Load, b.Load) }},
 	}
 	cmd := &cobra.Command{
 		Use: "jobs", Aliases: []string{"job"}, Short: "Show the GPUs of each job that runs, and how busy they are",
@@ -239,18 +239,20 @@ func newTopPoolsCmd(f *Factory) *cobra.Command {
 		{header: "HELD", value: func(p pool) string { return strconv.FormatInt(p.Used, 10) }},
 		{header: "FREE", value: func(p pool) string { return strconv.FormatInt(p.Free, 10) }},
 		{header: "MIG HELD", optional: true, value: func(p pool) string { return migHeld(p.MIG) }},
-		{header: "UTIL", text: func(p pool) phrase.Text { return utilization(p.Load, p.GPUs) }},
+		{header: "UTIL", text: func(p pool) phrase.Text { return utilizationText(p.Load, p.GPUs) }},
 		{header: "MEM-USED", value: func(p pool) string { return memoryUsed(p.Load) }},
-		{header: "CPU-ASKED", value: func(p pool) string { return cores(p.CPU.Requested) + "/" + cores(p.CPU.Allocatable) }},
-		{header: "CPU-USE", value: func(p pool) string { return inUse(p.Use.CPU, cores) }},
-		{header: "RAM-ASKED", value: func(p pool) string { return gibibytes(p.Memory.Requested) + "/" + gibibytes(p.Memory.Allocatable) }},
-		{header: "RAM-USE", value: func(p pool) string { return inUse(p.Use.Memory, gibibytes) }},
+		{header: "CPU-ASKED", value: func(p pool) string { return formatCores(p.CPU.Requested) + "/" + formatCores(p.CPU.Allocatable) }},
+		{header: "CPU-USE", value: func(p pool) string { return usedText(p.Use.CPU, formatCores) }},
+		{header: "RAM-ASKED", value: func(p pool) string {
+			return formatGibibytes(p.Memory.Requested) + "/" + formatGibibytes(p.Memory.Allocatable)
+		}},
+		{header: "RAM-USE", value: func(p pool) string { return usedText(p.Use.Memory, formatGibibytes) }},
 	}
 	v.orderings = []ordering[pool]{
 		{"name", func(a, b pool) int { return cmp.Compare(a.Name, b.Name) }},
 		{"held", func(a, b pool) int { return cmp.Compare(b.Used, a.Used) }},
 		{"free", func(a, b pool) int { return cmp.Compare(b.Free, a.Free) }},
-		{"util", func(a, b pool) int { return byLoad(a.Load, b.Load) }},
+		{"util", func(a, b pool) int { return compareLoads(a.Load, b.Load) }},
 	}
 	cmd := &cobra.Command{
 		Use: "pools", Aliases: []string{"pool"}, Short: "Show the GPUs, the CPU and the memory of each pool with GPUs",
@@ -262,8 +264,8 @@ func newTopPoolsCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-// inUse formats a measured amount.
-func inUse(used *resource.Quantity, unit func(resource.Quantity) string) string {
+// usedText formats a measured amount.
+func usedText(used *resource.Quantity, unit func(resource.Quantity) string) string {
 	if used == nil {
 		return "n/a"
 	}
@@ -280,5 +282,5 @@ func machineNote(pools []usage.Pool) phrase.Text {
 	if len(pools) == 0 {
 		return nil
 	}
-	return phrase.Of("How much CPU and memory is in use is not known: ").With(pools[0].Use.Says())
+	return phrase.Textf("How much CPU and memory is in use is not known: ").Add(pools[0].Use.Message())
 }

@@ -23,7 +23,7 @@ type uiOptions struct {
 
 // uiKeys describes the keys of the screen. The screen shows this text, too.
 func uiKeys() phrase.Text {
-	return phrase.Of(`Keys, as k9s has them:
+	return phrase.Textf(`Keys, as k9s has them:
   1 2 3 4           jobs, the queue, nodes, pools; also :jobs :queue :nodes :pools (Tab completes)
   arrows, j k       go down and up; PgUp, PgDn, g and G go far
   Enter             why a job runs where it does, or does not; all about a node or a pool
@@ -61,7 +61,7 @@ func newUICmd(f *Factory) *cobra.Command {
 
 func runUI(ctx context.Context, o *uiOptions) error {
 	if !o.factory.IO.InIsTerminal || !o.factory.IO.OutIsTerminal {
-		return usagef("ui needs a terminal, to show and to be asked: use gpuctl get jobs -w, or gpuctl queue -w")
+		return usageErrorf("ui needs a terminal, to show and to be asked: use gpuctl get jobs -w, or gpuctl queue -w")
 	}
 	u, err := newUI(o)
 	if err != nil {
@@ -72,10 +72,10 @@ func runUI(ctx context.Context, o *uiOptions) error {
 		err = terminal.Init()
 	}
 	if err != nil {
-		return usagef("ui cannot draw on this terminal (TERM=%s): %w\nUse gpuctl get jobs -w, or gpuctl queue -w", os.Getenv("TERM"), err)
+		return usageErrorf("ui cannot draw on this terminal (TERM=%s): %w\nUse gpuctl get jobs -w, or gpuctl queue -w", os.Getenv("TERM"), err)
 	}
 	defer terminal.Fini() // also on a panic: its message must be readable
-	return u.run(ctx, terminal)
+	return u.runLoop(ctx, terminal)
 }
 
 // openTerminal opens the terminal of the process. The screen uses UTF-8 even if no locale says so, as in most containers.
@@ -95,17 +95,17 @@ func openTerminal() (tcell.Screen, error) {
 // newUI prepares the connection to the cluster without sending a request.
 func newUI(o *uiOptions) (*ui, error) {
 	f := *o.factory
-	f.IO.ErrOut = guarded(io.Discard, false) // nothing else may write to the screen
+	f.IO.ErrOut = escapeOutput(io.Discard, false) // nothing else may write to the screen
 	f.config = sync.OnceValues(f.loadConfig)
-	client, err := f.kubernetes()
+	client, err := f.newKubernetesClient()
 	if err != nil {
 		return nil, err
 	}
-	reader, err := f.reader()
+	reader, err := f.newReader()
 	if err != nil {
 		return nil, err
 	}
-	namespace, err := f.namespace()
+	namespace, err := f.currentNamespace()
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func newUI(o *uiOptions) (*ui, error) {
 	if err != nil {
 		return nil, f.configError(err)
 	}
-	u := &ui{factory: &f, client: client, reader: reader, namespace: namespace, language: f.language(), broken: make(chan string, 1)}
+	u := &ui{factory: &f, client: client, reader: reader, namespace: namespace, language: f.outputLanguage(), readerPanic: make(chan string, 1)}
 	u.context = cmp.Or(f.overrides.CurrentContext, config.CurrentContext, "-")
 	u.all = o.allNamespaces
 	return u, nil

@@ -22,34 +22,34 @@ func TestAFeedIsLiveOnlyWhileItIs(t *testing.T) {
 		trouble string
 	}{
 		"nothing was read":           {func(*feed[string]) {}, "", time.Time{}, ""},
-		"a watch tells":              {func(f *feed[string]) { f.report("a", at(1), true) }, "a", now, ""},
-		"it was read, and no more":   {func(f *feed[string]) { f.report("a", at(1), false) }, "a", at(1), ""},
-		"a watch does not stand yet": {func(f *feed[string]) { f.glimpse("a", at(1)) }, "a", at(1), ""},
+		"a watch tells":              {func(f *feed[string]) { f.reportValue("a", at(1), true) }, "a", now, ""},
+		"it was read, and no more":   {func(f *feed[string]) { f.reportValue("a", at(1), false) }, "a", at(1), ""},
+		"a watch does not stand yet": {func(f *feed[string]) { f.reportInitial("a", at(1)) }, "a", at(1), ""},
 		"a watch is lost": {func(f *feed[string]) {
-			f.report("a", at(1), true)
-			f.fail("no", at(5))
-			f.fail("no way", at(9))
+			f.reportValue("a", at(1), true)
+			f.reportFailure("no", at(5))
+			f.reportFailure("no way", at(9))
 		}, "a", at(5), "no way"},
 		"a watch is lost of which the last word is later": {func(f *feed[string]) {
-			f.report("a", at(7), true)
-			f.fail("no", at(5))
+			f.reportValue("a", at(7), true)
+			f.reportFailure("no", at(5))
 		}, "a", at(7), "no"},
 		"it is read, and not watched": {func(f *feed[string]) {
-			f.report("a", at(1), true)
-			f.fail("no", at(5))
-			f.glimpse("b", at(9))
+			f.reportValue("a", at(1), true)
+			f.reportFailure("no", at(5))
+			f.reportInitial("b", at(9))
 		}, "b", at(9), "no"},
 		"it is watched again": {func(f *feed[string]) {
-			f.report("a", at(1), true)
-			f.fail("no", at(5))
-			f.report("b", at(9), true)
+			f.reportValue("a", at(1), true)
+			f.reportFailure("no", at(5))
+			f.reportValue("b", at(9), true)
 		}, "b", now, ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			f := newFeed[string](new(atomic.Int64))
 			tc.happens(f)
-			if value, read, trouble := f.look(now); value != tc.value || !read.Equal(tc.read) || trouble != tc.trouble {
+			if value, read, trouble := f.latestValue(now); value != tc.value || !read.Equal(tc.read) || trouble != tc.trouble {
 				t.Errorf("it is %q of %s with %q, want %q of %s with %q", value, read, trouble, tc.value, tc.read, tc.trouble)
 			}
 		})
@@ -65,12 +65,12 @@ func TestReadersTryAgainLaterAndLater(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		var waits []time.Duration
 		last := time.Now()
-		u.keep(ctx, f, func(context.Context, *inventory.Reader) error {
+		u.readContinuously(ctx, f, func(context.Context, *inventory.Reader) error {
 			waits = append(waits, time.Since(last))
 			last = time.Now()
 			switch len(waits) {
 			case 10:
-				f.report(1, last, true)
+				f.reportValue(1, last, true)
 			case 12:
 				end()
 			}

@@ -33,8 +33,8 @@ type ui struct {
 	resized *tcell.EventResize
 	// changes counts the writes of all readers.
 	changes atomic.Int64
-	// broken is why a reader panicked. The loop ends with it, after restoring the terminal.
-	broken chan string
+	// readerPanic is why a reader panicked. The loop ends with it, after restoring the terminal.
+	readerPanic chan string
 
 	jobs  *feed[[]inventory.Job]
 	queue *feed[waitingLine]
@@ -47,15 +47,15 @@ type ui struct {
 // uiTick is the interval at which the loop checks for changes.
 const uiTick = 100 * time.Millisecond
 
-// run shows the screen until the user or ctx ends it, both of which are success, as for a watch.
-func (u *ui) run(ctx context.Context, terminal tcell.Screen) error {
+// runLoop shows the screen until the user or ctx ends it, both of which are success, as for a watch.
+func (u *ui) runLoop(ctx context.Context, terminal tcell.Screen) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	u.ctx, u.terminal, u.state = ctx, terminal, screen.New(u.all).In(u.language).Resized(terminal.Size())
+	u.ctx, u.terminal, u.state = ctx, terminal, screen.New(u.all).WithLanguage(u.language).WithSize(terminal.Size())
 	u.endView, u.endPage = func() {}, func() {}
 	u.fleet = newFeed[inventory.Cluster](&u.changes)
-	u.start(func() { u.keep(ctx, u.fleet, u.watchFleet) })
-	u.show()
+	u.startReader(func() { u.readContinuously(ctx, u.fleet, u.watchFleet) })
+	u.startView()
 	events := make(chan tcell.Event)
 	go terminal.ChannelEvents(events, ctx.Done())
 	ticker := time.NewTicker(uiTick)
@@ -65,32 +65,32 @@ func (u *ui) run(ctx context.Context, terminal tcell.Screen) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case cause := <-u.broken:
+		case cause := <-u.readerPanic:
 			return phrase.Errorf("reading the cluster has panicked: %s", cause)
 		case event, open := <-events:
-			if !open || !u.heed(event) {
+			if !open || !u.handleEvent(event) {
 				return nil
 			}
 			if u.resized != nil {
 				continue // wait for the tick, or every intermediate size would be drawn
 			}
 		case <-ticker.C:
-			if resized := u.resize(); !resized && drawn == u.changes.Load() && second == time.Now().Unix() {
+			if resized := u.applyResize(); !resized && drawn == u.changes.Load() && second == time.Now().Unix() {
 				continue
 			}
 		}
 		drawn, second = u.changes.Load(), time.Now().Unix()
-		u.refresh()
+		u.redrawScreen()
 	}
 }
 
-// start runs a reader beside the loop.
-func (u *ui) start(read func()) {
+// startReader runs a reader beside the loop.
+func (u *ui) startReader(read func()) {
 	go func() {
 		defer func() {
 			if cause := recover(); cause != nil {
 				select {
-				case u.broken <- fmt.Sprintf("%v\n%s", cause, debug.Stack()):
+				case u.readerPanic <- fmt.Sprintf("%v\n%s", cause, debug.Stack()):
 				default: // another panic was already reported
 				}
 			}
@@ -99,8 +99,8 @@ func (u *ui) start(read func()) {
 	}()
 }
 
-// heed handles an event; false ends the loop.
-func (u *ui) heed(event tcell.Event) bool {
+// handleEvent handles an event; false ends the loop.
+func (u *ui) handleEvent(event tcell.Event) bool {
 	switch event := event.(type) {
 	case *tcell.EventError:
 		return false // the terminal is gone
@@ -111,15 +111,15 @@ func (u *ui) heed(event tcell.Event) bool {
 			u.terminal.Sync()
 			return true
 		}
-		state, action := u.state.Key(keyOf(event))
+		state, action := u.state.HandleKey(keyOf(event))
 		u.state = state
-		return u.do(action)
+		return u.performAction(action)
 	}
 	return true
 }
 
-// resize applies the latest size of the terminal, if it has changed.
-func (u *ui) resize() bool {
+// applyResize applies the latest size of the terminal, if it has changed.
+func (u *ui) applyResize() bool {
 	if u.resized == nil {
 		return false
 	}
@@ -127,15 +127,15 @@ func (u *ui) resize() bool {
 	u.resized = nil
 	u.terminal.Sync()
 	wide := u.state.Width()
-	u.state = u.state.Resized(width, height)
-	if u.page != nil && !u.page.follows() && wide != width {
+	u.state = u.state.WithSize(width, height)
+	if u.page != nil && !u.page.isLive() && wide != width {
 		u.openPage(u.page.action) // its lines were wrapped for the other width
 	}
 	return true
 }
 
-// do performs the action of a key; false ends the loop.
-func (u *ui) do(action screen.Action) bool {
+// performAction performs the action of a key; false ends the loop.
+func (u *ui) performAction(action screen.Action) bool {
 	switch action.Do {
 	case screen.Nothing:
 	case screen.Quit:
@@ -143,11 +143,11 @@ func (u *ui) do(action screen.Action) bool {
 	case screen.Show:
 		u.closePage()
 		u.queue = nil
-		u.show()
+		u.startView()
 	case screen.Close:
 		u.closePage()
 		if u.state.View() == screen.Queue {
-			u.show() // it was not read while the page was open
+			u.startView() // it was not read while the page was open
 		}
 	case screen.Again:
 		if u.page != nil {
@@ -159,18 +159,18 @@ func (u *ui) do(action screen.Action) bool {
 	return true
 }
 
-// refresh redraws the screen with the current data.
-func (u *ui) refresh() {
-	table, head := u.reading()
+// redrawScreen redraws the screen with the current data.
+func (u *ui) redrawScreen() {
+	table, head := u.currentTable()
 	u.state = u.state.WithHead(head)
 	if u.page != nil {
-		if lines, others := u.page.text.lines(); others {
+		if lines, others := u.page.text.changedLines(); others {
 			u.state = u.state.WithLines(lines)
 		}
 	} else {
 		u.state = u.state.WithTable(table())
 	}
-	u.draw()
+	u.drawScreen()
 }
 
 // keyNames are the screen's names of keys that are not characters.
@@ -188,13 +188,13 @@ func keyOf(event *tcell.EventKey) string {
 	return keyNames[event.Key()]
 }
 
-// draw writes the screen to the terminal, which transmits only the differences.
-func (u *ui) draw() {
+// drawScreen writes the screen to the terminal, which transmits only the differences.
+func (u *ui) drawScreen() {
 	u.terminal.Clear()
 	for y, line := range u.state.Lines() {
 		x := 0
 		for _, span := range line {
-			style := u.style(span.Style)
+			style := u.terminalStyle(span.Style)
 			for _, r := range span.Text {
 				if wide := monospace.ColumnsOf(r); wide > 0 { // a combining character has no cell
 					u.terminal.SetContent(x, y, r, nil, style)
@@ -206,7 +206,7 @@ func (u *ui) draw() {
 	u.terminal.Show()
 }
 
-func (u *ui) style(style screen.Style) tcell.Style {
+func (u *ui) terminalStyle(style screen.Style) tcell.Style {
 	out := tcell.StyleDefault.Bold(style.Bold).Reverse(style.Reverse)
 	switch color := style.Color; {
 	case !u.factory.IO.Color || color == 0:

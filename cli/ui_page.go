@@ -19,8 +19,8 @@ type openPage struct {
 	text   *pageText
 }
 
-// follows reports whether more output may come.
-func (p *openPage) follows() bool { return p.action.Do == screen.Logs }
+// isLive reports whether more output may come.
+func (p *openPage) isLive() bool { return p.action.Do == screen.Logs }
 
 func (u *ui) closePage() {
 	u.endPage()
@@ -36,25 +36,25 @@ func (u *ui) openPage(action screen.Action) {
 	ctx, end := context.WithCancel(u.ctx)
 	page := &openPage{action: action, text: &pageText{changes: &u.changes}}
 	u.page, u.endPage = page, end
-	u.state = u.state.WithPage(screen.Page{Title: titleOf(action).In(u.language), Live: page.follows()})
+	u.state = u.state.WithPage(screen.Page{Title: pageTitle(action).Localize(u.language), Live: page.isLive()})
 	view, factory := u.state.View(), u.pageFactory(action.Row.Namespace, page.text)
-	u.start(func() { writePage(ctx, factory, view, action) })
+	u.startReader(func() { writePage(ctx, factory, view, action) })
 }
 
-// titleOf returns the title of a page.
-func titleOf(action screen.Action) phrase.Text {
+// pageTitle returns the title of a page.
+func pageTitle(action screen.Action) phrase.Text {
 	name := oneLine(action.Row.Name)
 	switch action.Do {
 	case screen.Why:
-		return phrase.Of("why %s", name)
+		return phrase.Textf("why %s", name)
 	case screen.Logs:
-		return phrase.Of("logs %s", name)
+		return phrase.Textf("logs %s", name)
 	case screen.YAML:
-		return phrase.Of("yaml %s", name)
+		return phrase.Textf("yaml %s", name)
 	case screen.Describe:
-		return phrase.Of("describe %s", name)
+		return phrase.Textf("describe %s", name)
 	}
-	return phrase.Of("help")
+	return phrase.Textf("help")
 }
 
 // pageFactory returns a factory for a command that writes to a page.
@@ -66,7 +66,7 @@ func (u *ui) pageFactory(namespace string, out io.Writer) *Factory {
 	}
 	color := u.factory.IO.Color
 	f.IO = IOStreams{
-		In: strings.NewReader(""), Out: guarded(out, color), ErrOut: guarded(out, false), OutIsTerminal: true,
+		In: strings.NewReader(""), Out: escapeOutput(out, color), ErrOut: escapeOutput(out, false), OutIsTerminal: true,
 		Width: u.state.Width(), ErrWidth: u.state.Width(), Color: color, Language: u.factory.IO.Language,
 	}
 	return &f
@@ -78,7 +78,7 @@ const uiTail = "1000"
 // writePage writes the output of the page's command, and its error as the command would.
 func writePage(ctx context.Context, f *Factory, view string, action screen.Action) {
 	if action.Do == screen.Help {
-		fmt.Fprintln(f.IO.Out, uiKeys().In(f.language()))
+		fmt.Fprintln(f.IO.Out, uiKeys().Localize(f.outputLanguage()))
 		return
 	}
 	cmd := pageCommand(f, view, action)
@@ -90,9 +90,9 @@ func writePage(ctx context.Context, f *Factory, view string, action screen.Actio
 	switch {
 	case ctx.Err() != nil:
 	case err != nil && !errors.As(err, new(*quietError)):
-		f.complain(message(err).With(f.near(ctx, err)))
+		f.printError(errorMessage(err).Add(f.suggestObject(ctx, err)))
 	case action.Do == screen.Logs:
-		fmt.Fprintln(f.IO.ErrOut, phrase.Of("(the job has ended, and its output)").In(f.language()))
+		fmt.Fprintln(f.IO.ErrOut, phrase.Textf("(the job has ended, and its output)").Localize(f.outputLanguage()))
 	}
 }
 

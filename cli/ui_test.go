@@ -185,10 +185,10 @@ func TestUIGivesTheTerminalBackWhenItPanics(t *testing.T) {
 }
 
 func TestUITellsThatAReaderPanicked(t *testing.T) {
-	u := &ui{broken: make(chan string, 1)}
-	u.start(func() { panic("boom") })
+	u := &ui{readerPanic: make(chan string, 1)}
+	u.startReader(func() { panic("boom") })
 	select {
-	case cause := <-u.broken:
+	case cause := <-u.readerPanic:
 		if !strings.Contains(cause, "boom") || !strings.Contains(cause, "ui_test.go") {
 			t.Errorf("it says %q, want the cause and where it was", cause)
 		}
@@ -204,11 +204,11 @@ func TestNoControlReachesTheScreen(t *testing.T) {
 	streams.Color = true
 	u := &ui{
 		factory: NewFactory(streams), context: hostile, namespace: hostile,
-		state: screen.New(true).Resized(100, 30), jobs: newFeed[[]inventory.Job](new(atomic.Int64)), fleet: newFeed[inventory.Cluster](new(atomic.Int64)),
+		state: screen.New(true).WithSize(100, 30), jobs: newFeed[[]inventory.Job](new(atomic.Int64)), fleet: newFeed[inventory.Cluster](new(atomic.Int64)),
 	}
-	u.fleet.report(inventory.Cluster{Pools: []inventory.Pool{{Name: hostile}}}, time.Now(), true)
-	u.jobs.report([]inventory.Job{{Name: hostile, Namespace: hostile, Trouble: inventory.Trouble{Reason: hostile, Message: hostile}}}, time.Now(), true)
-	table, head := u.reading()
+	u.fleet.reportValue(inventory.Cluster{Pools: []inventory.Pool{{Name: hostile}}}, time.Now(), true)
+	u.jobs.reportValue([]inventory.Job{{Name: hostile, Namespace: hostile, Trouble: inventory.Trouble{Reason: hostile, Message: hostile}}}, time.Now(), true)
+	table, head := u.currentTable()
 	head.Trouble = hostile
 	state := u.state.WithHead(head).WithTable(table())
 	page := state.WithPage(screen.Page{Title: hostile, Lines: []string{hostile}})
@@ -245,11 +245,11 @@ func TestPageTextIsOfLines(t *testing.T) {
 				for piece := range slices.Chunk([]byte(tc.text), max(1, size)) {
 					_, _ = text.Write(piece)
 				}
-				lines, others := text.lines()
+				lines, others := text.changedLines()
 				if diff := cmp.Diff(tc.want, lines); diff != "" || others != (tc.want != nil) {
 					t.Errorf("the lines differ (-want +got):\n%s", diff)
 				}
-				if _, others := text.lines(); others {
+				if _, others := text.changedLines(); others {
 					t.Error("they are told to be others than they were, and nothing came")
 				}
 			})
@@ -269,19 +269,19 @@ func (s *sizes) Sync() { s.synced++ }
 // TestManySizesAreDrawnOnce: who drags the corner of a window sends hundreds.
 func TestManySizesAreDrawnOnce(t *testing.T) {
 	terminal := &sizes{SimulationScreen: tcell.NewSimulationScreen("UTF-8")}
-	u := &ui{terminal: terminal, state: screen.New(false).Resized(80, 24)}
+	u := &ui{terminal: terminal, state: screen.New(false).WithSize(80, 24)}
 	for i := range 300 {
-		if !u.heed(tcell.NewEventResize(80+i, 24)) {
+		if !u.handleEvent(tcell.NewEventResize(80+i, 24)) {
 			t.Fatal("it ends")
 		}
 	}
 	if terminal.synced != 0 || u.state.Width() != 80 {
 		t.Errorf("drawn %d times before the last size", terminal.synced)
 	}
-	if !u.resize() || terminal.synced != 1 || u.state.Width() != 379 {
+	if !u.applyResize() || terminal.synced != 1 || u.state.Width() != 379 {
 		t.Errorf("drawn %d times at last, the width is %d, want once and 379", terminal.synced, u.state.Width())
 	}
-	if u.resize() {
+	if u.applyResize() {
 		t.Error("a size is taken twice")
 	}
 }
@@ -293,7 +293,7 @@ func TestPageTextIsBounded(t *testing.T) {
 		fmt.Fprintf(&text, "line %d\n", i)
 	}
 	_, _ = text.Write([]byte(strings.Repeat("x", 3*pageLine) + "\nend"))
-	lines, _ := text.lines()
+	lines, _ := text.changedLines()
 	if len(lines) > pageLines+1 || lines[len(lines)-1] != "end" {
 		t.Errorf("%d lines are kept, the last is %q", len(lines), lines[len(lines)-1])
 	}

@@ -16,7 +16,7 @@ type pageText struct {
 	// part is an unfinished line.
 	part []byte
 	// writes counts writes, and seen the writes already returned by changedLines.
-	writes, told int
+	writes, seen int
 }
 
 const (
@@ -54,14 +54,14 @@ func (t *pageText) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// lines returns the kept lines if they have changed since the last call.
-func (t *pageText) lines() (lines []string, others bool) {
+// changedLines returns the kept lines if they have changed since the last call.
+func (t *pageText) changedLines() (lines []string, others bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.told == t.writes {
+	if t.seen == t.writes {
 		return nil, false
 	}
-	t.told = t.writes
+	t.seen = t.writes
 	lines = slices.Clone(t.all[max(0, len(t.all)-pageLines):])
 	if len(t.part) > 0 {
 		lines = append(lines, string(t.part))

@@ -62,11 +62,11 @@ func newUsageCmd(f *Factory) *cobra.Command {
 }
 
 func runUsage(ctx context.Context, o *usageOptions) error {
-	query, err := o.query()
+	query, err := o.ledgerQuery()
 	if err != nil {
 		return err
 	}
-	client, err := o.ledger.connect(ctx, o.factory)
+	client, err := o.ledger.newClient(ctx, o.factory)
 	if err != nil {
 		return err
 	}
@@ -74,13 +74,13 @@ func runUsage(ctx context.Context, o *usageOptions) error {
 	if err != nil {
 		return err
 	}
-	return o.write(usage, query.By)
+	return o.printUsage(usage, query.By)
 }
 
-func (o *usageOptions) query() (ledgerclient.Query, error) {
+func (o *usageOptions) ledgerQuery() (ledgerclient.Query, error) {
 	keys, err := ledger.ParseKeys(o.by)
 	if err != nil {
-		return ledgerclient.Query{}, usagef("--by: %w", err)
+		return ledgerclient.Query{}, usageErrorf("--by: %w", err)
 	}
 	out := ledgerclient.Query{By: keys, User: o.user, Pool: o.pool}
 	if out.Since, err = parseMoment("since", o.since, o.factory.Now()); err != nil {
@@ -92,7 +92,7 @@ func (o *usageOptions) query() (ledgerclient.Query, error) {
 		}
 	}
 	if !o.allNamespaces {
-		namespace, err := o.factory.namespace()
+		namespace, err := o.factory.currentNamespace()
 		if err != nil {
 			return out, err
 		}
@@ -101,10 +101,10 @@ func (o *usageOptions) query() (ledgerclient.Query, error) {
 	return out, nil
 }
 
-func (o *usageOptions) write(usage ledger.Usage, keys []ledger.Key) error {
+func (o *usageOptions) printUsage(usage ledger.Usage, keys []ledger.Key) error {
 	io := o.factory.IO
 	if o.output.format == outputJSON || o.output.format == outputYAML {
-		return encode(io.Out, o.output.format, usage)
+		return writeEncoded(io.Out, o.output.format, usage)
 	}
 	rows := slices.Clone(usage.Items)
 	if usage.Rest != nil {
@@ -112,30 +112,30 @@ func (o *usageOptions) write(usage ledger.Usage, keys []ledger.Key) error {
 		rest.Keys = map[ledger.Key]string{keys[0]: restOfAll}
 		rows = append(rows, rest)
 	}
-	tellGaps(io, usage.Begin, usage.Gaps)
+	printLedgerGaps(io, usage.Begin, usage.Gaps)
 	if o.output.format == outputCSV {
-		return writeCSV(io.Out, rows, append(usageColumns(keys, true), efficiencyColumns(busyOf, true)...), !o.noHeaders)
+		return writeCSV(io.Out, rows, append(usageColumns(keys, true), efficiencyColumns(sumEfficiency, true)...), !o.noHeaders)
 	}
 	if len(rows) == 0 {
-		io.tell("Nothing held a GPU in that time, of what was asked for. Ask for more with --since or -A.")
+		io.printErr("Nothing held a GPU in that time, of what was asked for. Ask for more with --since or -A.")
 		return nil
 	}
 	uncertain := slices.ContainsFunc(rows, func(s ledger.Sum) bool { return s.UncertainGPUHours > 0 })
 	columns := usageColumns(keys, uncertain)
 	if slices.ContainsFunc(rows, func(s ledger.Sum) bool { return s.Efficiency != nil }) {
-		columns = append(columns, efficiencyColumns(busyOf, false)...)
+		columns = append(columns, efficiencyColumns(sumEfficiency, false)...)
 	}
 	if len(rows) > 1 && !o.noHeaders {
-		rows = append(rows, totalOf(rows, keys[0]))
+		rows = append(rows, totalRow(rows, keys[0]))
 	}
 	return writeTable(io.Out, rows, columns, tableStyle{
-		noHeaders: o.noHeaders, color: io.Color, width: io.Width, language: io.language(),
+		noHeaders: o.noHeaders, color: io.Color, width: io.Width, language: io.outputLanguage(),
 	})
 }
 
-func busyOf(s ledger.Sum) *ledger.Efficiency { return s.Efficiency }
+func sumEfficiency(s ledger.Sum) *ledger.Efficiency { return s.Efficiency }
 
-func totalOf(rows []ledger.Sum, key ledger.Key) ledger.Sum {
+func totalRow(rows []ledger.Sum, key ledger.Key) ledger.Sum {
 	out := ledger.Sum{Keys: map[ledger.Key]string{key: totalOfAll}}
 	var busy ledger.EfficiencySum
 	for _, row := range rows {
@@ -157,9 +157,9 @@ const (
 func keyText(value string) phrase.Text {
 	switch value {
 	case restOfAll:
-		return phrase.Of("(all others)")
+		return phrase.Textf("(all others)")
 	case totalOfAll:
-		return phrase.Of("TOTAL")
+		return phrase.Textf("TOTAL")
 	}
 	return phrase.Quote(value)
 }
@@ -172,9 +172,9 @@ func usageColumns(keys []ledger.Key, uncertain bool) []column[ledger.Sum] {
 	hours := func(header string, of func(ledger.Sum) float64) column[ledger.Sum] {
 		return column[ledger.Sum]{header: header, value: func(s ledger.Sum) string { return strconv.FormatFloat(of(s), 'f', 2, 64) }}
 	}
-	out = append(out, hours(word("GPU-HOURS"), func(s ledger.Sum) float64 { return s.GPUHours }))
+	out = append(out, hours(markWord("GPU-HOURS"), func(s ledger.Sum) float64 { return s.GPUHours }))
 	if uncertain {
-		out = append(out, hours(word("UNCERTAIN"), func(s ledger.Sum) float64 { return s.UncertainGPUHours }))
+		out = append(out, hours(markWord("UNCERTAIN"), func(s ledger.Sum) float64 { return s.UncertainGPUHours }))
 	}
 	return append(out,
 		column[ledger.Sum]{header: "PODS", value: func(s ledger.Sum) string { return strconv.Itoa(s.Pods) }},

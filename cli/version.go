@@ -51,15 +51,15 @@ func runVersion(o *versionOptions) error {
 	if !o.client {
 		out.Server, err = o.serverVersion()
 	}
-	if printErr := o.print(out); printErr != nil {
+	if printErr := o.printVersions(out); printErr != nil {
 		return printErr
 	}
 	return err
 }
 
-func (o *versionOptions) print(out versions) error {
+func (o *versionOptions) printVersions(out versions) error {
 	if o.output.format != "" {
-		return encode(o.factory.IO.Out, o.output.format, out)
+		return writeEncoded(o.factory.IO.Out, o.output.format, out)
 	}
 	fmt.Fprintf(o.factory.IO.Out, "gpuctl      %s (%s)\n", out.Client.Version, out.Client.Go)
 	if out.Server != nil {
@@ -69,7 +69,7 @@ func (o *versionOptions) print(out versions) error {
 }
 
 func (o *versionOptions) serverVersion() (*buildVersion, error) {
-	clientset, err := o.factory.kubernetes()
+	clientset, err := o.factory.newKubernetesClient()
 	if err != nil {
 		return nil, err
 	}

@@ -48,8 +48,8 @@ func (g *goal) Set(text string) error {
 	return nil
 }
 
-// reached reports whether a job has reached the goal, with an error if it never will.
-func (g goal) reached(job inventory.Job) (bool, error) {
+// isReachedBy reports whether a job has reached the goal, with an error if it never will.
+func (g goal) isReachedBy(job inventory.Job) (bool, error) {
 	finished := slices.Contains([]inventory.Status{
 		inventory.StatusSucceeded, inventory.StatusFailed, inventory.StatusCancelled,
 	}, job.Status)
@@ -63,16 +63,16 @@ func (g goal) reached(job inventory.Job) (bool, error) {
 		case inventory.StatusSucceeded:
 			return false, phrase.Errorf("job %s has succeeded", job.Name)
 		case inventory.StatusCancelled:
-			return false, outcomeOf(job)
+			return false, jobOutcome(job)
 		}
 		return finished, nil
 	}
 	if job.Object.Kind == "Deployment" {
-		return false, usagef("job %s is of kind %s, which goes on until it is deleted\nWait until it serves: gpuctl wait %s --for=ready",
+		return false, usageErrorf("job %s is of kind %s, which goes on until it is deleted\nWait until it serves: gpuctl wait %s --for=ready",
 			job.Name, job.Kind, job.Name)
 	}
 	if finished {
-		return true, outcomeOf(job)
+		return true, jobOutcome(job)
 	}
 	return false, nil
 }
@@ -81,7 +81,7 @@ func (g goal) reached(job inventory.Job) (bool, error) {
 func (g goal) isUp(job inventory.Job) (bool, error) {
 	switch job.Status {
 	case inventory.StatusFailed, inventory.StatusCancelled:
-		return false, outcomeOf(job)
+		return false, jobOutcome(job)
 	case inventory.StatusSucceeded:
 		return true, nil
 	}
@@ -112,7 +112,7 @@ func newWaitCmd(f *Factory) *cobra.Command {
 		Example: "  gpuctl wait qwen2-sft && ./evaluate.sh\n" +
 			"  gpuctl wait chat --for=ready --timeout=10m\n" +
 			"  gpuctl delete qwen2-sft --wait=false; gpuctl wait qwen2-sft --for=deleted",
-		Args: atLeastOne(phrase.Of("the names of jobs")),
+		Args: requireArgs(phrase.Textf("the names of jobs")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.names = jobNames(args)
 			return runWait(cmd.Context(), o)
@@ -125,36 +125,36 @@ func newWaitCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-// atLeastOne requires arguments, and says what they are.
-func atLeastOne(what phrase.Text) cobra.PositionalArgs {
+// requireArgs requires arguments, and says what they are.
+func requireArgs(what phrase.Text) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return usagef("%s needs %s\nSee '%s --help'", cmd.CommandPath(), what, cmd.CommandPath())
+			return usageErrorf("%s needs %s\nSee '%s --help'", cmd.CommandPath(), what, cmd.CommandPath())
 		}
 		return nil
 	}
 }
 
 func runWait(ctx context.Context, o *waitOptions) error {
-	namespace, err := o.factory.namespace()
+	namespace, err := o.factory.currentNamespace()
 	if err != nil {
 		return err
 	}
 	w := &waiter{factory: o.factory, namespace: namespace, names: o.names, goal: o.goal, timeout: o.timeout}
-	w.reached = func(name, outcome string) { fmt.Fprintf(o.factory.IO.Out, "job/%s %s\n", name, outcome) }
-	err = w.wait(ctx)
+	w.onReached = func(name, outcome string) { fmt.Fprintf(o.factory.IO.Out, "job/%s %s\n", name, outcome) }
+	err = w.waitForJobs(ctx)
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		o.factory.IO.tell("%s", comeBack(o.names, namespace))
+		o.factory.IO.printErr("%s", comeBackText(o.names, namespace))
 	}
 	return err
 }
 
-// comeBack says how to continue after an interruption, which does not affect the jobs.
-func comeBack(names []string, namespace string) phrase.Text {
+// comeBackText says how to continue after an interruption, which does not affect the jobs.
+func comeBackText(names []string, namespace string) phrase.Text {
 	if len(names) == 1 {
-		return phrase.Of("The job goes on. Come back to it: gpuctl logs %s -n %s -f", names[0], namespace)
+		return phrase.Textf("The job goes on. Come back to it: gpuctl logs %s -n %s -f", names[0], namespace)
 	}
-	return phrase.Of("The jobs go on. Come back to them: gpuctl wait %s -n %s", strings.Join(names, " "), namespace)
+	return phrase.Textf("The jobs go on. Come back to them: gpuctl wait %s -n %s", strings.Join(names, " "), namespace)
 }
 
 // waiter waits for jobs of one namespace.
@@ -164,8 +164,8 @@ type waiter struct {
 	names     []string
 	goal      goal
 	timeout   time.Duration
-	// reached is called once for every job that has reached the goal.
-	reached func(name, outcome string)
+	// onReached is called once for every job that has reached the goal.
+	onReached func(name, outcome string)
 
 	seen, done map[string]bool
 	failure    error
@@ -174,9 +174,9 @@ type waiter struct {
 // errDone ends a watch whose goal is reached.
 var errDone = errors.New("done")
 
-// wait returns when all jobs have reached the goal, or one of them never will.
-func (w *waiter) wait(ctx context.Context) error {
-	client, err := w.factory.kubernetes()
+// waitForJobs returns when all jobs have reached the goal, or one of them never will.
+func (w *waiter) waitForJobs(ctx context.Context) error {
+	client, err := w.factory.newKubernetesClient()
 	if err != nil {
 		return err
 	}
@@ -188,26 +188,26 @@ func (w *waiter) wait(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if w.timeout > 0 {
-		timer := time.AfterFunc(w.timeout, func() { cancel(&timelimit.Error{After: w.timeout, What: w.late()}) })
+		timer := time.AfterFunc(w.timeout, func() { cancel(&timelimit.Error{After: w.timeout, What: w.timeoutText()}) })
 		defer timer.Stop()
 	}
 	story := newJobStatus(w.factory, client)
-	defer story.end()
-	print := w.reached
-	w.reached = func(name, outcome string) {
-		story.line.clear() // so that the line does not precede the output
+	defer story.endLine()
+	print := w.onReached
+	w.onReached = func(name, outcome string) {
+		story.line.clearLine() // so that the line does not precede the output
 		print(name, outcome)
 	}
-	err = story.heartbeat().over(ctx, func(ctx context.Context) error {
-		return inventory.NewReader(client).Telling(story.stale()).WatchJobs(ctx, query, func(jobs []inventory.Job) {
-			finished, err := w.look(jobs)
+	err = story.lineHeartbeat().guardWatch(ctx, func(ctx context.Context) error {
+		return inventory.NewReader(client).WithLostHandler(story.staleReporter()).WatchJobs(ctx, query, func(jobs []inventory.Job) {
+			finished, err := w.checkJobs(jobs)
 			switch {
 			case err != nil:
 				cancel(err)
 			case finished:
 				cancel(cmp.Or(w.failure, errDone))
 			default:
-				w.tell(ctx, story, jobs)
+				w.reportProgress(ctx, story, jobs)
 			}
 		})
 	})
@@ -218,26 +218,26 @@ func (w *waiter) wait(ctx context.Context) error {
 	case errors.Is(err, errDone):
 		return nil
 	case isA[*timelimit.Error](err):
-		story.line.leave()
+		story.line.endKeepingText()
 	}
 	return err
 }
 
-// late describes what was not reached in time.
-func (w *waiter) late() phrase.Text {
+// timeoutText describes what was not reached in time.
+func (w *waiter) timeoutText() phrase.Text {
 	if len(w.names) == 1 {
-		return phrase.Of("job %[1]s is not %[2]s\nSee: gpuctl why %[1]s -n %[3]s", w.names[0], w.goal, w.namespace)
+		return phrase.Textf("job %[1]s is not %[2]s\nSee: gpuctl why %[1]s -n %[3]s", w.names[0], w.goal, w.namespace)
 	}
-	return phrase.Of("jobs %s are not %s\nSee: gpuctl get jobs -n %s", strings.Join(w.names, ", "), w.goal, w.namespace)
+	return phrase.Textf("jobs %s are not %s\nSee: gpuctl get jobs -n %s", strings.Join(w.names, ", "), w.goal, w.namespace)
 }
 
-// look reports whether the wait is over. The error of a failed job is kept until all others are done.
-func (w *waiter) look(jobs []inventory.Job) (finished bool, err error) {
+// checkJobs reports whether the wait is over. The error of a failed job is kept until all others are done.
+func (w *waiter) checkJobs(jobs []inventory.Job) (finished bool, err error) {
 	for _, name := range w.names {
 		if w.done[name] {
 			continue
 		}
-		reached, outcome, err := w.lookAt(jobs, name)
+		reached, outcome, err := w.checkJob(jobs, name)
 		switch {
 		case err != nil && !reached:
 			return false, err
@@ -247,12 +247,12 @@ func (w *waiter) look(jobs []inventory.Job) (finished bool, err error) {
 			w.failure = err
 		}
 		w.done[name] = true
-		w.reached(name, outcome)
+		w.onReached(name, outcome)
 	}
 	return len(w.done) == len(w.names), nil
 }
 
-func (w *waiter) lookAt(jobs []inventory.Job, name string) (reached bool, outcome string, err error) {
+func (w *waiter) checkJob(jobs []inventory.Job, name string) (reached bool, outcome string, err error) {
 	var named []inventory.Job
 	for _, job := range jobs {
 		if job.Name == name {
@@ -260,31 +260,31 @@ func (w *waiter) lookAt(jobs []inventory.Job, name string) (reached bool, outcom
 		}
 	}
 	query := inventory.JobQuery{Namespace: w.namespace, Name: name}
-	job, err := query.Only(named)
+	job, err := query.OnlyJob(named)
 	switch {
 	case len(named) == 0 && w.goal == goalDeleted:
 		return true, "deleted", nil
 	case len(named) == 0 && w.seen[name]:
-		return false, "", &outcomeError{code: exitNotFinished, text: phrase.Of("job %s was deleted", name)}
+		return false, "", &outcomeError{code: exitNotFinished, text: phrase.Textf("job %s was deleted", name)}
 	case err != nil:
 		return false, "", err
 	}
 	w.seen[name] = true
-	reached, err = w.goal.reached(job)
+	reached, err = w.goal.isReachedBy(job)
 	return reached, strings.ToLower(string(job.Status)), err
 }
 
-// tell reports what is waited for: for one job the reason, for several jobs their names.
-func (w *waiter) tell(ctx context.Context, story *jobStatus, jobs []inventory.Job) {
+// reportProgress reports what is waited for: for one job the reason, for several jobs their names.
+func (w *waiter) reportProgress(ctx context.Context, story *jobStatus, jobs []inventory.Job) {
 	left := slices.DeleteFunc(slices.Clone(w.names), func(name string) bool { return w.done[name] })
 	if len(left) > 1 {
-		text := phrase.Of("Waiting for %d of %d jobs: %s", len(left), len(w.names), strings.Join(left, ", "))
-		story.line.set(text.In(w.factory.language()))
+		text := phrase.Textf("Waiting for %d of %d jobs: %s", len(left), len(w.names), strings.Join(left, ", "))
+		story.line.setText(text.Localize(w.factory.outputLanguage()))
 		return
 	}
 	for _, job := range jobs {
 		if job.Name == left[0] {
-			story.tell(ctx, job)
+			story.reportJob(ctx, job)
 		}
 	}
 }

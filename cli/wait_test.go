@@ -45,7 +45,7 @@ func TestGoals(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			reached, err := tc.goal.reached(tc.job)
+			reached, err := tc.goal.isReachedBy(tc.job)
 			if diff := cmp.Diff(tc.want, answer{reached, exitCode(err)}); diff != "" {
 				t.Errorf("(-want +got), %v:\n%s", err, diff)
 			}
@@ -59,7 +59,7 @@ func TestWaitingForSeveralJobs(t *testing.T) {
 	}
 	var told []string
 	w := &waiter{namespace: "team", names: []string{"a", "b"}, goal: goalDone, seen: map[string]bool{}, done: map[string]bool{}}
-	w.reached = func(name, outcome string) { told = append(told, name+" "+outcome) }
+	w.onReached = func(name, outcome string) { told = append(told, name+" "+outcome) }
 	steps := []struct {
 		jobs     []inventory.Job
 		finished bool
@@ -69,7 +69,7 @@ func TestWaitingForSeveralJobs(t *testing.T) {
 		{[]inventory.Job{job("b", inventory.StatusSucceeded)}, true},
 	}
 	for i, step := range steps {
-		if finished, err := w.look(step.jobs); finished != step.finished || err != nil {
+		if finished, err := w.checkJobs(step.jobs); finished != step.finished || err != nil {
 			t.Errorf("step %d: finished %t, %v", i, finished, err)
 		}
 	}
@@ -81,23 +81,23 @@ func TestWaitingForSeveralJobs(t *testing.T) {
 	}
 
 	w = &waiter{namespace: "team", names: []string{"a"}, goal: goalReady, seen: map[string]bool{}, done: map[string]bool{}}
-	if _, err := w.look(nil); exitCode(err) != exitNotFound {
+	if _, err := w.checkJobs(nil); exitCode(err) != exitNotFound {
 		t.Errorf("a job that was never there: %v", err)
 	}
-	_, _ = w.look([]inventory.Job{job("a", inventory.StatusPending)})
-	if _, err := w.look(nil); exitCode(err) != exitNotFinished {
+	_, _ = w.checkJobs([]inventory.Job{job("a", inventory.StatusPending)})
+	if _, err := w.checkJobs(nil); exitCode(err) != exitNotFinished {
 		t.Errorf("a job that was deleted meanwhile: %v", err)
 	}
 }
 
 func TestAJobThatIsNamedTwiceIsOneJob(t *testing.T) {
 	w := &waiter{namespace: "team", names: jobNames([]string{"a", "job/a", "training/a"}), goal: goalDone, seen: map[string]bool{}, done: map[string]bool{}}
-	w.reached = func(string, string) {}
-	finished, err := w.look([]inventory.Job{{Name: "a", Status: inventory.StatusSucceeded, Object: inventory.ObjectRef{Kind: "Job"}}})
+	w.onReached = func(string, string) {}
+	finished, err := w.checkJobs([]inventory.Job{{Name: "a", Status: inventory.StatusSucceeded, Object: inventory.ObjectRef{Kind: "Job"}}})
 	if !finished || err != nil {
 		t.Errorf("finished %t, %v", finished, err)
 	}
-	if diff := cmp.Diff([]int{3, 1, 2}, eachOnce([]int{3, 1, 3, 2, 1})); diff != "" {
+	if diff := cmp.Diff([]int{3, 1, 2}, removeDuplicates([]int{3, 1, 3, 2, 1})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -106,15 +106,15 @@ func TestALateWaitLeavesTheReason(t *testing.T) {
 	streams, _, stderr := TestIOStreams("")
 	streams.ErrIsTerminal, streams.ErrWidth = true, 20
 	line := newStatusLine(streams)
-	line.set("big is Pending: no node of the pool has so many GPUs")
-	line.leave()
-	line.end()
+	line.setText("big is Pending: no node of the pool has so many GPUs")
+	line.endKeepingText()
+	line.endLine()
 	const want = "big is Pending: no node of the pool has so many GPUs\n"
 	if got := stderr.String(); !strings.HasSuffix(got, clearRow+want) {
 		t.Errorf("the terminal shows %q, want %q at the end", got, want)
 	}
 	w := &waiter{namespace: "team", names: []string{"big"}, goal: goalDone, timeout: time.Minute}
-	if got, want := w.late().String(), "job big is not done\nSee: gpuctl why big -n team"; got != want {
+	if got, want := w.timeoutText().String(), "job big is not done\nSee: gpuctl why big -n team"; got != want {
 		t.Errorf("late is %q, want %q", got, want)
 	}
 }

@@ -268,9 +268,9 @@ func TestAWatchWithoutTheRightToEvents(t *testing.T) {
 func TestWaitingSaysWhenItsWatchIsOld(t *testing.T) {
 	streams, _, stderr := TestIOStreams("")
 	story := newJobStatus(NewFactory(streams), nil)
-	defer story.end()
-	story.line.set("sft is Pending")
-	tell := story.stale()
+	defer story.endLine()
+	story.line.setText("sft is Pending")
+	tell := story.staleReporter()
 	for range 2 {
 		tell(errors.New("etcd has no leader"))
 	}

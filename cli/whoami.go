@@ -11,7 +11,7 @@ import (
 
 // whoAmI asks the API server for the user's name.
 func (f *Factory) whoAmI(ctx context.Context) (string, error) {
-	clientset, err := f.kubernetes()
+	clientset, err := f.newKubernetesClient()
 	if err != nil {
 		return "", err
 	}

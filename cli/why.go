@@ -35,7 +35,7 @@ func newWhyCmd(f *Factory) *cobra.Command {
 			"The name of a pod of our scheduler is explained as well, also of one that gpuctl has not made.",
 		Example: "  gpuctl why qwen2-sft\n  gpuctl why qwen2-sft -o json\n" +
 			"  gpuctl why qwen2-sft --scheduler https://localhost:10260 --scheduler-ca ca.crt",
-		Args: exactlyOne(phrase.Of("the name of one job, or pod")),
+		Args: requireOneArg(phrase.Textf("the name of one job, or pod")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runWhy(cmd.Context(), o, jobName(strings.TrimPrefix(args[0], "pod/")))
 		},
@@ -48,14 +48,14 @@ func newWhyCmd(f *Factory) *cobra.Command {
 }
 
 func runWhy(ctx context.Context, o *whyOptions, name string) error {
-	if err := o.scheduler.validate(); err != nil {
+	if err := o.scheduler.validateAddress(); err != nil {
 		return err
 	}
-	namespace, err := o.factory.namespace()
+	namespace, err := o.factory.currentNamespace()
 	if err != nil {
 		return err
 	}
-	client, err := o.factory.kubernetes()
+	client, err := o.factory.newKubernetesClient()
 	if err != nil {
 		return err
 	}
@@ -64,29 +64,29 @@ func runWhy(ctx context.Context, o *whyOptions, name string) error {
 		return err
 	}
 	if len(facts) == 0 {
-		return o.whyPod(ctx, client, inventory.NotFoundError{Namespace: namespace, Name: name})
+		return o.explainPod(ctx, client, inventory.NotFoundError{Namespace: namespace, Name: name})
 	}
 	reports := make([]diagnosis.Report, len(facts))
 	for i := range facts {
-		if err := o.records(ctx, &facts[i]); err != nil {
+		if err := o.addRecords(ctx, &facts[i]); err != nil {
 			return err
 		}
-		if asked := topologyIn(facts[i].Job.Submitted); asked != nil {
-			facts[i].Job.Divide(int(asked.Segment), asked.Level, facts[i].Cluster.Nodes)
+		if asked := submittedTopology(facts[i].Job.Submitted); asked != nil {
+			facts[i].Job.FillSegments(int(asked.Segment), asked.Level, facts[i].Cluster.Nodes)
 		}
 		reports[i] = diagnosis.Diagnose(facts[i])
 	}
 	if o.output.format != "" {
 		if len(reports) == 1 {
-			return encode(o.factory.IO.Out, o.output.format, reports[0])
+			return writeEncoded(o.factory.IO.Out, o.output.format, reports[0])
 		}
-		return encode(o.factory.IO.Out, o.output.format, list[diagnosis.Report]{Items: reports})
+		return writeEncoded(o.factory.IO.Out, o.output.format, list[diagnosis.Report]{Items: reports})
 	}
-	return o.explain(ctx, namespace, reports)
+	return o.printReports(ctx, namespace, reports)
 }
 
-// whyPod explains a pod whose name was given instead of a job's.
-func (o *whyOptions) whyPod(ctx context.Context, client kubernetes.Interface, absent inventory.NotFoundError) error {
+// explainPod explains a pod whose name was given instead of a job's.
+func (o *whyOptions) explainPod(ctx context.Context, client kubernetes.Interface, absent inventory.NotFoundError) error {
 	pod, err := diagnosis.FindPod(ctx, client, absent.Namespace, absent.Name)
 	switch {
 	case err != nil:
@@ -94,7 +94,7 @@ func (o *whyOptions) whyPod(ctx context.Context, client kubernetes.Interface, ab
 	case pod == nil:
 		return &absent
 	}
-	if job := diagnosis.JobOf(pod); job != "" {
+	if job := diagnosis.JobNameOfPod(pod); job != "" {
 		return runWhy(ctx, o, job)
 	}
 	facts, err := diagnosis.ReadPod(ctx, client, pod, o.factory.Now())
@@ -103,13 +103,13 @@ func (o *whyOptions) whyPod(ctx context.Context, client kubernetes.Interface, ab
 	}
 	report := diagnosis.DiagnosePod(*facts)
 	if o.output.format != "" {
-		return encode(o.factory.IO.Out, o.output.format, report)
+		return writeEncoded(o.factory.IO.Out, o.output.format, report)
 	}
 	return explainReport(newDescription(o.factory.IO), report, o.factory.Now())
 }
 
-// explain writes diagnoses for people, and, for a waiting job, the estimated start if it is known.
-func (o *whyOptions) explain(ctx context.Context, namespace string, reports []diagnosis.Report) error {
+// printReports writes diagnoses for people, and, for a waiting job, the estimated start if it is known.
+func (o *whyOptions) printReports(ctx context.Context, namespace string, reports []diagnosis.Report) error {
 	d := newDescription(o.factory.IO)
 	for i, report := range reports {
 		if i > 0 {
@@ -121,8 +121,8 @@ func (o *whyOptions) explain(ctx context.Context, namespace string, reports []di
 		if report.Status != inventory.StatusPending {
 			continue
 		}
-		if entry, ok := o.factory.outlook(ctx, &o.ledger, namespace, &report); ok {
-			explainOutlook(d, entry, o.factory.Now())
+		if entry, ok := o.factory.findQueueEntry(ctx, &o.ledger, namespace, &report); ok {
+			describeQueueEntry(d, entry, o.factory.Now())
 		}
 	}
 	return nil

@@ -19,19 +19,19 @@ func (o *schedulerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.Insecure, "scheduler-insecure-skip-tls-verify", false, "Accept any certificate of the scheduler")
 }
 
-func (o *schedulerOptions) validate() error {
+func (o *schedulerOptions) validateAddress() error {
 	if o.Address == "" {
 		return nil
 	}
 	if err := o.Validate(); err != nil {
-		return usagef("--scheduler: %w", err)
+		return usageErrorf("--scheduler: %w", err)
 	}
 	return nil
 }
 
-// records adds the scheduler's records of a job to the facts. If the scheduler does not answer, the diagnosis continues without them, with a
+// addRecords adds the scheduler's records of a job to the facts. If the scheduler does not answer, the diagnosis continues without them, with a
 // warning.
-func (o *whyOptions) records(ctx context.Context, facts *diagnosis.Facts) error {
+func (o *whyOptions) addRecords(ctx context.Context, facts *diagnosis.Facts) error {
 	if o.scheduler.Address == "" {
 		return nil
 	}
@@ -45,9 +45,9 @@ func (o *whyOptions) records(ctx context.Context, facts *diagnosis.Facts) error 
 	}
 	records, err := scheduler.Job(ctx, facts.Job.Namespace, facts.Job.Name)
 	if err != nil {
-		o.factory.IO.tell("warning: the scheduler's records are left out: %v", err)
+		o.factory.IO.printErr("warning: the scheduler's records are left out: %v", err)
 		return nil
 	}
-	facts.Record(records)
+	facts.AddRecords(records)
 	return nil
 }

@@ -73,7 +73,7 @@ func TestSchedulersAreNamedByAnAddressThatIsSafe(t *testing.T) {
 		"no encryption": {Address: "http://localhost:10260"}, "no address": {Address: "localhost"},
 		"a contradiction": {Address: "https://localhost", CA: "ca.crt", Insecure: true},
 	} {
-		if err := (&schedulerOptions{options}).validate(); exitCode(err) != exitUsage {
+		if err := (&schedulerOptions{options}).validateAddress(); exitCode(err) != exitUsage {
 			t.Errorf("%s: error %v, want a usage error", name, err)
 		}
 	}

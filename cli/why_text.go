@@ -18,30 +18,30 @@ import (
 
 // explainReport writes a diagnosis for people: the cause first, then what to do, then the rest.
 func explainReport(d *description, report diagnosis.Report, now time.Time) error {
-	subject := phrase.Of("Job %s is %s", report.Job, d.paint(report))
+	subject := phrase.Textf("Job %s is %s", report.Job, d.coloredStatus(report))
 	if report.Kind == diagnosis.KindPod {
-		subject = phrase.Of("Pod %s is %s", report.Job, d.paint(report))
+		subject = phrase.Textf("Pod %s is %s", report.Job, d.coloredStatus(report))
 	}
-	d.text(subject.In(d.language)+headline(report, d.language), len(indent))
+	d.writeWrapped(subject.Localize(d.language)+headlineText(report, d.language), len(indent))
 	if len(report.Findings) > 0 {
-		d.advise(report.Findings[0].AdviceIn(d.language))
+		d.writeAdvice(report.Findings[0].AdviceIn(d.language))
 		if changesFile(report.Findings) {
-			how := phrase.Of("(a field of its YAML: gpuctl edit %s -n %s; or change it in its file, then gpuctl apply -f FILE --replace)",
+			how := phrase.Textf("(a field of its YAML: gpuctl edit %s -n %s; or change it in its file, then gpuctl apply -f FILE --replace)",
 				report.Job, report.Namespace)
-			d.text(indent+how.In(d.language), len(indent)+1)
+			d.writeWrapped(indent+how.Localize(d.language), len(indent)+1)
 		}
 	}
 	explainOthers(d, report.Findings)
 	if err := describeNearest(d, report); err != nil {
 		return err
 	}
-	if err := describeRows(d, phrase.Of("Where it is").In(d.language), report.Placements, placementColumns(d.language)); err != nil {
+	if err := describeRows(d, phrase.Textf("Where it is").Localize(d.language), report.Placements, placementColumns(d.language)); err != nil {
 		return err
 	}
-	if lines := segmentsIn(d, report.Segments); len(lines) > 0 {
-		d.section(phrase.Of("Its segments").In(d.language))
+	if lines := segmentLines(d, report.Segments); len(lines) > 0 {
+		d.writeSection(phrase.Textf("Its segments").Localize(d.language))
 		for _, line := range lines {
-			d.text(indent+line, len(indent))
+			d.writeWrapped(indent+line, len(indent))
 		}
 	}
 	for _, record := range report.Records {
@@ -50,16 +50,16 @@ func explainReport(d *description, report diagnosis.Report, now time.Time) error
 		}
 	}
 	if report.Verdict != "" {
-		d.section(phrase.Of("In the scheduler's words").In(d.language))
-		d.text(indent+inventory.Verdict(report.Verdict), len(indent))
+		d.writeSection(phrase.Textf("In the scheduler's words").Localize(d.language))
+		d.writeWrapped(indent+inventory.ShortenVerdict(report.Verdict), len(indent))
 	}
 	if len(report.Unread) > 0 {
-		d.section(phrase.Of("Less exact, because you may not read").In(d.language))
+		d.writeSection(phrase.Textf("Less exact, because you may not read").Localize(d.language))
 		unread := make([]phrase.Text, len(report.Unread))
 		for i, part := range report.Unread {
 			unread[i] = part.Says()
 		}
-		fmt.Fprintln(d.out, indent+phrase.Join(unread, phrase.Of(", ")).In(d.language))
+		fmt.Fprintln(d.out, indent+phrase.Join(unread, phrase.Textf(", ")).Localize(d.language))
 	}
 	return nil
 }
@@ -69,17 +69,17 @@ func explainOthers(d *description, findings []diagnosis.Finding) {
 	if len(findings) < 2 {
 		return
 	}
-	d.section(phrase.Of("Also").In(d.language))
+	d.writeSection(phrase.Textf("Also").Localize(d.language))
 	for _, finding := range findings[1:] {
-		d.text(indent+phrase.Of("%s: %s%s", finding.Cause, finding.TextIn(d.language), examples(finding)).In(d.language), 2*len(indent))
+		d.writeWrapped(indent+phrase.Textf("%s: %s%s", finding.Cause, finding.TextIn(d.language), exampleNodes(finding)).Localize(d.language), 2*len(indent))
 		for _, advice := range finding.AdviceIn(d.language) {
-			d.text(indent+indent+"- "+advice, 3*len(indent))
+			d.writeWrapped(indent+indent+"- "+advice, 3*len(indent))
 		}
 	}
 }
 
-// joined joins words with commas.
-func joined[T ~string](words []T) string {
+// joinWords joins words with commas.
+func joinWords[T ~string](words []T) string {
 	out := make([]string, len(words))
 	for i, word := range words {
 		out[i] = string(word)
@@ -87,35 +87,35 @@ func joined[T ~string](words []T) string {
 	return strings.Join(out, ", ")
 }
 
-func (d *description) paint(report diagnosis.Report) string {
+func (d *description) coloredStatus(report diagnosis.Report) string {
 	if !d.style.color {
 		return string(report.Status)
 	}
 	return statusColor(inventory.Job{Status: report.Status}) + string(report.Status) + colorReset
 }
 
-// headline returns the first finding, to be appended to the status of the job.
-func headline(report diagnosis.Report, language phrase.Language) string {
+// headlineText returns the first finding, to be appended to the status of the job.
+func headlineText(report diagnosis.Report, language phrase.Language) string {
 	if len(report.Findings) == 0 {
 		return ""
 	}
 	first := report.Findings[0]
 	var out phrase.Text
 	if string(first.Cause) != string(report.Status) {
-		out = phrase.Of(" (%s)", first.Cause)
+		out = phrase.Textf(" (%s)", first.Cause)
 	}
-	return out.And(": %s%s", first.TextIn(language), examples(first)).In(language)
+	return out.Addf(": %s%s", first.TextIn(language), exampleNodes(first)).Localize(language)
 }
 
-func examples(finding diagnosis.Finding) phrase.Text {
+func exampleNodes(finding diagnosis.Finding) phrase.Text {
 	if len(finding.Examples) == 0 {
 		return nil
 	}
 	text := phrase.Quote(strings.Join(finding.Examples, ", "))
 	if more := finding.Nodes - len(finding.Examples); more > 0 {
-		text = text.And(" and %d more", more)
+		text = text.Addf(" and %d more", more)
 	}
-	return phrase.Of(" (%s)", text)
+	return phrase.Textf(" (%s)", text)
 }
 
 // changesFile reports whether any advice is to change the job's YAML.
@@ -125,34 +125,34 @@ func changesFile(findings []diagnosis.Finding) bool {
 	})
 }
 
-func (d *description) advise(advice []string) {
+func (d *description) writeAdvice(advice []string) {
 	if len(advice) == 0 {
 		return
 	}
-	d.section(phrase.Of("What to do").In(d.language))
+	d.writeSection(phrase.Textf("What to do").Localize(d.language))
 	for _, line := range advice {
-		d.text(indent+"- "+line, 2*len(indent))
+		d.writeWrapped(indent+"- "+line, 2*len(indent))
 	}
 }
 
 // describeNearest writes the nodes that come closest to fitting the job.
 func describeNearest(d *description, report diagnosis.Report) error {
-	return describeRows(d, phrase.Of("Nearest nodes").In(d.language), report.NearMisses, nearMissColumns(d.language))
+	return describeRows(d, phrase.Textf("Nearest nodes").Localize(d.language), report.NearMisses, nearMissColumns(d.language))
 }
 
 func nearMissColumns(language phrase.Language) []column[diagnosis.NearMiss] {
 	type miss = diagnosis.NearMiss
 	return []column[miss]{
-		{header: phrase.Of("NODE").In(language), value: func(m miss) string { return m.Node }},
-		{header: phrase.Of("GPUS").In(language), value: func(m miss) string { return m.Detail }},
-		{header: phrase.Of("HELD BY").In(language), value: func(m miss) string {
+		{header: phrase.Textf("NODE").Localize(language), value: func(m miss) string { return m.Node }},
+		{header: phrase.Textf("GPUS").Localize(language), value: func(m miss) string { return m.Detail }},
+		{header: phrase.Textf("HELD BY").Localize(language), value: func(m miss) string {
 			held := make([]string, 0, mostHolders+1)
 			for i, holder := range m.Holders {
 				if i == mostHolders {
-					held = append(held, phrase.Of("%d more", len(m.Holders)-i).In(language))
+					held = append(held, phrase.Textf("%d more", len(m.Holders)-i).Localize(language))
 					break
 				}
-				held = append(held, inShort(holder, language))
+				held = append(held, holderText(holder, language))
 			}
 			return strings.Join(held, ", ")
 		}},
@@ -162,15 +162,15 @@ func nearMissColumns(language phrase.Language) []column[diagnosis.NearMiss] {
 // mostHolders is the maximum number of holders that a row names.
 const mostHolders = 3
 
-// inShort formats the holder of GPUs for a narrow column.
-func inShort(h diagnosis.Holder, language phrase.Language) string {
+// holderText formats the holder of GPUs for a narrow column.
+func holderText(h diagnosis.Holder, language phrase.Language) string {
 	out := fmt.Sprintf("%s/%s %d", h.Namespace, cmp.Or(h.Job, h.Pod), h.GPUs)
 	var more []string
 	if h.Priority != "" {
 		more = append(more, h.Priority)
 	}
 	if h.Ending {
-		more = append(more, phrase.Of("ending").In(language))
+		more = append(more, phrase.Textf("ending").Localize(language))
 	}
 	if len(more) > 0 {
 		out += " (" + strings.Join(more, ", ") + ")"
@@ -181,12 +181,12 @@ func inShort(h diagnosis.Holder, language phrase.Language) string {
 func placementColumns(language phrase.Language) []column[diagnosis.Placement] {
 	type placement = diagnosis.Placement
 	return []column[placement]{
-		{header: phrase.Of("POD").In(language), value: func(p placement) string { return p.Pod }},
-		{header: phrase.Of("NODE").In(language), value: func(p placement) string { return p.Node }},
-		{header: phrase.Of("POOL").In(language), value: func(p placement) string { return p.Pool }},
-		{header: phrase.Of("GPU-TYPE").In(language), value: func(p placement) string { return p.Type }},
-		{header: phrase.Of("GPUS").In(language), value: func(p placement) string { return deviceList(p.Devices) }},
-		{header: phrase.Of("CONNECTED BY").In(language), value: func(p placement) string { return p.Connection }},
+		{header: phrase.Textf("POD").Localize(language), value: func(p placement) string { return p.Pod }},
+		{header: phrase.Textf("NODE").Localize(language), value: func(p placement) string { return p.Node }},
+		{header: phrase.Textf("POOL").Localize(language), value: func(p placement) string { return p.Pool }},
+		{header: phrase.Textf("GPU-TYPE").Localize(language), value: func(p placement) string { return p.Type }},
+		{header: phrase.Textf("GPUS").Localize(language), value: func(p placement) string { return deviceList(p.Devices) }},
+		{header: phrase.Textf("CONNECTED BY").Localize(language), value: func(p placement) string { return p.Connection }},
 	}
 }
 
@@ -217,49 +217,49 @@ func deviceList(devices []gpu.Device) string {
 // explainRecord writes the scheduler's record of a pod.
 func explainRecord(d *description, record explain.Record, now time.Time) error {
 	last := record.Last
-	title := phrase.Of("Scheduler's record of pod %s (%s, %s ago)", record.Name, whichAttempt(record), age(now, last.Time))
-	d.section(title.In(d.language))
+	title := phrase.Textf("Scheduler's record of pod %s (%s, %s ago)", record.Name, attemptText(record), formatAge(now, last.Time))
+	d.writeSection(title.Localize(d.language))
 	if last.Result == explain.Placed {
-		placed := phrase.Of("placed on %s", last.Node)
+		placed := phrase.Textf("placed on %s", last.Node)
 		if last.Feasible > 0 {
-			placed = placed.And(", the best of %d nodes that could take it", last.Feasible)
+			placed = placed.Addf(", the best of %d nodes that could take it", last.Feasible)
 		}
-		fmt.Fprintln(d.out, indent+placed.In(d.language))
+		fmt.Fprintln(d.out, indent+placed.Localize(d.language))
 		if last.DevicesReason != "" {
-			fmt.Fprintln(d.out, indent+phrase.Of("GPUs: %s", last.DevicesReason).In(d.language))
+			fmt.Fprintln(d.out, indent+phrase.Textf("GPUs: %s", last.DevicesReason).Localize(d.language))
 		}
 		if len(last.Candidates) == 0 {
 			return nil
 		}
-		return writeTable(&indented{out: d.out}, last.Candidates, candidateColumns(last.Candidates[0], d.language), d.style)
+		return writeTable(&indentWriter{out: d.out}, last.Candidates, candidateColumns(last.Candidates[0], d.language), d.style)
 	}
-	fmt.Fprintln(d.out, indent+phrase.Of("none of %d nodes could take it", last.Nodes).In(d.language))
+	fmt.Fprintln(d.out, indent+phrase.Textf("none of %d nodes could take it", last.Nodes).Localize(d.language))
 	if len(last.Reasons) == 0 {
 		return nil
 	}
-	return writeTable(&indented{out: d.out}, last.Reasons, []column[explain.Reason]{
-		{header: phrase.Of("NODES").In(d.language), value: func(r explain.Reason) string { return strconv.Itoa(r.Nodes) }},
-		{header: phrase.Of("REASON").In(d.language), value: func(r explain.Reason) string { return r.Text }},
+	return writeTable(&indentWriter{out: d.out}, last.Reasons, []column[explain.Reason]{
+		{header: phrase.Textf("NODES").Localize(d.language), value: func(r explain.Reason) string { return strconv.Itoa(r.Nodes) }},
+		{header: phrase.Textf("REASON").Localize(d.language), value: func(r explain.Reason) string { return r.Text }},
 	}, d.style)
 }
 
-// whichAttempt says which attempt the record is about, and whether the scheduler has explained it.
-func whichAttempt(record explain.Record) phrase.Text {
+// attemptText says which attempt the record is about, and whether the scheduler has explained it.
+func attemptText(record explain.Record) phrase.Text {
 	switch record.Explained {
 	case 0:
-		return phrase.Of("attempt %d, not looked into", record.Attempts)
+		return phrase.Textf("attempt %d, not looked into", record.Attempts)
 	case record.Attempts:
-		return phrase.Of("attempt %d", record.Attempts)
+		return phrase.Textf("attempt %d", record.Attempts)
 	}
-	return phrase.Of("attempt %d of %d", record.Explained, record.Attempts)
+	return phrase.Textf("attempt %d of %d", record.Explained, record.Attempts)
 }
 
 // candidateColumns returns a column for each part of the score.
 func candidateColumns(first explain.Candidate, language phrase.Language) []column[explain.Candidate] {
 	type candidate = explain.Candidate
 	columns := []column[candidate]{
-		{header: phrase.Of("NODE").In(language), value: func(c candidate) string { return c.Node }},
-		{header: phrase.Of("SCORE").In(language), value: func(c candidate) string { return strconv.FormatInt(c.Score, 10) }},
+		{header: phrase.Textf("NODE").Localize(language), value: func(c candidate) string { return c.Node }},
+		{header: phrase.Textf("SCORE").Localize(language), value: func(c candidate) string { return strconv.FormatInt(c.Score, 10) }},
 	}
 	for i, part := range first.Parts {
 		columns = append(columns, column[candidate]{

@@ -7,13 +7,13 @@ import (
 	"g8s.host/gpu-scheduler/cli/monospace"
 )
 
-// escape matches a terminal colour, which takes no column.
-var escape = regexp.MustCompile("\x1b\\[[0-9;]*m")
+// colorEscape matches a terminal colour, which takes no column.
+var colorEscape = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-// wrap breaks a line between words to fit a terminal of width columns, 0 for no terminal. Continuation lines begin with hang blanks. A word
+// wrapLine breaks a line between words to fit a terminal of width columns, 0 for no terminal. Continuation lines begin with hang blanks. A word
 // longer than a line is not broken: it may be a name to copy. Languages without blanks between words are broken between characters.
-func wrap(line string, width, hang int) string {
-	columns := func(text string) int { return monospace.Columns(escape.ReplaceAllString(text, "")) }
+func wrapLine(line string, width, hang int) string {
+	columns := func(text string) int { return monospace.Columns(colorEscape.ReplaceAllString(text, "")) }
 	if width <= 2*hang || columns(line) <= width {
 		return line
 	}
@@ -22,7 +22,7 @@ func wrap(line string, width, hang int) string {
 	out.WriteString(lead)
 	at := len(lead)
 	for i, word := range strings.Fields(line) {
-		for j, piece := range monospace.Pieces(word) {
+		for j, piece := range monospace.BreakPieces(word) {
 			between := ""
 			if i > 0 && j == 0 {
 				between = " "
@@ -42,7 +42,7 @@ func wrap(line string, width, hang int) string {
 	return out.String()
 }
 
-// text writes a line, wrapped on a terminal.
-func (d *description) text(line string, hang int) {
-	_, _ = d.out.Write([]byte(wrap(line, d.width, hang) + "\n"))
+// writeWrapped writes a line, wrapped on a terminal.
+func (d *description) writeWrapped(line string, hang int) {
+	_, _ = d.out.Write([]byte(wrapLine(line, d.width, hang) + "\n"))
 }

@@ -24,7 +24,7 @@ func TestLinesAreWrappedBetweenWords(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := wrap(tc.line, tc.width, 4); got != tc.want {
+			if got := wrapLine(tc.line, tc.width, 4); got != tc.want {
 				t.Errorf("wrapped is %q, want %q", got, tc.want)
 			}
 		})

@@ -17,22 +17,22 @@ import (
 func announceNoMembers(sched *scheduler.Scheduler) {
 	for name, profile := range sched.Profiles {
 		if _, gangs := preemptionsOf(profile); gangs != nil {
-			sched.Profiles[name] = discreet{profile}
+			sched.Profiles[name] = unannouncedProfile{profile}
 		}
 	}
 }
 
-// discreet is a profile that nominates no gang members. kube-scheduler does so for pods whose binding takes time, which it determines
+// unannouncedProfile is a profile that nominates no gang members. kube-scheduler does so for pods whose binding takes time, which it determines
 // in the following two ways.
-type discreet struct{ framework.Framework }
+type unannouncedProfile struct{ framework.Framework }
 
 // WillWaitOnPermit implements framework.Framework.
-func (d discreet) WillWaitOnPermit(ctx context.Context, pod *corev1.Pod) bool {
+func (d unannouncedProfile) WillWaitOnPermit(ctx context.Context, pod *corev1.Pod) bool {
 	return !gang.MayBeMember(pod) && d.Framework.WillWaitOnPermit(ctx, pod)
 }
 
 // RunPreBindPreFlights implements framework.Framework.
-func (d discreet) RunPreBindPreFlights(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+func (d unannouncedProfile) RunPreBindPreFlights(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	status := d.Framework.RunPreBindPreFlights(ctx, state, pod, node)
 	if status.IsSuccess() && gang.MayBeMember(pod) {
 		return fwk.NewStatus(fwk.Skip)

@@ -65,7 +65,7 @@ func TestNoMemberIsAnnounced(t *testing.T) {
 			api := profile.ClientSet().(*fake.Clientset)
 			group := &gangsv1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "g", CreationTimestamp: metav1.Now()},
 				Spec: gangsv1.PodGroupSpec{MinMember: max(tc.minMember, 1)}}
-			must(t, coscheduling.Know(profile.SharedInformerFactory(), []*gangsv1.PodGroup{group}))
+			must(t, coscheduling.RegisterGroups(profile.SharedInformerFactory(), []*gangsv1.PodGroup{group}))
 			var pods []*corev1.Pod
 			for i := range max(tc.minMember, 1) {
 				wrapped := pod(fmt.Sprint("p", i), "1", "8")

@@ -14,13 +14,13 @@ import (
 	"g8s.host/gpu-scheduler/pkg/cycle"
 )
 
-// followChanges makes a scheduler report to its plugins which nodes of a snapshot may differ from the one before. Otherwise they have to look at
+// trackNodeChanges makes a scheduler report to its plugins which nodes of a snapshot may differ from the one before. Otherwise they have to look at
 // each node, which at 20,000 nodes costs more than everything else.
-func followChanges(sched *scheduler.Scheduler) {
+func trackNodeChanges(sched *scheduler.Scheduler) {
 	changes, schedule := &cycle.Changes{}, sched.SchedulePod
 	sched.Cache = &changingCache{Cache: sched.Cache, changes: changes}
 	sched.SchedulePod = func(ctx context.Context, profile framework.Framework, cs fwk.CycleState, pod *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
-		cycle.Follow(cs, changes)
+		cycle.WriteChanges(cs, changes)
 		return schedule(ctx, profile, cs, pod)
 	}
 }
@@ -37,10 +37,10 @@ type changingCache struct {
 func (c *changingCache) notePod(pod *corev1.Pod) {
 	node := pod.Spec.NodeName
 	if node != "" {
-		c.changes.Note(node)
+		c.changes.RecordNode(node)
 	}
 	if known, err := c.GetPod(pod); err == nil && known.Spec.NodeName != node {
-		c.changes.Note(known.Spec.NodeName)
+		c.changes.RecordNode(known.Spec.NodeName)
 	}
 }
 
@@ -97,7 +97,7 @@ func (c *changingCache) RemovePod(logger klog.Logger, pod *corev1.Pod) error {
 func (c *changingCache) AddNode(logger klog.Logger, node *corev1.Node) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.changes.Note(node.Name)
+	c.changes.RecordNode(node.Name)
 	c.Cache.AddNode(logger, node)
 }
 
@@ -105,7 +105,7 @@ func (c *changingCache) AddNode(logger klog.Logger, node *corev1.Node) {
 func (c *changingCache) UpdateNode(logger klog.Logger, before, node *corev1.Node) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.changes.Note(node.Name)
+	c.changes.RecordNode(node.Name)
 	c.Cache.UpdateNode(logger, before, node)
 }
 
@@ -113,7 +113,7 @@ func (c *changingCache) UpdateNode(logger klog.Logger, before, node *corev1.Node
 func (c *changingCache) RemoveNode(logger klog.Logger, node *corev1.Node) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.changes.Note(node.Name)
+	c.changes.RecordNode(node.Name)
 	return c.Cache.RemoveNode(logger, node)
 }
 
@@ -121,6 +121,6 @@ func (c *changingCache) RemoveNode(logger klog.Logger, node *corev1.Node) error 
 func (c *changingCache) UpdateSnapshot(logger klog.Logger, snapshot *cache.Snapshot) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.changes.Taken()
+	c.changes.RecordSnapshot()
 	return c.Cache.UpdateSnapshot(logger, snapshot)
 }

@@ -27,7 +27,7 @@ func TestNoChangeOfANodeGoesUnnoted(t *testing.T) {
 	known, present := map[string]int64{}, map[string]*corev1.Node{}
 	var pods, assumed []*corev1.Pod
 	var mark cycle.Mark
-	changes.Since(&mark, nodes)
+	changes.ChangedSince(&mark, nodes)
 	changed := 0
 	for i := range 5000 {
 		name := fmt.Sprint("n", r.IntN(nodes))
@@ -90,7 +90,7 @@ func TestNoChangeOfANodeGoesUnnoted(t *testing.T) {
 		if err := c.UpdateSnapshot(logger, snapshot); err != nil {
 			t.Fatal(err)
 		}
-		noted, ok := changes.Since(&mark, 1000)
+		noted, ok := changes.ChangedSince(&mark, 1000)
 		if !ok {
 			t.Fatalf("step %d: it is not known what changed", i)
 		}

@@ -81,19 +81,19 @@ func examplePairs(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	var used gpu.Used
-	used.Add(&gpu.Holding{Whole: allocator.Healthy() &^ free})
+	used.Add(&gpu.Holding{Whole: allocator.HealthyGPUs() &^ free})
 	chosen, reason := allocator.Allocate(&used, &demand)
 	if !reason.IsZero() {
 		t.Fatal(reason.Detail())
 	}
-	lines := []string{names.AnnotationGPUDevices + ": " + encode(t, allocator.Assignment(&demand, &chosen))}
+	lines := []string{names.AnnotationGPUDevices + ": " + encode(t, allocator.BuildAssignment(&demand, &chosen))}
 	for _, pair := range []gpu.Set{1<<1 | 1<<2, 1<<5 | 1<<6, 1<<1 | 1<<5, 1<<2 | 1<<6, 1<<1 | 1<<6, 1<<2 | 1<<5} {
 		mark := "no"
 		if pair == chosen.Whole {
 			mark = "**yes**"
 		}
-		lines = append(lines, fmt.Sprintf("| %v | %d GB/s, %v | %d of 2 | %s |", pair, allocator.Bandwidth(pair),
-			allocator.SlowestPath(pair), allocator.Potential(free&^pair).Twos, mark))
+		lines = append(lines, fmt.Sprintf("| %v | %d GB/s, %v | %d of 2 | %s |", pair, allocator.SetBandwidth(pair),
+			allocator.SlowestPath(pair), allocator.PotentialOf(free&^pair).Twos, mark))
 	}
 	return lines
 }
@@ -115,7 +115,7 @@ func exampleScores(t *testing.T, gpus int64) []string {
 		t.Fatal(err)
 	}
 	var lines []string
-	for _, candidate := range scores.Best(len(list)) {
+	for _, candidate := range scores.BestCandidates(len(list)) {
 		var cells, terms []string
 		for _, part := range candidate.Parts {
 			cells = append(cells, fmt.Sprint(part.Value))

@@ -8,37 +8,37 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 )
 
-// errForeseen keeps all victims of a preemption where they are.
-var errForeseen = errors.New("no pod leaves for one whose binding would be refused")
+// errWouldBeRefused keeps all victims of a preemption where they are.
+var errWouldBeRefused = errors.New("no pod leaves for one whose binding would be refused")
 
-// questions cache one answer for each preemption decision, rather than for each victim.
-type questions struct {
-	mu sync.Mutex
-	of map[preemption.Candidate]*question
+// bindChecks cache one answer for each preemption decision, rather than for each victim.
+type bindChecks struct {
+	mu          sync.Mutex
+	byCandidate map[preemption.Candidate]*bindCheck
 }
 
-type question struct {
+type bindCheck struct {
 	once    sync.Once
 	refused bool
 }
 
-// heldFor is how long an answer is kept: longer than it takes to carry out a decision.
-const heldFor = time.Minute
+// bindCheckTTL is how long an answer is kept: longer than it takes to carry out a decision.
+const bindCheckTTL = time.Minute
 
-// ask returns the answer for a decision. Concurrent callers wait for the same answer.
-func (q *questions) ask(on preemption.Candidate, isRefused func() bool) bool {
+// checkOnce returns the answer for a decision. Concurrent callers wait for the same answer.
+func (q *bindChecks) checkOnce(on preemption.Candidate, isRefused func() bool) bool {
 	q.mu.Lock()
-	one := q.of[on]
+	one := q.byCandidate[on]
 	if one == nil {
-		if q.of == nil {
-			q.of = map[preemption.Candidate]*question{}
+		if q.byCandidate == nil {
+			q.byCandidate = map[preemption.Candidate]*bindCheck{}
 		}
-		one = &question{}
-		q.of[on] = one
-		time.AfterFunc(heldFor, func() {
+		one = &bindCheck{}
+		q.byCandidate[on] = one
+		time.AfterFunc(bindCheckTTL, func() {
 			q.mu.Lock()
 			defer q.mu.Unlock()
-			delete(q.of, on)
+			delete(q.byCandidate, on)
 		})
 	}
 	q.mu.Unlock()

@@ -30,7 +30,7 @@ func guardProfile(profile framework.Framework) {
 	own.IsEligiblePod = func(_ fwk.NodeInfo, victim preemption.Victim, preemptor *corev1.Pod) bool {
 		return !slices.ContainsFunc(victim.Pods(), func(pod fwk.PodInfo) bool { return !gangs.MayEvict(pod.GetPod(), preemptor) })
 	}
-	beginPolitely(own, gangs)
+	wrapPreemption(own, gangs)
 }
 
 // preemptionsOf returns both plugins of a profile, nil for one that it does not have.

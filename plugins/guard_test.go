@@ -43,7 +43,7 @@ func TestPreemptionOfKubernetesKeepsTheMinRuntime(t *testing.T) {
 			c := newCluster(t, nodes...)
 			plugins.Wrap(c.scheduler, plugins.Options{})
 			pool := &names.GPUPool{ObjectMeta: metav1.ObjectMeta{Name: names.DefaultPool}, Spec: names.GPUPoolSpec{Defaults: names.PoolDefaults{MaxMinRuntime: "24h"}}}
-			if err := coscheduling.Know(c.scheduler.Profiles[names.SchedulerName].SharedInformerFactory(), nil, pool); err != nil {
+			if err := coscheduling.RegisterGroups(c.scheduler.Profiles[names.SchedulerName].SharedInformerFactory(), nil, pool); err != nil {
 				t.Fatal(err)
 			}
 			for _, r := range tc.runs {

@@ -32,7 +32,7 @@ func TestANewLeaderCompletesHalvesFirst(t *testing.T) {
 			Spec:       gangsv1.PodGroupSpec{MinMember: 3},
 		})
 	}
-	if err := coscheduling.Know(factory, groups); err != nil {
+	if err := coscheduling.RegisterGroups(factory, groups); err != nil {
 		t.Fatal(err)
 	}
 	upstream.Add(line, c.known(pod("single", "1", "1"), ""))

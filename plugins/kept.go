@@ -7,12 +7,12 @@ import (
 	"g8s.host/gpu-scheduler/pkg/hint"
 )
 
-// keeperGone activates pods that the anti-affinity of another pod kept from nodes. It asks no plugin: the queueing hint of
+// antiAffinityGone activates pods that the anti-affinity of another pod kept from nodes. It asks no plugin: the queueing hint of
 // InterPodAffinity only checks the anti-affinity of the waiting pod, and would leave these pods waiting for five minutes.
-var keeperGone = fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All, CustomLabel: "KeeperGone"}
+var antiAffinityGone = fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All, CustomLabel: "KeeperGone"}
 
-// freed returns a predicate for the pods that a departed pod kept from nodes by its required anti-affinity; nil if there are none.
-func freed(before, after any) func(*corev1.Pod) bool {
+// unblockedBy returns a predicate for the pods that a departed pod kept from nodes by its required anti-affinity; nil if there are none.
+func unblockedBy(before, after any) func(*corev1.Pod) bool {
 	gone, ok := before.(*corev1.Pod)
 	if !ok || gone == nil || gone.Spec.NodeName == "" || gone.Spec.Affinity == nil || gone.Spec.Affinity.PodAntiAffinity == nil {
 		return nil

@@ -12,12 +12,12 @@ import (
 	"g8s.host/gpu-scheduler/pkg/ledger/learn"
 )
 
-// learning returns a function that updates reservations from a ledger in the background. A replay asks no ledger, and uses given run times. All
+// newLearner returns a function that updates reservations from a ledger in the background. A replay asks no ledger, and uses given run times. All
 // profiles share the reservations, so they must name the same ledger.
-func learning(promises *backfill.Promises, deps Dependencies) func(context.Context, string, string, *rest.Config) error {
+func newLearner(promises *backfill.StartReservations, deps Dependencies) func(context.Context, string, string, *rest.Config) error {
 	if deps.Replay {
 		return func(context.Context, string, string, *rest.Config) error {
-			promises.Learn(deps.Past)
+			promises.SetHistory(deps.Past)
 			return nil
 		}
 	}
@@ -41,7 +41,7 @@ func learning(promises *backfill.Promises, deps Dependencies) func(context.Conte
 			return err
 		}
 		from.Address, from.CA = address, authority
-		go learn.Follow(ctx, asked.Runs, promises.Learn)
+		go learn.RefreshHistory(ctx, asked.Runs, promises.SetHistory)
 		return nil
 	}
 }

@@ -31,8 +31,8 @@ func TestPromisesLearnFromTheLedger(t *testing.T) {
 	if err := os.WriteFile(authority, block, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	promises := backfill.NewPromises(nil)
-	learn := learning(promises, Dependencies{})
+	promises := backfill.NewStartReservations(nil)
+	learn := newLearner(promises, Dependencies{})
 	config := &rest.Config{Host: "https://apiserver.invalid", BearerToken: "token"}
 	if err := learn(t.Context(), server.URL, authority, config); err != nil {
 		t.Fatal(err)
@@ -47,12 +47,12 @@ func TestPromisesLearnFromTheLedger(t *testing.T) {
 		t.Errorf("it was asked with %q, want %q", got, want)
 	}
 	for range 100 {
-		if promises.Learns() {
+		if promises.HasHistory() {
 			break
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	if !promises.Learns() {
+	if !promises.HasHistory() {
 		t.Error("nothing is learnt")
 	}
 	if len(asked) > 0 {
@@ -64,12 +64,12 @@ func TestPromisesLearnFromTheLedger(t *testing.T) {
 func TestAReplayAsksNoLedger(t *testing.T) {
 	for name, past := range map[string]*survival.History{"it was told": {}, "it was told nothing": nil} {
 		t.Run(name, func(t *testing.T) {
-			promises := backfill.NewPromises(nil)
-			if err := learning(promises, Dependencies{Replay: true, Past: past})(t.Context(), "https://ledger.invalid", "/none", nil); err != nil {
+			promises := backfill.NewStartReservations(nil)
+			if err := newLearner(promises, Dependencies{Replay: true, Past: past})(t.Context(), "https://ledger.invalid", "/none", nil); err != nil {
 				t.Fatal(err)
 			}
-			if promises.Learns() != (past != nil) {
-				t.Errorf("it learns: %v", promises.Learns())
+			if promises.HasHistory() != (past != nil) {
+				t.Errorf("it learns: %v", promises.HasHistory())
 			}
 		})
 	}
@@ -86,7 +86,7 @@ func TestALedgerThatCannotBeAsked(t *testing.T) {
 		"a file that is missing": {authority: "/none/ca.crt", config: &rest.Config{Host: "https://apiserver.invalid"}, want: "/none/ca.crt"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := learning(backfill.NewPromises(nil), Dependencies{})(t.Context(), "https://ledger.invalid", tc.authority, tc.config)
+			err := newLearner(backfill.NewStartReservations(nil), Dependencies{})(t.Context(), "https://ledger.invalid", tc.authority, tc.config)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("error %v, want %q", err, tc.want)
 			}

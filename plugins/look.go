@@ -13,70 +13,70 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gang"
 )
 
-// look is a snapshot of the active queue, limited to pods of the highest priority.
-type look struct {
-	at   time.Time
-	took time.Duration
-	// of are the pods of each namespace, and namespaces the namespaces. Both are empty if some pods come before all others of their
+// queueSnapshot is a snapshot of the active queue, limited to pods of the highest priority.
+type queueSnapshot struct {
+	at       time.Time
+	duration time.Duration
+	// byNamespace are the pods of each namespace, and namespaces the namespaces. Both are empty if some pods come before all others of their
 	// priority anyway.
-	of      map[string]*crowd
-	spaces  []string
-	highest int32
+	byNamespace     map[string]*namespacePods
+	namespaces      []string
+	highestPriority int32
 }
 
-// crowd are the pods of a namespace.
-type crowd struct {
+// namespacePods are the pods of a namespace.
+type namespacePods struct {
 	pods   []*corev1.Pod
 	sorted bool
 	// taken are pods that were taken since, including later arrivals.
 	taken sets.Set[types.UID]
 }
 
-func lookAt(queued []*corev1.Pod, first func(*corev1.Pod) bool) look {
-	l := look{of: map[string]*crowd{}}
+func snapshotQueue(queued []*corev1.Pod, first func(*corev1.Pod) bool) queueSnapshot {
+	l := queueSnapshot{byNamespace: map[string]*namespacePods{}}
 	for i, pod := range queued {
-		if priority := corev1helpers.PodPriority(pod); i == 0 || priority > l.highest {
-			l.highest = priority
+		if priority := corev1helpers.PodPriority(pod); i == 0 || priority > l.highestPriority {
+			l.highestPriority = priority
 		}
 	}
 	for _, pod := range queued {
-		if corev1helpers.PodPriority(pod) < l.highest {
+		if corev1helpers.PodPriority(pod) < l.highestPriority {
 			continue
 		}
 		if first(pod) {
-			return look{}
+			return queueSnapshot{}
 		}
-		c := l.crowdOf(pod.Namespace)
+		c := l.podsIn(pod.Namespace)
 		c.pods = append(c.pods, pod)
 	}
-	slices.Sort(l.spaces)
+	slices.Sort(l.namespaces)
 	return l
 }
 
-func (l *look) crowdOf(space string) *crowd {
-	c := l.of[space]
+func (l *queueSnapshot) podsIn(space string) *namespacePods {
+	c := l.byNamespace[space]
 	if c == nil {
-		c = &crowd{}
-		l.of[space] = c
-		l.spaces = append(l.spaces, space)
+		c = &namespacePods{}
+		l.byNamespace[space] = c
+		l.namespaces = append(l.namespaces, space)
 	}
 	return c
 }
 
-// largeCrowd is the size of a namespace in a snapshot beyond which no pods are added: the next snapshot finds them.
-const largeCrowd = 1000
+// maxAddedPods is the size of a namespace in a snapshot beyond which no pods are added: the next snapshot finds them.
+const maxAddedPods = 1000
 
-// add adds recent arrivals to a snapshot, so that a single pod need not wait for the next snapshot.
-func (l *look) add(news []*corev1.Pod) {
-	if l.of == nil {
+// addPods adds recent arrivals to a snapshot, so that a single pod need not wait for the next snapshot.
+func (l *queueSnapshot) addPods(news []*corev1.Pod) {
+	if l.byNamespace == nil {
 		return
 	}
 	for _, pod := range news {
-		if corev1helpers.PodPriority(pod) != l.highest {
+		if corev1helpers.PodPriority(pod) != l.highestPriority {
 			continue
 		}
-		c := l.crowdOf(pod.Namespace)
-		if len(c.pods) >= largeCrowd {
+		c := l.podsIn(pod.Namespace)
+		if len(c.pods) >= maxAddedPods {
 			continue
 		}
 		known := slices.ContainsFunc(c.pods, func(other *corev1.Pod) bool { return other.UID == pod.UID })
@@ -88,38 +88,38 @@ func (l *look) add(news []*corev1.Pod) {
 	}
 }
 
-// choose returns the first pod of the namespaces whose turn it is, nil if it is the turn of all waiting namespaces.
-func (l *look) choose(share *fair.Turns, before func(a, b *corev1.Pod) bool) *corev1.Pod {
-	waiting := slices.DeleteFunc(slices.Clone(l.spaces), func(space string) bool { return len(l.of[space].pods) <= len(l.of[space].taken) })
-	next := share.Next(waiting)
+// chooseNext returns the first pod of the namespaces whose turn it is, nil if it is the turn of all waiting namespaces.
+func (l *queueSnapshot) chooseNext(share *fair.Turns, before func(a, b *corev1.Pod) bool) *corev1.Pod {
+	waiting := slices.DeleteFunc(slices.Clone(l.namespaces), func(space string) bool { return len(l.byNamespace[space].pods) <= len(l.byNamespace[space].taken) })
+	next := share.NextCallers(waiting)
 	if len(next) == len(waiting) {
 		return nil
 	}
 	var chosen *corev1.Pod
 	for _, space := range next {
-		if first := l.of[space].first(before); first != nil && (chosen == nil || before(first, chosen)) {
+		if first := l.byNamespace[space].firstPod(before); first != nil && (chosen == nil || before(first, chosen)) {
 			chosen = first
 		}
 	}
 	return chosen
 }
 
-// sibling returns the first pod of the namespace of another one, if both are of one PodGroup; nil if there is none, or no other namespace waits.
-func (l *look) sibling(of *corev1.Pod, before func(a, b *corev1.Pod) bool) *corev1.Pod {
-	c := l.of[of.Namespace]
-	if c == nil || len(l.spaces) < 2 {
+// nextSibling returns the first pod of the namespace of another one, if both are of one PodGroup; nil if there is none, or no other namespace waits.
+func (l *queueSnapshot) nextSibling(of *corev1.Pod, before func(a, b *corev1.Pod) bool) *corev1.Pod {
+	c := l.byNamespace[of.Namespace]
+	if c == nil || len(l.namespaces) < 2 {
 		return nil
 	}
-	first := c.first(before)
+	first := c.firstPod(before)
 	if first == nil || gang.KeyOf(first) != gang.KeyOf(of) {
 		return nil
 	}
 	return first
 }
 
-// take records that a pod has left the queue.
-func (l *look) take(pod *corev1.Pod) {
-	c := l.of[pod.Namespace]
+// markTaken records that a pod has left the queue.
+func (l *queueSnapshot) markTaken(pod *corev1.Pod) {
+	c := l.byNamespace[pod.Namespace]
 	if c == nil {
 		return
 	}
@@ -129,8 +129,8 @@ func (l *look) take(pod *corev1.Pod) {
 	c.taken.Insert(pod.UID)
 }
 
-// first returns the first pod that was not taken yet.
-func (c *crowd) first(before func(a, b *corev1.Pod) bool) *corev1.Pod {
+// firstPod returns the first pod that was not taken yet.
+func (c *namespacePods) firstPod(before func(a, b *corev1.Pod) bool) *corev1.Pod {
 	if !c.sorted {
 		slices.SortFunc(c.pods, func(a, b *corev1.Pod) int {
 			switch {

@@ -20,23 +20,23 @@ import (
 	"g8s.host/gpu-scheduler/plugins/coscheduling"
 )
 
-// beginPolitely makes kube-scheduler's own preemption notify victims that ask for time to save their work, as Coscheduling does, and evict no
+// wrapPreemption makes kube-scheduler's own preemption notify victims that ask for time to save their work, as Coscheduling does, and evict no
 // pod for a preemptor whose binding would be refused.
-func beginPolitely(own *defaultpreemption.DefaultPreemption, gangs *coscheduling.Plugin) {
+func wrapPreemption(own *defaultpreemption.DefaultPreemption, gangs *coscheduling.Plugin) {
 	evict := own.Executor.PreemptPod
-	var foreseen questions
+	var foreseen bindChecks
 	own.Executor.PreemptPod = func(ctx context.Context, on preemption.Candidate, by preemption.ExecutorPreemptor, victim *corev1.Pod, plugin string) (bool, error) {
 		if by.Type() != string(fwk.PodKeyType) { // a PodGroup of Kubernetes, of which Coscheduling knows nothing
 			return evict(ctx, on, by, victim, plugin)
 		}
 		preemptor := by.Pods()[by.GetName()]
-		if foreseen.ask(on, func() bool { return gangs.WouldBeRefused(ctx, preemptor, on.Name()) }) {
-			return false, errForeseen
+		if foreseen.checkOnce(on, func() bool { return gangs.WouldBeRefused(ctx, preemptor, on.Name()) }) {
+			return false, errWouldBeRefused
 		}
-		if stays, err := gangs.Tell(ctx, preemptor, victim, on.Victims().Pods); stays || err != nil {
+		if stays, err := gangs.NotifyVictim(ctx, preemptor, victim, on.Victims().Pods); stays || err != nil {
 			return false, err
 		}
-		inMemory, err := evict(ctx, on, named{by, preemptor}, victim, plugin)
+		inMemory, err := evict(ctx, on, podPreemptor{by, preemptor}, victim, plugin)
 		if err == nil {
 			gangs.CountEviction()
 		}
@@ -45,20 +45,20 @@ func beginPolitely(own *defaultpreemption.DefaultPreemption, gangs *coscheduling
 		}
 		return inMemory, err
 	}
-	own.Evaluator.Interface = patient{Interface: own.Evaluator.Interface, gangs: gangs}
-	countOnce()
-	gangs.OnEvictions(func(count int) { victims.own.Observe(float64(count)) })
+	own.Evaluator.Interface = patientPreemption{Interface: own.Evaluator.Interface, gangs: gangs}
+	deduplicateVictimMetric()
+	gangs.OnEvictions(func(count int) { victimMetric.own.Observe(float64(count)) })
 }
 
-// named is the preemptor. kube-scheduler passes a type of its own to the event recorder, which only knows API types, so the event of the
+// podPreemptor is the preemptor. kube-scheduler passes a type of its own to the event recorder, which only knows API types, so the event of the
 // victim would not name the preemptor.
-type named struct {
+type podPreemptor struct {
 	preemption.ExecutorPreemptor
 	pod *corev1.Pod
 }
 
 // Obj implements preemption.ExecutorPreemptor.
-func (n named) Obj() runtime.Object { return n.pod }
+func (n podPreemptor) Obj() runtime.Object { return n.pod }
 
 // isGone reports whether the informers already show that a victim has left. The queue has then processed that event, perhaps while it held the
 // preemptor back until the end of its preemption: kube-scheduler relies on an event after each eviction, and a victim that left earlier causes
@@ -68,55 +68,55 @@ func isGone(pods listersv1.PodLister, victim *corev1.Pod) bool {
 	return err != nil || now.UID != victim.UID
 }
 
-// victims is the metric of selected victims in this process. own is kube-scheduler's metric, used for the victims of gangs. again says that the
+// victimMetric is the metric of selected victims in this process. own is kube-scheduler's metric, used for the victims of gangs. again says that the
 // victims of the next selection were notified before, and are counted already.
-var victims struct {
+var victimMetric struct {
 	once  sync.Once
 	own   componentmetrics.ObserverMetric
 	again atomic.Bool
 }
 
-// countOnce stops the metric from counting notified victims twice: kube-scheduler counts the victims that it selects, and selects
+// deduplicateVictimMetric stops the metric from counting notified victims twice: kube-scheduler counts the victims that it selects, and selects
 // them once for the notice and once for the eviction. It counts within the attempt of the preemptor; attempts do not overlap.
-func countOnce() {
-	victims.once.Do(func() {
-		victims.own = metrics.PreemptionVictims.ObserverMetric
-		metrics.PreemptionVictims.ObserverMetric = uncountedAgain{metrics.PreemptionVictims.ObserverMetric}
+func deduplicateVictimMetric() {
+	victimMetric.once.Do(func() {
+		victimMetric.own = metrics.PreemptionVictims.ObserverMetric
+		metrics.PreemptionVictims.ObserverMetric = deduplicatedMetric{metrics.PreemptionVictims.ObserverMetric}
 	})
 }
 
-type uncountedAgain struct {
+type deduplicatedMetric struct {
 	componentmetrics.ObserverMetric
 }
 
 // Observe implements componentmetrics.ObserverMetric.
-func (u uncountedAgain) Observe(count float64) {
-	if !victims.again.Swap(false) {
+func (u deduplicatedMetric) Observe(count float64) {
+	if !victimMetric.again.Swap(false) {
 		u.ObserverMetric.Observe(count)
 	}
 }
 
-// patient evicts no pods while notified victims have time.
-type patient struct {
+// patientPreemption evicts no pods while notified victims have time.
+type patientPreemption struct {
 	preemption.Interface
 
 	gangs *coscheduling.Plugin
 }
 
 // PodEligibleToPreemptOthers implements preemption.Interface. If a pod can no longer use its nominated node, other victims have to be found.
-func (p patient) PodEligibleToPreemptOthers(ctx context.Context, pod *corev1.Pod, nominated *fwk.Status) (bool, string) {
+func (p patientPreemption) PodEligibleToPreemptOthers(ctx context.Context, pod *corev1.Pod, nominated *fwk.Status) (bool, string) {
 	lost := pod.Status.NominatedNodeName != "" && nominated.Code() == fwk.UnschedulableAndUnresolvable
-	why := p.gangs.Awaits(pod, lost)
-	victims.again.Store(p.gangs.HasTold(pod))
+	why := p.gangs.PreemptionHoldReason(pod, lost)
+	victimMetric.again.Store(p.gangs.HasNotified(pod))
 	if why != "" {
 		return false, why
 	}
 	return p.Interface.PodEligibleToPreemptOthers(ctx, pod, nominated)
 }
 
-// takeOver makes a new leader continue the notices of its predecessor, and complete the partially bound gangs before it begins others: only a
+// resumeLeadership makes a new leader continue the notices of its predecessor, and complete the partially bound gangs before it begins others: only a
 // leader asks for a pod.
-func takeOver(next nextEntity, sched *scheduler.Scheduler) nextEntity {
+func resumeLeadership(next nextEntity, sched *scheduler.Scheduler) nextEntity {
 	var took bool // only one loop calls this
 	return func(logger klog.Logger) (framework.QueuedEntityInfo, error) {
 		if !took {
@@ -124,7 +124,7 @@ func takeOver(next nextEntity, sched *scheduler.Scheduler) nextEntity {
 			for name, profile := range sched.Profiles {
 				if _, gangs := preemptionsOf(profile); gangs != nil {
 					gangs.TakeOver()
-					queueAnew(sched.SchedulingQueue, gangs.Halves(name))
+					queueAnew(sched.SchedulingQueue, gangs.PendingPartialGangs(name))
 				}
 			}
 		}

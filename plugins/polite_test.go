@@ -150,7 +150,7 @@ func TestPreemptionOfKubernetesTellsFirst(t *testing.T) {
 	}
 	c.becomes("asks told, other told", "asks", "other")
 	for range 2 {
-		if node, told := c.tries("p"); node != "" || !reason.In(told, []*reason.Reason{reason.RoomIsComing})[0].Late {
+		if node, told := c.tries("p"); node != "" || !reason.FindIn(told, []*reason.Reason{reason.EvictionPending})[0].Late {
 			t.Errorf("it is nominated for %q, and told %q", node, told)
 		}
 	}

@@ -14,16 +14,16 @@ import (
 	"g8s.host/gpu-scheduler/plugins/gpufilter"
 )
 
-// mostProbed is how many nodes are tried one after the other. If so many of the best are rejected for unforeseen reasons, trying all of them in
+// maxProbedNodes is how many nodes are tried one after the other. If so many of the best are rejected for unforeseen reasons, trying all of them in
 // parallel is better.
-const mostProbed = 256
+const maxProbedNodes = 256
 
-// probing is a profile that narrows the nodes to the one that the pod will go to, if nodes are ranked: once all plugins have read the pod, the
+// probingProfile is a profile that narrows the nodes to the one that the pod will go to, if nodes are ranked: once all plugins have read the pod, the
 // filters run on one node after the other until one passes.
-type probing struct{ framework.Framework }
+type probingProfile struct{ framework.Framework }
 
 // RunPreFilterPlugins runs the PreFilter plugins, and then finds the node. If there is none, the plugins run again, without a list.
-func (p probing) RunPreFilterPlugins(ctx context.Context, cs fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string]) {
+func (p probingProfile) RunPreFilterPlugins(ctx context.Context, cs fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string]) {
 	result, status, narrowing := p.Framework.RunPreFilterPlugins(ctx, cs, pod)
 	list := shortlist.Open(cs)
 	if !status.IsSuccess() || list.InOrder() == nil {
@@ -41,38 +41,38 @@ func (p probing) RunPreFilterPlugins(ctx context.Context, cs fwk.CycleState, pod
 }
 
 // firstToPass returns the first node of a list that all filters accept, "" if no probed node passes.
-func (p probing) firstToPass(ctx context.Context, cs fwk.CycleState, pod *corev1.Pod, list *shortlist.List, within *fwk.PreFilterResult) string {
-	var spread spreading
+func (p probingProfile) firstToPass(ctx context.Context, cs fwk.CycleState, pod *corev1.Pod, list *shortlist.List, within *fwk.PreFilterResult) string {
+	var spread fullDomains
 	probed := 0
 	for node := range list.InOrder() {
 		name := node.Node().Name
-		if !within.AllNodes() && !within.NodeNames.Has(name) || spread.rejects(pod, node.Node()) {
+		if !within.AllNodes() && !within.NodeNames.Has(name) || spread.isInFullDomain(pod, node.Node()) {
 			continue
 		}
 		status := p.RunFilterPluginsWithNominatedPods(ctx, cs, pod, node)
 		if status.IsSuccess() {
 			return name
 		}
-		if probed++; probed == mostProbed || !status.IsRejected() {
+		if probed++; probed == maxProbedNodes || !status.IsRejected() {
 			return ""
 		}
 		if status.Plugin() == schedulernames.PodTopologySpread && len(p.NominatedPodsForNode(name)) == 0 {
-			spread.note(pod, node.Node())
+			spread.addDomain(pod, node.Node())
 		}
 	}
 	return ""
 }
 
-// spreading tracks the domains that have too many pods for the topology spread constraints of a pod, by the values of their topology keys. The
+// fullDomains tracks the domains that have too many pods for the topology spread constraints of a pod, by the values of their topology keys. The
 // verdict of PodTopologySpread on one node holds for all nodes with the same values, as long as it counts no nominated pods there.
-type spreading struct{ full sets.Set[string] }
+type fullDomains struct{ full sets.Set[string] }
 
-// rejects reports whether a node is in a domain that is known to be full.
-func (s *spreading) rejects(pod *corev1.Pod, node *corev1.Node) bool {
+// isInFullDomain reports whether a node is in a domain that is known to be full.
+func (s *fullDomains) isInFullDomain(pod *corev1.Pod, node *corev1.Node) bool {
 	return len(s.full) > 0 && s.full.Has(domainOf(pod, node))
 }
 
-func (s *spreading) note(pod *corev1.Pod, node *corev1.Node) {
+func (s *fullDomains) addDomain(pod *corev1.Pod, node *corev1.Node) {
 	if s.full == nil {
 		s.full = sets.Set[string]{}
 	}

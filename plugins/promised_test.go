@@ -23,14 +23,14 @@ import (
 
 // promises are those of a cluster, and their changes.
 type promises struct {
-	*backfill.Promises
+	*backfill.StartReservations
 	changes chan backfill.Release
 }
 
 func (c *cluster) promises() promises {
 	for _, plugin := range c.scheduler.Profiles[names.SchedulerName].EnqueueExtensions() {
 		if filter, ok := plugin.(*gpufilter.Plugin); ok {
-			p := promises{filter.Promises(), make(chan backfill.Release, 1)}
+			p := promises{filter.StartReservations(), make(chan backfill.Release, 1)}
 			p.OnRelease(func(change backfill.Release) { p.changes <- change })
 			return p
 		}
@@ -40,10 +40,10 @@ func (c *cluster) promises() promises {
 }
 
 // to is a promise of so many GPUs of each of some nodes, for a job that came two hours before that.
-func (promises) to(job string, at time.Time, gpus int64, nodes ...*corev1.Node) *backfill.Promise {
-	promise := &backfill.Promise{Turn: backfill.Turn{Job: job, Since: at.Add(-2 * time.Hour)}, At: at, Places: map[string]backfill.Place{}}
+func (promises) to(job string, at time.Time, gpus int64, nodes ...*corev1.Node) *backfill.StartReservation {
+	promise := &backfill.StartReservation{QueuePosition: backfill.QueuePosition{Job: job, Since: at.Add(-2 * time.Hour)}, At: at, Places: map[string]backfill.NodeReservation{}}
 	for _, node := range nodes {
-		promise.Places[node.Name] = backfill.Place{Needs: []cycle.Ask{{Resource: names.ResourceGPU, Amount: gpus}}}
+		promise.Places[node.Name] = backfill.NodeReservation{Needs: []cycle.ResourceRequest{{Resource: names.ResourceGPU, Amount: gpus}}}
 	}
 	return promise
 }
@@ -55,7 +55,7 @@ func (c *cluster) gang(name string, members int, change func(*st.PodWrapper) *st
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, CreationTimestamp: metav1.Now()},
 		Spec:       gangsv1.PodGroupSpec{MinMember: int32(members)}, //nolint:gosec // a few
 	}
-	if err := coscheduling.Know(c.scheduler.Profiles[names.SchedulerName].SharedInformerFactory(), []*gangsv1.PodGroup{group}); err != nil {
+	if err := coscheduling.RegisterGroups(c.scheduler.Profiles[names.SchedulerName].SharedInformerFactory(), []*gangsv1.PodGroup{group}); err != nil {
 		c.t.Fatal(err)
 	}
 	for i := range members {
@@ -81,7 +81,7 @@ func TestWhoIsTriedWhenAPromiseEnds(t *testing.T) {
 	now := time.Now()
 	const ends = time.Hour
 	later := func(c *cluster, p promises, gpus int64, nodes []*corev1.Node) {
-		p.Give(p.to("large", now.Add(ends+30*time.Minute), gpus, nodes...))
+		p.ReserveStart(p.to("large", now.Add(ends+30*time.Minute), gpus, nodes...))
 	}
 	tests := map[string]struct {
 		change func(c *cluster, p promises, gpus int64, nodes []*corev1.Node)
@@ -89,7 +89,7 @@ func TestWhoIsTriedWhenAPromiseEnds(t *testing.T) {
 		wait   []string // the pods that are not tried
 	}{
 		"it ends": {
-			change: func(_ *cluster, p promises, _ int64, _ []*corev1.Node) { p.End("large") }, gpus: 8,
+			change: func(_ *cluster, p promises, _ int64, _ []*corev1.Node) { p.EndReservation("large") }, gpus: 8,
 			wait: []string{"a-0", "a-1", "before", "higher", "other-pool", "short"},
 		},
 		"it is for a later time, and takes whole nodes": {
@@ -102,7 +102,7 @@ func TestWhoIsTriedWhenAPromiseEnds(t *testing.T) {
 		},
 		"another job gets it": {
 			change: func(_ *cluster, p promises, gpus int64, nodes []*corev1.Node) {
-				p.Give(p.to("larger", now.Add(ends), gpus, nodes...))
+				p.ReserveStart(p.to("larger", now.Add(ends), gpus, nodes...))
 			}, gpus: 8,
 			wait: []string{"a-0", "a-1", "a-2", "after", "before", "higher", "longer", "other-pool", "part", "short"},
 		},
@@ -123,10 +123,10 @@ func TestWhoIsTriedWhenAPromiseEnds(t *testing.T) {
 				)
 				turnedAway(t, c, pods...)
 				p := c.promises()
-				p.Give(p.to("large", now.Add(ends), tc.gpus, nodes...))
+				p.ReserveStart(p.to("large", now.Add(ends), tc.gpus, nodes...))
 				tc.change(c, p, tc.gpus, nodes)
 				change := <-p.changes
-				plugins.Tell(c.scheduler.SchedulingQueue, nodes, plugins.FirstOfGangs(c.scheduler), change.Helps)
+				plugins.Tell(c.scheduler.SchedulingQueue, nodes, plugins.FirstOfGangs(c.scheduler), change.FreesRoomFor)
 				if diff := cmp.Diff(tc.wait, c.waiting()); diff != "" {
 					t.Errorf("who still waits (-want +got):\n%s", diff)
 				}
@@ -165,7 +165,7 @@ func TestWhoComesFirstSparesWhatWasPromised(t *testing.T) {
 				}
 				if tc.promised != nil {
 					p := c.promises()
-					p.Give(p.to("large", now.Add(time.Hour), tc.gpus, tc.promised...))
+					p.ReserveStart(p.to("large", now.Add(time.Hour), tc.gpus, tc.promised...))
 				}
 				if got, err := c.try(tc.pod); err != nil || got != tc.want {
 					t.Errorf("it goes to %q (%v), want %q", got, err, tc.want)
@@ -183,11 +183,11 @@ func TestWhatIsRankedForgetsPromises(t *testing.T) {
 	plugins.Wrap(c.scheduler, plugins.Options{})
 	p := c.promises()
 	one := pod("p", "1", "1").CreationTimestamp(metav1.NewTime(now))
-	p.Give(p.to("large", now.Add(time.Hour), 8, a))
+	p.ReserveStart(p.to("large", now.Add(time.Hour), 8, a))
 	if got, err := c.try(one.Obj()); err != nil || got != "nvlink" {
 		t.Fatalf("it goes to %q (%v), want the node that is not promised", got, err)
 	}
-	p.End("large")
+	p.EndReservation("large")
 	if got, err := c.try(one.Obj()); err != nil || got != "a" {
 		t.Errorf("it goes to %q (%v) when nothing is promised any more, want the one that is worth most", got, err)
 	}
@@ -204,15 +204,15 @@ func BenchmarkPromiseEnds(b *testing.B) {
 	}
 	turnedAway(b, c, pods...)
 	nodes, p := rack(size, names.DefaultPool, "A100-80G"), c.promises()
-	p.Give(p.to("large", time.Now().Add(time.Hour), 8, nodes...))
-	p.End("large")
+	p.ReserveStart(p.to("large", time.Now().Add(time.Hour), 8, nodes...))
+	p.EndReservation("large")
 	change := <-p.changes
 	everybody := func(*corev1.Pod) func(*corev1.Node) bool { return func(*corev1.Node) bool { return true } }
 	for name, tc := range map[string]struct {
 		first func(*corev1.Pod) bool
 		meant func(*corev1.Pod) func(*corev1.Node) bool
 	}{
-		"one of each gang": {plugins.FirstOfGangs(c.scheduler), change.Helps},
+		"one of each gang": {plugins.FirstOfGangs(c.scheduler), change.FreesRoomFor},
 		"all":              {anyPod, everybody},
 	} {
 		for _, count := range []int{1, plugins.ManyNodes, size} {

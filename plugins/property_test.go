@@ -58,7 +58,7 @@ func randomNode(t *testing.T, r *rand.Rand, i int) (*corev1.Node, []*corev1.Pod)
 	name := fmt.Sprintf("node-%d", i%100) // names come again, with other cards
 	cards := fixture.RandomCards(r, name)
 	inventory := cards.Inventory()
-	builder := fixture.Node(name).GPUs(len(inventory.Cards), "").SharedGPUs(len(inventory.Cards), 100)
+	builder := fixture.Node(name).GPUs(len(inventory.GPUs), "").SharedGPUs(len(inventory.GPUs), 100)
 	if r.IntN(4) > 0 {
 		builder.Annotate(names.AnnotationInventory, cards.Annotation(t))
 	}
@@ -102,7 +102,7 @@ func annotate(t *testing.T, pod *corev1.Pod, allocator *gpu.Allocator, used *gpu
 		return
 	}
 	used.Add(&allocation.Holding)
-	text, err := allocator.Assignment(&demand, &allocation).Encode()
+	text, err := allocator.BuildAssignment(&demand, &allocation).Encode()
 	if err != nil {
 		t.Fatal(err)
 	}

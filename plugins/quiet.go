@@ -26,23 +26,23 @@ const (
 	quietPods = 4096
 )
 
-// quietly limits the events of failed attempts. kube-scheduler only aggregates equal events of one version of a pod, so a pod that its owner
+// limitEvents limits the events of failed attempts. kube-scheduler only aggregates equal events of one version of a pod, so a pod that its owner
 // changes all the time, and that is retried each time, would flood the API server with them.
-func quietly(handle scheduler.FailureHandlerFn, clock clock.PassiveClock) scheduler.FailureHandlerFn {
+func limitEvents(handle scheduler.FailureHandlerFn, clock clock.PassiveClock) scheduler.FailureHandlerFn {
 	limits := &eventLimits{clock: clock, pods: lru.New(quietPods)}
 	return func(ctx context.Context, profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
-		handle(ctx, quiet{Framework: profile, limits: limits}, pod, status, nominating, start)
+		handle(ctx, quietProfile{Framework: profile, limits: limits}, pod, status, nominating, start)
 	}
 }
 
-// quiet is a profile with rate-limited pod events.
-type quiet struct {
+// quietProfile is a profile with rate-limited pod events.
+type quietProfile struct {
 	framework.Framework
 	limits *eventLimits
 }
 
 // EventRecorder implements fwk.Handle.
-func (q quiet) EventRecorder() events.EventRecorderLogger {
+func (q quietProfile) EventRecorder() events.EventRecorderLogger {
 	return quietRecorder{q.Framework.EventRecorder(), q.limits}
 }
 
@@ -58,7 +58,7 @@ func (r quietRecorder) WithLogger(logger klog.Logger) events.EventRecorderLogger
 
 // Eventf implements events.EventRecorder.
 func (r quietRecorder) Eventf(regarding, related runtime.Object, kind, reason, action, note string, args ...any) {
-	if pod, ok := regarding.(*corev1.Pod); ok && !r.limits.allow(pod.UID) {
+	if pod, ok := regarding.(*corev1.Pod); ok && !r.limits.allowEvent(pod.UID) {
 		return
 	}
 	r.EventRecorderLogger.Eventf(regarding, related, kind, reason, action, note, args...)
@@ -71,7 +71,7 @@ type eventLimits struct {
 	pods  *lru.Cache
 }
 
-func (l *eventLimits) allow(pod types.UID) bool {
+func (l *eventLimits) allowEvent(pod types.UID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	known, ok := l.pods.Get(pod)

@@ -30,7 +30,7 @@ func TestOnePodTellsOfItselfWithinBounds(t *testing.T) {
 	fails := func(ctx context.Context, profile framework.Framework, info *framework.QueuedPodInfo, _ *fwk.Status, _ *fwk.NominatingInfo, _ time.Time) {
 		profile.EventRecorder().Eventf(info.Pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "no")
 	}
-	handle := quietly(fails, clock)
+	handle := limitEvents(fails, clock)
 	told := func(uid string, attempts int) int {
 		before := len(recorder.Events)
 		pod := &corev1.Pod{}

@@ -30,7 +30,7 @@ func sharing(t *testing.T, quotas ...*names.GPUQuota) *cluster {
 	t.Helper()
 	c := newCluster(t, gpuNode("a", "pcie"), gpuNode("b", "pcie"))
 	plugins.Wrap(c.scheduler, plugins.Options{})
-	must(t, follow.Know(c.scheduler.Profiles[names.SchedulerName].SharedInformerFactory(), quotas...))
+	must(t, follow.SeedInformer(c.scheduler.Profiles[names.SchedulerName].SharedInformerFactory(), quotas...))
 	return c
 }
 
@@ -86,7 +86,7 @@ func TestWhoIsWokenIsNotTurnedAwayForWhatIsGone(t *testing.T) {
 	profile := c.scheduler.Profiles[names.SchedulerName]
 	for _, plugin := range profile.EnqueueExtensions() {
 		if quotas, ok := plugin.(*gpuquota.Plugin); ok {
-			quotas.Quotas().BeTold() // and nobody tells it
+			quotas.Quotas().UseManualUpdates() // and nobody tells it
 		}
 	}
 	there := c.known(pod("there", "1", "8"), "a")

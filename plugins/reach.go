@@ -23,9 +23,9 @@ import (
 	"g8s.host/gpu-scheduler/plugins/gpufilter"
 )
 
-// judgesNodes are the plugins whose verdict on a node depends on that node, what is on it, and the pod: what happens on another node never
+// nodeLocalPlugins are the plugins whose verdict on a node depends on that node, what is on it, and the pod: what happens on another node never
 // changes it.
-var judgesNodes = sets.New(
+var nodeLocalPlugins = sets.New(
 	gpufilter.Name, schedulernames.NodeAffinity, schedulernames.NodeDeclaredFeatures, schedulernames.NodeName, schedulernames.NodePorts, schedulernames.NodeResourcesFit,
 	schedulernames.NodeUnschedulable, schedulernames.TaintToleration,
 )
@@ -55,13 +55,13 @@ func (f *confinement) keepsOff(node *corev1.Node, gpus int64) bool {
 	return false
 }
 
-// confined holds the waiting pods that only plugins of judgesNodes have rejected. Such a pod is concerned neither by events that none of these
+// confinedPods holds the waiting pods that only plugins of nodeLocalPlugins have rejected. Such a pod is concerned neither by events that none of these
 // plugins registers for, nor by events on nodes that it could not go to even if they were empty. kube-scheduler's queue, which stays locked
 // while it asks each plugin about each waiting pod, skips it then. The queue still visits each pod once an event, so this look-up reads no
 // memory of the pod itself: with 20,000 pods spread over a gigabyte that was two thirds of an event's time. BenchmarkReach measures it.
-type confined struct {
+type confinedPods struct {
 	nodes listersv1.NodeLister
-	// events are those that the plugins of judgesNodes register for. Of these plugins only GPUFilter registers for a pod that arrives on a node,
+	// events are those that the plugins of nodeLocalPlugins register for. Of these plugins only GPUFilter registers for a pod that arrives on a node,
 	// which may leave another one that it was nominated to: nominationLeft names that.
 	events         []fwk.ClusterEvent
 	nominationLeft func(*corev1.Pod) string
@@ -74,13 +74,13 @@ type confined struct {
 	current map[types.UID]*corev1.Pod
 }
 
-// confinedOf follows the queue of a scheduler.
-func confinedOf(sched *scheduler.Scheduler) *confined {
-	c := &confined{kinds: map[string]*confinement{}, pods: map[*corev1.Pod]*confinement{}, current: map[types.UID]*corev1.Pod{}}
+// newConfinedPods follows the queue of a scheduler.
+func newConfinedPods(sched *scheduler.Scheduler) *confinedPods {
+	c := &confinedPods{kinds: map[string]*confinement{}, pods: map[*corev1.Pod]*confinement{}, current: map[types.UID]*corev1.Pod{}}
 	for _, profile := range sched.Profiles {
 		c.nodes = profile.SharedInformerFactory().Core().V1().Nodes().Lister() // of all profiles the same
 		for _, plugin := range profile.EnqueueExtensions() {
-			if !judgesNodes.Has(plugin.Name()) {
+			if !nodeLocalPlugins.Has(plugin.Name()) {
 				continue
 			}
 			registered, err := plugin.EventsToRegister(context.Background())
@@ -99,11 +99,11 @@ func confinedOf(sched *scheduler.Scheduler) *confined {
 }
 
 // recordRejection records which plugins rejected a pod. What keeps a PodGroup of Kubernetes waiting concerns all of it.
-func (c *confined) recordRejection(info *framework.QueuedPodInfo) {
+func (c *confinedPods) recordRejection(info *framework.QueuedPodInfo) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.forget(info.Pod.UID)
-	if info.Pod.Spec.SchedulingGroup != nil || info.UnschedulablePlugins.Len() == 0 || info.PendingPlugins.Len() > 0 || !judgesNodes.IsSuperset(info.UnschedulablePlugins) {
+	c.forgetLocked(info.Pod.UID)
+	if info.Pod.Spec.SchedulingGroup != nil || info.UnschedulablePlugins.Len() == 0 || info.PendingPlugins.Len() > 0 || !nodeLocalPlugins.IsSuperset(info.UnschedulablePlugins) {
 		return
 	}
 	demand, _ := gpu.DemandOf(info.Pod) // of a malformed one that is more than any node has
@@ -119,7 +119,7 @@ func (c *confined) recordRejection(info *framework.QueuedPodInfo) {
 
 // replaceObject takes note of the object that the queue holds of a pod from now on. What a confinement depends on never changes in a pod
 // that has been tried.
-func (c *confined) replaceObject(pod *corev1.Pod) {
+func (c *confinedPods) replaceObject(pod *corev1.Pod) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	was, ok := c.current[pod.UID]
@@ -131,14 +131,14 @@ func (c *confined) replaceObject(pod *corev1.Pod) {
 	c.pods[pod], c.current[pod.UID] = kind, pod
 }
 
-func (c *confined) forgetPod(pod types.UID) {
+func (c *confinedPods) forgetPod(pod types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.forget(pod)
+	c.forgetLocked(pod)
 }
 
-// forget is forgetPod under the lock.
-func (c *confined) forget(pod types.UID) {
+// forgetLocked is forgetPod under the lock.
+func (c *confinedPods) forgetLocked(pod types.UID) {
 	was, ok := c.current[pod]
 	if !ok {
 		return
@@ -151,10 +151,10 @@ func (c *confined) forget(pod types.UID) {
 	}
 }
 
-// reachedBy has an event go only to the pods that check lets through, nil for all, and that it can concern. It holds for one event, and
+// filterByReach has an event go only to the pods that check lets through, nil for all, and that it can concern. It holds for one event, and
 // while c.mu is read-locked.
-func (c *confined) reachedBy(event fwk.ClusterEvent, before, after any, check queue.PreEnqueueCheck) queue.PreEnqueueCheck {
-	node, anywhere := c.nodeOf(event, before, after)
+func (c *confinedPods) filterByReach(event fwk.ClusterEvent, before, after any, check queue.PreEnqueueCheck) queue.PreEnqueueCheck {
+	node, anywhere := c.nodeOfEvent(event, before, after)
 	if anywhere {
 		return check
 	}
@@ -175,9 +175,9 @@ func (c *confined) reachedBy(event fwk.ClusterEvent, before, after any, check qu
 	}
 }
 
-// nodeOf returns the one node where an event may be news to confined pods, as it is by now: nil where it is news to none of them. The event
+// nodeOfEvent returns the one node where an event may be news to confined pods, as it is by now: nil where it is news to none of them. The event
 // may be news to all where anywhere is true, which a node that is not known is a case of.
-func (c *confined) nodeOf(event fwk.ClusterEvent, before, after any) (node *corev1.Node, anywhere bool) {
+func (c *confinedPods) nodeOfEvent(event fwk.ClusterEvent, before, after any) (node *corev1.Node, anywhere bool) {
 	if framework.ClusterEventIsWildCard(event) {
 		return nil, true
 	}
@@ -203,7 +203,7 @@ func (c *confined) nodeOf(event fwk.ClusterEvent, before, after any) (node *core
 }
 
 // nodeLeft returns the one node of which a pod gives something back, "" for none; false where that may be several nodes.
-func (c *confined) nodeLeft(event fwk.ClusterEvent, before, after any) (string, bool) {
+func (c *confinedPods) nodeLeft(event fwk.ClusterEvent, before, after any) (string, bool) {
 	if arrived, ok := after.(*corev1.Pod); ok && event.ActionType == fwk.Add && c.nominationLeft != nil {
 		return c.nominationLeft(arrived), true
 	}

@@ -15,34 +15,34 @@ import (
 	"g8s.host/gpu-scheduler/plugins/gpudevices"
 )
 
-// heedRefusals reports to Coscheduling which pods lose their places after a node was found for them, whichever component refuses them. All
+// reportRefusals reports to Coscheduling which pods lose their places after a node was found for them, whichever component refuses them. All
 // failures pass here: of Reserve, Permit, PreBind and Bind. Such a pod lost what victims left for it, and would lose it again. It also reports
 // pods that found no node if an earlier plugin failed at PostFilter.
-func heedRefusals(handle scheduler.FailureHandlerFn) scheduler.FailureHandlerFn {
+func reportRefusals(handle scheduler.FailureHandlerFn) scheduler.FailureHandlerFn {
 	return func(ctx context.Context, profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
 		switch {
 		case ctx.Err() != nil:
 		case pod.Pod.Spec.NodeName != "": // the pod as it was to be bound
-			status = heedRefusal(profile, pod, status)
+			status = reportRefusal(profile, pod, status)
 		default:
-			heedSilence(profile, pod, status)
+			reportMissedPostFilter(profile, pod, status)
 		}
 		handle(ctx, profile, pod, status, nominating, start)
 	}
 }
 
-// heedSilence reports a pod that found no node to Coscheduling, if its PostFilter was not called.
-func heedSilence(profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status) {
+// reportMissedPostFilter reports a pod that found no node to Coscheduling, if its PostFilter was not called.
+func reportMissedPostFilter(profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status) {
 	var unfit *framework.FitError
 	if _, gangs := preemptionsOf(profile); gangs != nil && errors.As(status.AsError(), &unfit) && unfit.Diagnosis.NodeToStatus != nil {
-		if told := gangs.Unheard(pod.Pod, unfit.Diagnosis.NodeToStatus); told != "" {
+		if told := gangs.HandleMissedPostFilter(pod.Pod, unfit.Diagnosis.NodeToStatus); told != "" {
 			unfit.Diagnosis.PostFilterMsg = told
 		}
 	}
 }
 
-// heedRefusal returns the status of a pod that lost its place, with Coscheduling's message.
-func heedRefusal(profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status) *fwk.Status {
+// reportRefusal returns the status of a pod that lost its place, with Coscheduling's message.
+func reportRefusal(profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status) *fwk.Status {
 	_, gangs := preemptionsOf(profile)
 	if gangs == nil {
 		return status
@@ -52,10 +52,10 @@ func heedRefusal(profile framework.Framework, pod *framework.QueuedPodInfo, stat
 		return status
 	}
 	if isSiblings {
-		gangs.Rejected(pod.Pod)
+		gangs.RecordRejection(pod.Pod)
 		return status
 	}
-	told := gangs.Refused(pod.Pod, words)
+	told := gangs.RecordRefusal(pod.Pod, words)
 	if told == "" {
 		return status
 	}

@@ -54,19 +54,19 @@ type Dependencies struct {
 	Replay bool
 }
 
-// gangs are the framework values that Coscheduling needs for dry runs.
-var gangs = coscheduling.Framework{
+// gangFramework are the framework values that Coscheduling needs for dry runs.
+var gangFramework = coscheduling.Framework{
 	State:   func() fwk.CycleState { return framework.NewCycleState() },
 	PodInfo: func(pod *corev1.Pod) (fwk.PodInfo, error) { return framework.NewPodInfo(pod) },
 }
 
-// withdrawn are plugins of earlier releases, with what to configure instead.
-var withdrawn = map[string]string{
+// withdrawnPlugins are plugins of earlier releases, with what to configure instead.
+var withdrawnPlugins = map[string]string{
 	"CapacityScheduling": "take it out of the profile: GPUQuotas guarantee GPUs to namespaces and let them borrow (docs/quotas.md)",
 }
 
-// withdrawnPlugin makes a profile with a withdrawn plugin fail with that advice. kube-scheduler would only say that no such plugin exists.
-func withdrawnPlugin(name, instead string) frameworkruntime.PluginFactory {
+// newWithdrawnPlugin makes a profile with a withdrawn plugin fail with that advice. kube-scheduler would only say that no such plugin exists.
+func newWithdrawnPlugin(name, instead string) frameworkruntime.PluginFactory {
 	return func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 		return nil, errors.New(name + " is not part of gpu-scheduler any more: " + instead)
 	}
@@ -74,39 +74,39 @@ func withdrawnPlugin(name, instead string) frameworkruntime.PluginFactory {
 
 // Registry returns our plugins, and those of scheduler-plugins that GPU clusters use. None runs until a profile enables it.
 func Registry(deps Dependencies) frameworkruntime.Registry {
-	ledger, reservations, promises := devices.NewLedger(), follow.New(deps.Now), backfill.NewPromises(deps.Now)
-	ledger.Reads = deps.Loop.Reads
+	ledger, reservations, promises := devices.NewCache(), follow.New(deps.Now), backfill.NewStartReservations(deps.Now)
+	ledger.OnRead = deps.Loop.NoteNodeRead
 	if deps.Quotas == nil {
 		deps.Quotas = quotas.New(deps.Now)
 	}
 	if deps.Attempts == nil {
 		deps.Attempts = &cycle.Attempts{}
 	}
-	binds := gpudevices.Dependencies{Ledger: ledger, Epoch: deps.Epoch, Gate: deps.Gate, Attempts: deps.Attempts}
-	foresee := binds.Foresee
+	binds := gpudevices.Dependencies{DeviceCache: ledger, Epoch: deps.Epoch, Gate: deps.Gate, Attempts: deps.Attempts}
+	foresee := binds.CheckBinding
 	if deps.Replay {
 		foresee = nil // a replay has no API server to ask
 	}
 	registry := frameworkruntime.Registry{
 		gpudevices.Name: gpudevices.Factory(binds),
-		gpuexplain.Name: gpuexplain.Factory(gpuexplain.Dependencies{Recorder: deps.Explain, Cards: ledger, Now: time.Now}),
+		gpuexplain.Name: gpuexplain.Factory(gpuexplain.Dependencies{Recorder: deps.Explain, GPUs: ledger, Now: time.Now}),
 		gpufilter.Name: gpufilter.Factory(gpufilter.Dependencies{
-			Ledger: ledger, Reservations: reservations, Promises: promises, Learn: learning(promises, deps),
+			DeviceCache: ledger, Reservations: reservations, StartReservations: promises, LearnRunTimes: newLearner(promises, deps),
 		}),
 		gpuquota.Name: gpuquota.Factory(gpuquota.Dependencies{Quotas: deps.Quotas}),
 		gpuscore.Name: gpuscore.Factory(gpuscore.Dependencies{
-			Explain: deps.Explain != nil, Devices: ledger, Attempts: deps.Attempts, Promises: promises,
+			Explain: deps.Explain != nil, Devices: ledger, Attempts: deps.Attempts, StartReservations: promises,
 		}),
 		gpureserve.Name: gpureserve.Factory(gpureserve.Dependencies{Devices: ledger, Now: deps.Now}),
 
 		coscheduling.Name: coscheduling.Factory(coscheduling.Dependencies{
-			Ledger: ledger, Reservations: reservations, Promises: promises, Quotas: deps.Quotas, Now: deps.Now, Replay: deps.Replay, Framework: gangs,
-			Foresee: foresee,
+			DeviceCache: ledger, Reservations: reservations, StartReservations: promises, Quotas: deps.Quotas, Now: deps.Now, Replay: deps.Replay, Framework: gangFramework,
+			CheckBinding: foresee,
 		}),
 		noderesourcetopology.Name: noderesourcetopology.New,
 	}
-	for name, instead := range withdrawn {
-		registry[name] = withdrawnPlugin(name, instead)
+	for name, instead := range withdrawnPlugins {
+		registry[name] = newWithdrawnPlugin(name, instead)
 	}
 	return registry
 }

@@ -22,38 +22,38 @@ import (
 	"g8s.host/gpu-scheduler/plugins/gpufilter"
 )
 
-// followReleases requeues the pods that wait for nodes when a reservation of these ends.
-func followReleases(sched *scheduler.Scheduler) {
+// retryOnNodeRelease requeues the pods that wait for nodes when a reservation of these ends.
+func retryOnNodeRelease(sched *scheduler.Scheduler) {
 	for _, profile := range sched.Profiles {
 		for _, plugin := range profile.EnqueueExtensions() {
 			filter, ok := plugin.(*gpufilter.Plugin)
 			if !ok || filter.Reservations() == nil {
 				continue
 			}
-			nodes, first := profile.SharedInformerFactory().Core().V1().Nodes().Lister(), firstOfGangs(sched)
+			nodes, first := profile.SharedInformerFactory().Core().V1().Nodes().Lister(), gangRepresentative(sched)
 			filter.Reservations().OnRelease(func(windows []reservation.Window, now time.Time) {
-				release(sched.SchedulingQueue, released(nodes, windows), first, windows, now)
+				requeueReleased(sched.SchedulingQueue, nodesInWindows(nodes, windows), first, windows, now)
 			})
 			return // all profiles have the same
 		}
 	}
 }
 
-// firstOfGangs returns whether a pod is the representative of its gang. A pod without a gang is.
-func firstOfGangs(sched *scheduler.Scheduler) func(*corev1.Pod) bool {
+// gangRepresentative returns whether a pod is the representative of its gang. A pod without a gang is.
+func gangRepresentative(sched *scheduler.Scheduler) func(*corev1.Pod) bool {
 	gangs := map[string]*coscheduling.Plugin{}
 	for name, profile := range sched.Profiles {
 		_, gangs[name] = preemptionsOf(profile)
 	}
 	return func(pod *corev1.Pod) bool {
 		of := gangs[pod.Spec.SchedulerName]
-		return of == nil || of.GoesAhead(pod)
+		return of == nil || of.IsRepresentative(pod)
 	}
 }
 
-// manyNodes is up to how many nodes are reported one by one: for each, all waiting candidates are checked while the queue is locked. With 5,000
+// maxNodeEvents is up to how many nodes are reported one by one: for each, all waiting candidates are checked while the queue is locked. With 5,000
 // pods that takes 16 ms a node (BenchmarkRelease).
-const manyNodes = 16
+const maxNodeEvents = 16
 
 var (
 	nodeAdded    = fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}
@@ -61,27 +61,27 @@ var (
 	releaseQueue = klog.Background().WithName("release")
 )
 
-// release requeues the pods that the nodes of some windows may suit now.
-func release(waiting queue.SchedulingQueue, nodes []*corev1.Node, first func(*corev1.Pod) bool, windows []reservation.Window, now time.Time) {
-	tell(waiting, nodes, first, func(pod *corev1.Pod) func(*corev1.Node) bool {
-		if !reservation.KeptOut(windows, pod, now) {
+// requeueReleased requeues the pods that the nodes of some windows may suit now.
+func requeueReleased(waiting queue.SchedulingQueue, nodes []*corev1.Node, first func(*corev1.Pod) bool, windows []reservation.Window, now time.Time) {
+	requeueForNodes(waiting, nodes, first, func(pod *corev1.Pod) func(*corev1.Node) bool {
+		if !reservation.HasKeptOut(windows, pod, now) {
 			return nil
 		}
 		return func(*corev1.Node) bool { return true }
 	})
 }
 
-// meant returns which nodes a pod may have room on after a change, nil for none.
-type meant func(*corev1.Pod) func(*corev1.Node) bool
+// nodeMatcher returns which nodes a pod may have room on after a change, nil for none.
+type nodeMatcher func(*corev1.Pod) func(*corev1.Node) bool
 
-// tell requeues the pods that some nodes may suit now: among the matching pods, the representative of each gang. For these pods the
+// requeueForNodes requeues the pods that some nodes may suit now: among the matching pods, the representative of each gang. For these pods the
 // node is as good as new, so their plugins get an event for an added node, and activate the pods that it suits. Many nodes are reported as one
 // event that asks no plugin: it activates the pods of their pools and types, at the cost of an attempt also for pods that wait for more than
 // that.
-func tell(waiting queue.SchedulingQueue, nodes []*corev1.Node, first func(*corev1.Pod) bool, who meant) {
-	who = remembered(first, who)
-	if len(nodes) > manyNodes {
-		suits := suited(nodes)
+func requeueForNodes(waiting queue.SchedulingQueue, nodes []*corev1.Node, first func(*corev1.Pod) bool, who nodeMatcher) {
+	who = memoizeMatcher(first, who)
+	if len(nodes) > maxNodeEvents {
+		suits := matchesAnyNode(nodes)
 		waiting.MoveAllToActiveOrBackoffQueue(releaseQueue, nodesOpened, nil, nil, func(pod *corev1.Pod) bool {
 			if !suits(pod) {
 				return false
@@ -99,8 +99,8 @@ func tell(waiting queue.SchedulingQueue, nodes []*corev1.Node, first func(*corev
 	}
 }
 
-// remembered caches for each pod whether it is a representative and matches.
-func remembered(first func(*corev1.Pod) bool, who meant) meant {
+// memoizeMatcher caches for each pod whether it is a representative and matches.
+func memoizeMatcher(first func(*corev1.Pod) bool, who nodeMatcher) nodeMatcher {
 	known := map[types.UID]func(*corev1.Node) bool{}
 	return func(pod *corev1.Pod) func(*corev1.Node) bool {
 		on, asked := known[pod.UID]
@@ -114,10 +114,10 @@ func remembered(first func(*corev1.Pod) bool, who meant) meant {
 	}
 }
 
-// suited returns whether one of some nodes is of a pod's pool and type. For a gang one pod is tried for all, whose pools and types may
+// matchesAnyNode returns whether one of some nodes is of a pod's pool and type. For a gang one pod is tried for all, whose pools and types may
 // differ.
-func suited(nodes []*corev1.Node) func(*corev1.Pod) bool {
-	kinds := kindsOf(nodes)
+func matchesAnyNode(nodes []*corev1.Node) func(*corev1.Pod) bool {
+	kinds := distinctNodes(nodes)
 	return func(pod *corev1.Pod) bool {
 		accepted, err := gpu.PodTypes(pod)
 		if err != nil {
@@ -128,13 +128,13 @@ func suited(nodes []*corev1.Node) func(*corev1.Pod) bool {
 		}
 		pool := gpu.PodPool(pod)
 		return slices.ContainsFunc(kinds, func(node *corev1.Node) bool {
-			return (pool == "" || pool == gpu.PoolOf(node)) && accepted.Match(node)
+			return (pool == "" || pool == gpu.PoolOf(node)) && accepted.MatchesNode(node)
 		})
 	}
 }
 
-// kindsOf returns one node of each pool and type.
-func kindsOf(nodes []*corev1.Node) (kinds []*corev1.Node) {
+// distinctNodes returns one node of each pool and type.
+func distinctNodes(nodes []*corev1.Node) (kinds []*corev1.Node) {
 	seen := map[string]bool{}
 	for _, node := range nodes {
 		kind := gpu.PoolOf(node)
@@ -149,8 +149,8 @@ func kindsOf(nodes []*corev1.Node) (kinds []*corev1.Node) {
 	return kinds
 }
 
-// nodesOf returns the existing nodes of some names.
-func nodesOf(nodes listersv1.NodeLister, of []string) (out []*corev1.Node) {
+// nodesByName returns the existing nodes of some names.
+func nodesByName(nodes listersv1.NodeLister, of []string) (out []*corev1.Node) {
 	for _, name := range of {
 		if node, err := nodes.Get(name); err == nil {
 			out = append(out, node)
@@ -159,15 +159,15 @@ func nodesOf(nodes listersv1.NodeLister, of []string) (out []*corev1.Node) {
 	return out
 }
 
-// released returns the nodes of some windows.
-func released(nodes listersv1.NodeLister, windows []reservation.Window) (out []*corev1.Node) {
+// nodesInWindows returns the nodes of some windows.
+func nodesInWindows(nodes listersv1.NodeLister, windows []reservation.Window) (out []*corev1.Node) {
 	all, err := nodes.List(labels.Everything())
 	if err != nil {
 		return nil // it is in memory
 	}
 	for _, node := range all {
 		for i := range windows {
-			if windows[i].Keeps(node) {
+			if windows[i].KeepsNode(node) {
 				out = append(out, node)
 				break
 			}

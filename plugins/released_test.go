@@ -56,7 +56,7 @@ func TestNodesThatAreKept(t *testing.T) {
 				if wrapped {
 					plugins.Wrap(c.scheduler, plugins.Options{})
 				}
-				must(t, follow.Know(c.scheduler.Profiles[names.SchedulerName].SharedInformerFactory(), tc.kept))
+				must(t, follow.SeedInformer(c.scheduler.Profiles[names.SchedulerName].SharedInformerFactory(), tc.kept))
 				node, err := c.try(tc.pod)
 				switch {
 				case err != nil && !strings.Contains(err.Error(), tc.want):
@@ -73,7 +73,7 @@ func TestNodesThatAreKept(t *testing.T) {
 func TestNobodyLeavesAKeptNode(t *testing.T) {
 	c := newCluster(t, gpuNode("a", "pcie"))
 	plugins.Wrap(c.scheduler, plugins.Options{})
-	must(t, follow.Know(c.scheduler.Profiles[names.SchedulerName].SharedInformerFactory(), window(time.Now().Add(time.Hour), nil, "a")))
+	must(t, follow.SeedInformer(c.scheduler.Profiles[names.SchedulerName].SharedInformerFactory(), window(time.Now().Add(time.Hour), nil, "a")))
 	c.put(pod("low", "1", "8").Priority(-1), "a")
 	if got := c.preempt(pod("p", "1", "8").Priority(1).Obj()); got != "" {
 		t.Errorf("it is nominated for %q, want nothing", got)

@@ -15,59 +15,59 @@ import (
 	"g8s.host/gpu-scheduler/plugins/gpuquota"
 )
 
-// cardQueue is the scheduler's queue. To the pods that wait it reports a pod on a node that names other cards than before
+// gpuQueue is the scheduler's queue. To the pods that wait it reports a pod on a node that names other cards than before
 // as one that leaves, so that no plugin has to register for each update of each running pod to hear of this one. When one leaves that
 // kept others from nodes by its anti-affinity, it wakes those.
-type cardQueue struct {
+type gpuQueue struct {
 	queue.SchedulingQueue
 	quotas *follow.Quotas
 	// first tells of a pod whether it is the one of its gang that is tried.
 	first    func(*corev1.Pod) bool
-	confined *confined
+	confined *confinedPods
 }
 
 // AddUnschedulablePodIfNotPresent implements queue.SchedulingQueue.
-func (q cardQueue) AddUnschedulablePodIfNotPresent(logger klog.Logger, info *framework.QueuedPodInfo, cycle int64) error {
+func (q gpuQueue) AddUnschedulablePodIfNotPresent(logger klog.Logger, info *framework.QueuedPodInfo, cycle int64) error {
 	q.confined.recordRejection(info)
 	return q.SchedulingQueue.AddUnschedulablePodIfNotPresent(logger, info, cycle) //nolint:wrapcheck // it is in the queue's place
 }
 
 // Update implements queue.SchedulingQueue.
-func (q cardQueue) Update(ctx context.Context, before, after *corev1.Pod) {
+func (q gpuQueue) Update(ctx context.Context, before, after *corev1.Pod) {
 	q.SchedulingQueue.Update(ctx, before, after)
 	q.confined.replaceObject(after)
 }
 
 // Delete implements queue.SchedulingQueue.
-func (q cardQueue) Delete(logger klog.Logger, pod *corev1.Pod) {
+func (q gpuQueue) Delete(logger klog.Logger, pod *corev1.Pod) {
 	q.SchedulingQueue.Delete(logger, pod)
 	q.confined.forgetPod(pod.UID)
 }
 
 // MoveAllToActiveOrBackoffQueue implements queue.SchedulingQueue. kube-scheduler calls it after an event has reached its cache. GPUQuotas
 // hear of a pod in their own time, which may be later: who is woken would be turned away once more, and woken by nothing else.
-func (q cardQueue) MoveAllToActiveOrBackoffQueue(
+func (q gpuQueue) MoveAllToActiveOrBackoffQueue(
 	logger klog.Logger, event fwk.ClusterEvent, before, after any, preCheck queue.PreEnqueueCheck,
 ) {
 	for _, object := range []any{before, after} {
 		if pod, ok := object.(*corev1.Pod); ok {
-			q.quotas.Tell(pod)
+			q.quotas.UpdatePod(pod)
 		}
 	}
 	q.moveReached(logger, event, before, after, preCheck)
-	if renamed(before, after) {
+	if namesOtherGPUs(before, after) {
 		q.moveReached(logger, framework.EventAssignedPodDelete, before, nil, preCheck)
 	}
-	if kept := freed(before, after); kept != nil {
-		q.SchedulingQueue.MoveAllToActiveOrBackoffQueue(logger, keeperGone, nil, nil, func(pod *corev1.Pod) bool { return kept(pod) && q.first(pod) })
+	if kept := unblockedBy(before, after); kept != nil {
+		q.SchedulingQueue.MoveAllToActiveOrBackoffQueue(logger, antiAffinityGone, nil, nil, func(pod *corev1.Pod) bool { return kept(pod) && q.first(pod) })
 	}
 }
 
 // moveReached moves the pods that an event can concern.
-func (q cardQueue) moveReached(logger klog.Logger, event fwk.ClusterEvent, before, after any, preCheck queue.PreEnqueueCheck) {
+func (q gpuQueue) moveReached(logger klog.Logger, event fwk.ClusterEvent, before, after any, preCheck queue.PreEnqueueCheck) {
 	q.confined.mu.RLock()
 	defer q.confined.mu.RUnlock()
-	q.SchedulingQueue.MoveAllToActiveOrBackoffQueue(logger, event, before, after, q.confined.reachedBy(event, before, after, preCheck))
+	q.SchedulingQueue.MoveAllToActiveOrBackoffQueue(logger, event, before, after, q.confined.filterByReach(event, before, after, preCheck))
 }
 
 // quotasOf are those of a scheduler, nil for none.
@@ -82,9 +82,9 @@ func quotasOf(sched *scheduler.Scheduler) *follow.Quotas {
 	return nil
 }
 
-// renamed reports whether a pod on a node names other cards than before. While it names none, it counts as the worst that
+// namesOtherGPUs reports whether a pod on a node names other cards than before. While it names none, it counts as the worst that
 // it can hold.
-func renamed(before, after any) bool {
+func namesOtherGPUs(before, after any) bool {
 	then, okThen := before.(*corev1.Pod)
 	now, okNow := after.(*corev1.Pod)
 	return okThen && okNow && then.Spec.NodeName != "" &&

@@ -23,12 +23,12 @@ const (
 	retryTick = 10 * time.Second
 	// retryAllowance is how much of the loop's time such attempts may take in each tick: a twenty-fifth.
 	retryAllowance = retryTick / 25
-	// mostRetries is how many pods are moved at a time. The queue is locked for some 20 µs for each.
-	mostRetries = 500
+	// maxRetries is how many pods are moved at a time. The queue is locked for some 20 µs for each.
+	maxRetries = 500
 	// firstRetryCost is the assumed cost of a retry before any was measured: that of an attempt of a pod with all possible constraints.
 	firstRetryCost = 30 * time.Millisecond
-	// meanOver is the number of retries over which their time is averaged.
-	meanOver = 64
+	// retryCostWindow is the number of retries over which their time is averaged.
+	retryCostWindow = 64
 )
 
 // retries retry each pod that has waited for some minutes without an event that could help it, in case the hint of a plugin is wrong.
@@ -64,14 +64,14 @@ func newRetries(waiting queue.SchedulingQueue, clock clock.PassiveClock, period 
 	}
 }
 
-// wrap follows the queue and the loop of a scheduler.
-func (r *retries) wrap(sched *scheduler.Scheduler) {
+// wrapScheduler follows the queue and the loop of a scheduler.
+func (r *retries) wrapScheduler(sched *scheduler.Scheduler) {
 	sched.SchedulingQueue = retriedQueue{sched.SchedulingQueue, r}
-	sched.NextEntity = r.timed(sched.NextEntity)
+	sched.NextEntity = r.timeAttempts(sched.NextEntity)
 }
 
-// timed measures the attempts of a loop: each ends when the next pod is asked for.
-func (r *retries) timed(next nextEntity) nextEntity {
+// timeAttempts measures the attempts of a loop: each ends when the next pod is asked for.
+func (r *retries) timeAttempts(next nextEntity) nextEntity {
 	return func(logger klog.Logger) (framework.QueuedEntityInfo, error) {
 		if r.tried != "" {
 			r.chargeAttempt(r.tried, r.clock.Since(r.began))
@@ -94,7 +94,7 @@ func (r *retries) chargeAttempt(pod types.UID, took time.Duration) {
 		return
 	}
 	r.left -= took
-	r.cost += (took - r.cost) / meanOver
+	r.cost += (took - r.cost) / retryCostWindow
 	known.retried = false
 	r.waiting[pod] = known
 }
@@ -142,7 +142,7 @@ func (r *retries) takeDue() sets.Set[types.UID] {
 	slices.SortFunc(due, func(a, b types.UID) int {
 		return cmp.Or(r.waiting[a].since.Compare(r.waiting[b].since), cmp.Compare(a, b))
 	})
-	due = due[:min(len(due), mostRetries, max(1, int(r.left/max(1, r.cost))))]
+	due = due[:min(len(due), maxRetries, max(1, int(r.left/max(1, r.cost))))]
 	for _, pod := range due {
 		r.waiting[pod] = waitingPod{since: now, retried: true}
 	}

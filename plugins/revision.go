@@ -34,7 +34,7 @@ type watchedCache struct {
 func (c *watchedCache) AddPod(logger klog.Logger, pod *corev1.Pod) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.taken.Reach(pod.ResourceVersion)
+	c.taken.AdvanceTo(pod.ResourceVersion)
 	return c.Cache.AddPod(logger, pod)
 }
 
@@ -42,7 +42,7 @@ func (c *watchedCache) AddPod(logger klog.Logger, pod *corev1.Pod) error {
 func (c *watchedCache) UpdatePod(logger klog.Logger, before, pod *corev1.Pod) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.taken.Reach(pod.ResourceVersion)
+	c.taken.AdvanceTo(pod.ResourceVersion)
 	return c.Cache.UpdatePod(logger, before, pod)
 }
 
@@ -50,7 +50,7 @@ func (c *watchedCache) UpdatePod(logger klog.Logger, before, pod *corev1.Pod) er
 func (c *watchedCache) RemoveAssumedPod(logger klog.Logger, pod *corev1.Pod) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.taken.Reach(pod.ResourceVersion)
+	c.taken.AdvanceTo(pod.ResourceVersion)
 	return c.Cache.RemoveAssumedPod(logger, pod)
 }
 
@@ -58,7 +58,7 @@ func (c *watchedCache) RemoveAssumedPod(logger klog.Logger, pod *corev1.Pod) err
 func (c *watchedCache) RemovePod(logger klog.Logger, pod *corev1.Pod) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.taken.Reach(pod.ResourceVersion)
+	c.taken.AdvanceTo(pod.ResourceVersion)
 	return c.Cache.RemovePod(logger, pod)
 }
 
@@ -66,7 +66,7 @@ func (c *watchedCache) RemovePod(logger klog.Logger, pod *corev1.Pod) error {
 func (c *watchedCache) UpdateSnapshot(logger klog.Logger, snapshot *cache.Snapshot) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.snapshot.Reach(c.taken.Version())
+	c.snapshot.AdvanceTo(c.taken.Version())
 	return c.Cache.UpdateSnapshot(logger, snapshot)
 }
 
@@ -80,17 +80,17 @@ type watchedQueue struct {
 // Add implements queue.SchedulingQueue.
 func (q watchedQueue) Add(ctx context.Context, pod *corev1.Pod) {
 	q.SchedulingQueue.Add(ctx, pod)
-	q.taken.Reach(pod.ResourceVersion)
+	q.taken.AdvanceTo(pod.ResourceVersion)
 }
 
 // Update implements queue.SchedulingQueue.
 func (q watchedQueue) Update(ctx context.Context, before, pod *corev1.Pod) {
 	q.SchedulingQueue.Update(ctx, before, pod)
-	q.taken.Reach(pod.ResourceVersion)
+	q.taken.AdvanceTo(pod.ResourceVersion)
 }
 
 // Delete implements queue.SchedulingQueue.
 func (q watchedQueue) Delete(logger klog.Logger, pod *corev1.Pod) {
 	q.SchedulingQueue.Delete(logger, pod)
-	q.taken.Reach(pod.ResourceVersion)
+	q.taken.AdvanceTo(pod.ResourceVersion)
 }

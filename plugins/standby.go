@@ -25,15 +25,15 @@ const standbyPeriod = time.Second
 type Standby struct {
 	scheduler *scheduler.Scheduler
 	// snapshot is the scheduler's own, which belongs to its loop once that runs.
-	snapshot *cache.Snapshot
-	ledger   *devices.Ledger
-	scores   []*gpuscore.Plugin
-	// read is the generation up to which nodes were read.
-	read int64
+	snapshot    *cache.Snapshot
+	deviceCache *devices.Cache
+	scores      []*gpuscore.Plugin
+	// readGeneration is the generation up to which nodes were read.
+	readGeneration int64
 
 	// mu is held while reading.
-	mu    sync.Mutex
-	leads bool
+	mu        sync.Mutex
+	isLeading bool
 }
 
 // NewStandby returns the standby of a scheduler, whose loop ends it when it asks for the first pod. It is called after [Wrap]. Without our
@@ -47,7 +47,7 @@ func NewStandby(sched *scheduler.Scheduler) *Standby {
 		for _, plugin := range profile.EnqueueExtensions() {
 			switch plugin := plugin.(type) {
 			case *gpufilter.Plugin:
-				s.ledger = plugin.Ledger() // of all profiles the same
+				s.deviceCache = plugin.DeviceCache() // of all profiles the same
 			case *gpuscore.Plugin:
 				s.scores = append(s.scores, plugin)
 			}
@@ -57,7 +57,7 @@ func NewStandby(sched *scheduler.Scheduler) *Standby {
 	sched.NextEntity = func(logger klog.Logger) (framework.QueuedEntityInfo, error) {
 		if !asked {
 			asked = true
-			s.end()
+			s.stopReading()
 		}
 		return next(logger)
 	}
@@ -82,38 +82,38 @@ func (s *Standby) Run(ctx context.Context) {
 // longer needed.
 func (s *Standby) Read(ctx context.Context) bool {
 	var changed []fwk.NodeInfo
-	if s.snapshot == nil || s.ledger == nil || !s.step(func() { changed = s.changedNodes(ctx) }) {
+	if s.snapshot == nil || s.deviceCache == nil || !s.runStep(func() { changed = s.changedNodes(ctx) }) {
 		return false
 	}
 	for _, node := range changed {
-		if !s.step(func() { s.ledger.Node(node) }) {
+		if !s.runStep(func() { s.deviceCache.NodeView(node) }) {
 			return false
 		}
 	}
 	for _, plugin := range s.scores {
-		if !s.step(func() { _ = plugin.CountAhead() }) { // the first attempt says what is wrong
+		if !s.runStep(func() { _ = plugin.CountAhead() }) { // the first attempt says what is wrong
 			return false
 		}
 	}
 	return true
 }
 
-// step runs a function, unless the loop runs.
-func (s *Standby) step(do func()) bool {
+// runStep runs a function, unless the loop runs.
+func (s *Standby) runStep(do func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.leads {
+	if s.isLeading {
 		return false
 	}
 	do()
 	return true
 }
 
-// end stops all reads.
-func (s *Standby) end() {
+// stopReading stops all reads.
+func (s *Standby) stopReading() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.leads = true
+	s.isLeading = true
 }
 
 // changedNodes takes a snapshot, and returns the nodes that differ from the last one.
@@ -125,13 +125,13 @@ func (s *Standby) changedNodes(ctx context.Context) (changed []fwk.NodeInfo) {
 	if err != nil {
 		return nil // it is in memory
 	}
-	newest := s.read
+	newest := s.readGeneration
 	for _, node := range nodes {
-		if generation := node.GetGeneration(); generation > s.read {
+		if generation := node.GetGeneration(); generation > s.readGeneration {
 			changed = append(changed, node)
 			newest = max(newest, generation)
 		}
 	}
-	s.read = newest
+	s.readGeneration = newest
 	return changed
 }

@@ -127,12 +127,12 @@ func TestTheFirstAttemptFindsWhatTheStandbyRead(t *testing.T) {
 			if standsBy && !r.standby.Read(t.Context()) {
 				t.Fatal("it reads nothing")
 			}
-			before := r.loop.Sight().Reads
+			before := r.loop.CurrentState().Reads
 			r.lead()
 			if _, err := r.try(pod("p", "1", "1").Obj()); err != nil {
 				t.Fatal(err)
 			}
-			if read := r.loop.Sight().Reads - before; (read == 0) != standsBy {
+			if read := r.loop.CurrentState().Reads - before; (read == 0) != standsBy {
 				t.Errorf("the first attempt reads %d nodes", read)
 			}
 		})

@@ -21,13 +21,13 @@ type tieBreaker struct {
 func (t tieBreaker) RunScorePlugins(ctx context.Context, cs fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) ([]fwk.NodePluginScores, *fwk.Status) {
 	scores, status := t.Framework.RunScorePlugins(ctx, cs, pod, nodes)
 	for i := range scores {
-		scores[i].Randomizer = t.rank(pod, scores[i].Name)
+		scores[i].Randomizer = t.rankNode(pod, scores[i].Name)
 	}
 	return scores, status
 }
 
-// rank is the rank of a node among equals, of which the highest is taken.
-func (t tieBreaker) rank(pod *corev1.Pod, node string) int {
+// rankNode is the rank of a node among equals, of which the highest is taken.
+func (t tieBreaker) rankNode(pod *corev1.Pod, node string) int {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(pod.UID))
 	_, _ = hash.Write([]byte{0})

@@ -14,12 +14,12 @@ import (
 
 // Trace records a span for each choice of a node. It is called once, after [Wrap] and before the scheduler runs.
 func Trace(sched *scheduler.Scheduler, tracer trace.Tracer) {
-	sched.SchedulePod = traced(sched.SchedulePod, tracer)
+	sched.SchedulePod = traceSchedule(sched.SchedulePod, tracer)
 }
 
-// traced records a span for each choice of a node. The reason for a failure is only in the pod's condition, which is readable by those who may
+// traceSchedule records a span for each choice of a node. The reason for a failure is only in the pod's condition, which is readable by those who may
 // read the pod.
-func traced(schedule schedulePod, tracer trace.Tracer) schedulePod {
+func traceSchedule(schedule schedulePod, tracer trace.Tracer) schedulePod {
 	return func(ctx context.Context, profile framework.Framework, cs fwk.CycleState, pod *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
 		ctx, span := tracer.Start(ctx, "schedule")
 		defer span.End()

@@ -268,7 +268,7 @@ func TestAGangIsNotInterruptedByTurns(t *testing.T) {
 	group := &gangsv1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "gang", Name: "g", CreationTimestamp: metav1.NewTime(l.now.Add(-time.Minute))},
 		Spec: gangsv1.PodGroupSpec{MinMember: 4}}
 	profile := l.scheduler.Profiles[names.SchedulerName]
-	if err := coscheduling.Know(profile.SharedInformerFactory(), []*gangsv1.PodGroup{group}); err != nil {
+	if err := coscheduling.RegisterGroups(profile.SharedInformerFactory(), []*gangsv1.PodGroup{group}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 4 {

@@ -41,57 +41,57 @@ type Options struct {
 // a while. Pods that wait for a reserved node are tried when the reservation ends. Nodes of equal score are selected deterministically, so that
 // decisions can be replayed.
 func Wrap(sched *scheduler.Scheduler, options Options) {
-	turns := turnsOf(sched)
+	turns := newFairQueue(sched)
 	if options.Attempts != nil {
 		watchRevision(sched, &options.Attempts.Seen)
 	}
-	sched.FailureHandler = heedRefusals(quietly(sched.FailureHandler, clock.RealClock{}))
-	sched.SchedulingQueue = cardQueue{sched.SchedulingQueue, quotasOf(sched), firstOfGangs(sched), confinedOf(sched)}
-	sched.NextEntity = takeOver(inTurns(turns, sched.NextEntity, func(next nextEntity) nextEntity {
-		return throttled(told(next, options.Loop), options.Gate)
+	sched.FailureHandler = reportRefusals(limitEvents(sched.FailureHandler, clock.RealClock{}))
+	sched.SchedulingQueue = gpuQueue{sched.SchedulingQueue, quotasOf(sched), gangRepresentative(sched), newConfinedPods(sched)}
+	sched.NextEntity = resumeLeadership(takeInTurns(turns, sched.NextEntity, func(next nextEntity) nextEntity {
+		return throttleLoop(reportToLoop(next, options.Loop), options.Gate)
 	}), sched)
 	if len(sched.Extenders) == 0 { // an extender's preference may outweigh our score
-		sched.SchedulePod = listFirst(sched.SchedulePod, decidedByGPUs(sched))
+		sched.SchedulePod = withShortlist(sched.SchedulePod, decidedByGPUs(sched))
 	}
 	sched.SchedulePod = breakTies(sched.SchedulePod, options.Seed)
-	followChanges(sched)
+	trackNodeChanges(sched)
 	guardVictims(sched)
-	followReleases(sched)
-	followPromises(sched)
+	retryOnNodeRelease(sched)
+	retryOnReservationEnd(sched)
 	announceNoMembers(sched)
 	if options.RetryAfter > 0 {
-		newRetries(sched.SchedulingQueue, clock.RealClock{}, options.RetryAfter).wrap(sched)
+		newRetries(sched.SchedulingQueue, clock.RealClock{}, options.RetryAfter).wrapScheduler(sched)
 	}
 }
 
 // nextEntity takes the next entity to try: a pod, or a PodGroup of Kubernetes.
 type nextEntity = func(klog.Logger) (framework.QueuedEntityInfo, error)
 
-// throttled holds back the next pod while the gate, which counts the bindings in flight, is closed. The binding of the last pod is a goroutine
+// throttleLoop holds back the next pod while the gate, which counts the bindings in flight, is closed. The binding of the last pod is a goroutine
 // that has not run yet, and without a yield the loop would run on for 10 ms, which is dozens of pods.
-func throttled(next nextEntity, gate *backpressure.Gate) nextEntity {
+func throttleLoop(next nextEntity, gate *backpressure.Gate) nextEntity {
 	return func(logger klog.Logger) (framework.QueuedEntityInfo, error) {
 		runtime.Gosched()
-		gate.Wait()
+		gate.WaitUntilOpen()
 		return next(logger)
 	}
 }
 
-// told reports the turns of the loop. Everything between two calls is the cycle of the pod that the first call returned.
-func told(next nextEntity, loop *liveness.Loop) nextEntity {
+// reportToLoop reports the turns of the loop. Everything between two calls is the cycle of the pod that the first call returned.
+func reportToLoop(next nextEntity, loop *liveness.Loop) nextEntity {
 	return func(logger klog.Logger) (framework.QueuedEntityInfo, error) {
-		loop.Asks()
+		loop.NoteAsking()
 		entity, err := next(logger)
 		if err == nil && entity != nil {
-			loop.Takes(klog.KObj(entity).String())
+			loop.NotePod(klog.KObj(entity).String())
 		}
 		return entity, err
 	}
 }
 
-// Waiting returns a function that reports whether the active queue of a scheduler has pods. It takes both locks of the queue, and does not
+// QueueHasPods returns a function that reports whether the active queue of a scheduler has pods. It takes both locks of the queue, and does not
 // return while either is held.
-func Waiting(sched *scheduler.Scheduler) func() bool {
+func QueueHasPods(sched *scheduler.Scheduler) func() bool {
 	return func() bool {
 		sched.SchedulingQueue.GetPod("", "", nil)
 		return len(sched.SchedulingQueue.PodsInActiveQ()) > 0
@@ -106,16 +106,16 @@ func breakTies(schedule schedulePod, seed uint64) schedulePod {
 	}
 }
 
-// listFirst lets the plugins of some profiles narrow the nodes down, and schedules again without the list if that may be why no node was found.
-func listFirst(schedule schedulePod, profiles map[string]bool) schedulePod {
+// withShortlist lets the plugins of some profiles narrow the nodes down, and schedules again without the list if that may be why no node was found.
+func withShortlist(schedule schedulePod, profiles map[string]bool) schedulePod {
 	return func(ctx context.Context, profile framework.Framework, cs fwk.CycleState, pod *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
 		if !profiles[profile.ProfileName()] {
 			return schedule(ctx, profile, cs, pod)
 		}
 		list := shortlist.Offer(cs)
-		result, err := schedule(ctx, probing{profile}, cs, pod)
+		result, err := schedule(ctx, probingProfile{profile}, cs, pod)
 		var unfit *framework.FitError
-		if !list.Used() || shortlist.Repeated(cs) || !errors.As(err, &unfit) || turnedAway(unfit) {
+		if !list.IsUsed() || shortlist.IsRepeated(cs) || !errors.As(err, &unfit) || isRejectedAtPreFilter(unfit) {
 			return result, err
 		}
 		list.Withdraw()
@@ -123,18 +123,18 @@ func listFirst(schedule schedulePod, profiles map[string]bool) schedulePod {
 	}
 }
 
-// turnedAway reports whether a plugin rejected the pod at PreFilter, regardless of nodes. A plugin does not see the choice of other
+// isRejectedAtPreFilter reports whether a plugin rejected the pod at PreFilter, regardless of nodes. A plugin does not see the choice of other
 // plugins there, so the list is not the cause, and a retry would end the same way. In that case kube-scheduler gives all nodes the status of
 // that plugin. Nodes that were left out have a status without a plugin, both if Filter rejected all of the list and if the list and the choice
 // of another plugin have no node in common.
-func turnedAway(unfit *framework.FitError) bool {
+func isRejectedAtPreFilter(unfit *framework.FitError) bool {
 	status := unfit.Diagnosis.NodeToStatus.AbsentNodesStatus()
 	return status != nil && status.Plugin() != ""
 }
 
-// foreseen are the plugins whose verdict on a node depends on the pod and the node alone, so that the short list leaves out the nodes
+// foreseenPlugins are the plugins whose verdict on a node depends on the pod and the node alone, so that the short list leaves out the nodes
 // that they reject.
-var foreseen = []string{"NodeAffinity", "NodeResourcesFit", "NodeUnschedulable", "TaintToleration"}
+var foreseenPlugins = []string{"NodeAffinity", "NodeResourcesFit", "NodeUnschedulable", "TaintToleration"}
 
 // decidedByGPUs returns the profiles in which one point of GPUScore outweighs all that other plugins can give, and that have the foreseen
 // plugins.
@@ -153,7 +153,7 @@ func decidedByGPUs(sched *scheduler.Scheduler) map[string]bool {
 		for _, plugin := range profile.ListPlugins().Filter.Enabled {
 			filters.Insert(plugin.Name)
 		}
-		profiles[name] = ours > others*fwk.MaxNodeScore && filters.HasAll(foreseen...)
+		profiles[name] = ours > others*fwk.MaxNodeScore && filters.HasAll(foreseenPlugins...)
 	}
 	return profiles
 }

@@ -72,7 +72,7 @@ func (c *cluster) attempt(pod *corev1.Pod) (fwk.CycleState, string, error) {
 func values(state fwk.CycleState) map[string]int64 {
 	values := map[string]int64{}
 	if scores, err := cycle.Read[*cycle.Scores](state, cycle.ScoresKey); err == nil {
-		for _, candidate := range scores.Best(scores.Len()) {
+		for _, candidate := range scores.BestCandidates(scores.Len()) {
 			values[candidate.Node] = candidate.Score
 		}
 	}
@@ -160,7 +160,7 @@ func TestTheExplanationKnowsTheWholeList(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, candidate := range scores.Best(explain.MaxCandidates) {
+	for _, candidate := range scores.BestCandidates(explain.MaxCandidates) {
 		got = append(got, candidate.Node)
 	}
 	if fmt.Sprint(got) != "[a b c]" || scores.Len() != 3 {
@@ -176,7 +176,7 @@ func TestPodsWaitWhileBindingsAreUnderWay(t *testing.T) {
 	plugins.Wrap(c.scheduler, plugins.Options{Gate: gate})
 	synctest.Test(t, func(t *testing.T) {
 		var asked sync.WaitGroup
-		end := gate.Begin()
+		end := gate.BeginBinding()
 		asked.Go(func() { _ = upstream.Ask(c.scheduler) })
 		synctest.Wait()
 		if taken {
@@ -208,7 +208,7 @@ func TestTheBindingOfTheLastPodHasBegun(t *testing.T) {
 			}
 			underway.Add(1)
 			go func() {
-				end := gate.Begin()
+				end := gate.BeginBinding()
 				time.Sleep(backpressure.MaxWait / 2)
 				underway.Add(-1)
 				end()

@@ -85,7 +85,7 @@ func TestWrappersOfTheQueueLeaveNothingOut(t *testing.T) {
 		"the loop takes pods by NextEntity, which is timed":                   {"Pop", "Done"},
 		"kube-scheduler's cycle for PodGroups of Kubernetes is never started": append(groupsOfQueue, "AddAttemptedPodGroupIfNeeded"),
 	})
-	wrapped.Check[cardQueue, queue.SchedulingQueue](t, wrapped.Left{
+	wrapped.Check[gpuQueue, queue.SchedulingQueue](t, wrapped.Left{
 		answers: answersOfQueue,
 		loop:    {"Run", "Close"},
 		status:  {"PatchPodStatus"},
@@ -117,20 +117,20 @@ func others(but ...string) []string {
 
 func TestWrappersOfProfilesLeaveNothingOut(t *testing.T) {
 	wrapped.Check[tieBreaker, framework.Framework](t, wrapped.Left{"it draws no lots between nodes": others("RunScorePlugins")})
-	wrapped.Check[probing, framework.Framework](t, wrapped.Left{"the nodes are narrowed down at PreFilter": others("RunPreFilterPlugins")})
-	wrapped.Check[quiet, framework.Framework](t, wrapped.Left{"it writes no event of a failed attempt": others("EventRecorder")})
-	wrapped.Check[discreet, framework.Framework](t, wrapped.Left{"it says nothing of how long a binding takes": others("WillWaitOnPermit", "RunPreBindPreFlights")})
+	wrapped.Check[probingProfile, framework.Framework](t, wrapped.Left{"the nodes are narrowed down at PreFilter": others("RunPreFilterPlugins")})
+	wrapped.Check[quietProfile, framework.Framework](t, wrapped.Left{"it writes no event of a failed attempt": others("EventRecorder")})
+	wrapped.Check[unannouncedProfile, framework.Framework](t, wrapped.Left{"it says nothing of how long a binding takes": others("WillWaitOnPermit", "RunPreBindPreFlights")})
 	wrapped.Check[quietRecorder, events.EventRecorderLogger](t, nil)
 }
 
 func TestWrappersOfThePreemptionLeaveNothingOut(t *testing.T) {
-	wrapped.Check[patient, preemption.Interface](t, wrapped.Left{
+	wrapped.Check[patientPreemption, preemption.Interface](t, wrapped.Left{
 		"a pod that may not preempt now is not asked for": {
 			"GetOffsetAndNumCandidates", "CandidatesToVictimsMap", "SelectVictimsOnNode", "OrderedScoreFuncs",
 		},
 	})
-	wrapped.Check[uncountedAgain, componentmetrics.ObserverMetric](t, nil)
-	wrapped.Check[named, preemption.ExecutorPreemptor](t, wrapped.Left{
+	wrapped.Check[deduplicatedMetric, componentmetrics.ObserverMetric](t, nil)
+	wrapped.Check[podPreemptor, preemption.ExecutorPreemptor](t, wrapped.Left{
 		"it says the same of the pod": {"GetName", "GetNamespace", "Pods", "Priority", "SchedulerName", "Type", "UID"},
 	})
 }

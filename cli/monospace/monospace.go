@@ -39,8 +39,8 @@ func isWide(r rune) bool {
 	return kind == width.EastAsianWide || kind == width.EastAsianFullwidth
 }
 
-// Cut truncates a text to a number of columns.
-func Cut(text string, most int) string {
+// Truncate truncates a text to a number of columns.
+func Truncate(text string, most int) string {
 	if most <= 1 || Columns(text) <= most {
 		return text
 	}
@@ -60,9 +60,9 @@ const (
 	opening = "（《「『【“‘"
 )
 
-// Pieces returns the parts of a word between which a line may break: around each wide character, but not before closing or after opening
+// BreakPieces returns the parts of a word between which a line may break: around each wide character, but not before closing or after opening
 // punctuation. A word without wide characters is one piece.
-func Pieces(word string) []string {
+func BreakPieces(word string) []string {
 	var out []string
 	start := 0
 	before := rune(0)

@@ -24,7 +24,7 @@ func TestCut(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := Cut(tc.text, tc.most); got != tc.want || tc.most > 1 && Columns(got) > tc.most {
+			if got := Truncate(tc.text, tc.most); got != tc.want || tc.most > 1 && Columns(got) > tc.most {
 				t.Errorf("cut is %q, want %q", got, tc.want)
 			}
 		})

@@ -14,8 +14,8 @@ const (
 	heightForOne = 8
 )
 
-// headRoom returns how many lines are above the title.
-func (s State) headRoom() int {
+// headHeight returns how many lines are above the title.
+func (s State) headHeight() int {
 	switch {
 	case s.height >= heightForAll:
 		return 3
@@ -25,21 +25,21 @@ func (s State) headRoom() int {
 	return 0
 }
 
-// room returns how many lines a page has: all except the head, the title and the last line.
-func (s State) room() int { return max(1, s.height-s.headRoom()-2) }
+// pageHeight returns how many lines a page has: all except the head, the title and the last line.
+func (s State) pageHeight() int { return max(1, s.height-s.headHeight()-2) }
 
-// tableRoom returns how many lines the rows of a table have.
-func (s State) tableRoom() int { return max(1, s.room()-1) }
+// tableHeight returns how many lines the rows of a table have.
+func (s State) tableHeight() int { return max(1, s.pageHeight()-1) }
 
 // Lines returns the lines of the screen: as many as its height, none wider than its width.
 func (s State) Lines() []Line {
-	lines := s.headLines()[:s.headRoom()]
-	lines = append(lines, s.title())
+	lines := s.headLines()[:s.headHeight()]
+	lines = append(lines, s.titleLine())
 	body := s.tableLines()
 	if s.page != nil {
 		body = s.pageLines()
 	}
-	lines = append(lines, body[:min(len(body), s.room())]...)
+	lines = append(lines, body[:min(len(body), s.pageHeight())]...)
 	for len(lines) < s.height-1 {
 		lines = append(lines, nil)
 	}
@@ -50,7 +50,7 @@ func (s State) Lines() []Line {
 		lines = append(lines, s.lastLine())
 	}
 	for i := range lines {
-		lines[i] = lines[i].clean().cut(s.width)
+		lines[i] = lines[i].withoutControls().truncateTo(s.width)
 	}
 	return lines
 }
@@ -58,27 +58,27 @@ func (s State) Lines() []Line {
 func (s State) headLines() []Line {
 	namespace := s.head.Namespace
 	if s.all {
-		namespace = phrase.Of("all").In(s.language)
+		namespace = phrase.Textf("all").Localize(s.language)
 	}
 	bold := Style{Bold: true}
 	first := Line{
-		{phrase.Of("Context: ").In(s.language), Style{}}, {s.head.Context, bold},
-		{"   " + phrase.Of("Namespace: ").In(s.language), Style{}}, {namespace, bold},
+		{phrase.Textf("Context: ").Localize(s.language), Style{}}, {s.head.Context, bold},
+		{"   " + phrase.Textf("Namespace: ").Localize(s.language), Style{}}, {namespace, bold},
 	}
-	clock := text(s.head.clock().In(s.language), Style{})
+	clock := textLine(s.head.readTimeText().Localize(s.language), Style{})
 	if s.head.Read.IsZero() || s.head.Trouble != "" {
-		clock = clock.colored(yellow)
+		clock = clock.withColor(yellow)
 	}
-	gap := s.width - clock.columns()
-	first = first.cut(max(0, gap-1))
-	first = append(first, Span{Text: strings.Repeat(" ", max(1, gap-first.columns()))})
-	gpus := phrase.Of("GPUs free: %s", cmp.Or(s.head.GPUs, "-")).In(s.language)
-	return []Line{append(first, clock...), Read(gpus), text(s.hints().In(s.language), Style{Color: cyan})}
+	gap := s.width - clock.columnCount()
+	first = first.truncateTo(max(0, gap-1))
+	first = append(first, Span{Text: strings.Repeat(" ", max(1, gap-first.columnCount()))})
+	gpus := phrase.Textf("GPUs free: %s", cmp.Or(s.head.GPUs, "-")).Localize(s.language)
+	return []Line{append(first, clock...), ParseLine(gpus), textLine(s.keyHints().Localize(s.language), Style{Color: cyan})}
 }
 
-// title returns the line above the content.
-func (s State) title() Line {
-	label := " " + s.titleText().In(s.language) + " "
+// titleLine returns the line above the content.
+func (s State) titleLine() Line {
+	label := " " + s.titleText().Localize(s.language) + " "
 	const lead = 2
 	rest := max(0, s.width-monospace.Columns(label)-lead)
 	rule := Style{Color: cyan}
@@ -88,18 +88,18 @@ func (s State) title() Line {
 func (s State) tableLines() []Line {
 	var out []Line
 	if s.table.Header != "" && len(s.shown) > 0 {
-		out = append(out, Read(strings.TrimSuffix(s.table.Header, "\n")).bold())
+		out = append(out, ParseLine(strings.TrimSuffix(s.table.Header, "\n")).withBold())
 	}
 	if len(s.shown) == 0 {
-		if note := s.note(); note != "" {
-			return Read(note).fold(s.width)
+		if note := s.emptyNote(); note != "" {
+			return ParseLine(note).wrapTo(s.width)
 		}
 	}
-	for i := s.top; i < len(s.shown) && len(out) < s.room(); i++ {
+	for i := s.top; i < len(s.shown) && len(out) < s.pageHeight(); i++ {
 		for _, text := range rowLines(s.shown[i]) {
-			line := Read(text)
+			line := ParseLine(text)
 			if i == s.selected {
-				line = line.cut(s.width).reversed(s.width)
+				line = line.truncateTo(s.width).withReverse(s.width)
 			}
 			out = append(out, line)
 		}
@@ -107,10 +107,10 @@ func (s State) tableLines() []Line {
 	return out
 }
 
-// note returns the text shown in place of rows.
-func (s State) note() string {
+// emptyNote returns the text shown in place of rows.
+func (s State) emptyNote() string {
 	if len(s.table.Rows) > 0 {
-		return nothingHas(s.filter).In(s.language)
+		return noMatchText(s.filter).Localize(s.language)
 	}
 	return s.table.Note
 }
@@ -119,12 +119,12 @@ func (s State) pageLines() []Line {
 	var out []Line
 	switch {
 	case len(s.page.Lines) == 0:
-		return text(phrase.Of("Reading …").In(s.language), Style{}).fold(s.width)
-	case s.page.count() == 0:
-		return Read(nothingHas(s.page.filter).In(s.language)).fold(s.width)
+		return textLine(phrase.Textf("Reading …").Localize(s.language), Style{}).wrapTo(s.width)
+	case s.page.lineCount() == 0:
+		return ParseLine(noMatchText(s.page.filter).Localize(s.language)).wrapTo(s.width)
 	}
-	for at := s.page.top; at < s.page.count() && len(out) < s.room(); at++ {
-		out = append(out, Read(s.page.line(at)).fold(s.width)...)
+	for at := s.page.top; at < s.page.lineCount() && len(out) < s.pageHeight(); at++ {
+		out = append(out, ParseLine(s.page.lineAt(at)).wrapTo(s.width)...)
 	}
 	return out
 }
@@ -135,22 +135,22 @@ func (s State) lastLine() Line {
 	case s.prompt.mark != "":
 		line := s.prompt.mark + s.prompt.text
 		typed := Line{{line, Style{}}, {" ", Style{Reverse: true}}}
-		if views := named(s.prompt.text); s.prompt.mark == ":" && len(views) > 0 {
+		if views := matchingViews(s.prompt.text); s.prompt.mark == ":" && len(views) > 0 {
 			typed = append(typed, Span{"  " + strings.Join(views, " "), Style{Color: cyan}})
 		}
-		if over := typed.columns() - s.width; over > 0 && s.prompt.mark == "/" {
-			_, typed = typed.part(over) // the end is where the user types
+		if over := typed.columnCount() - s.width; over > 0 && s.prompt.mark == "/" {
+			_, typed = typed.splitAt(over) // the end is where the user types
 		}
 		return typed
-	case len(s.said) > 0:
-		return text(s.said.In(s.language), Style{Color: yellow})
+	case len(s.answer) > 0:
+		return textLine(s.answer.Localize(s.language), Style{Color: yellow})
 	case s.head.Trouble != "":
-		return Read(s.head.wrong().In(s.language)).colored(red)
+		return ParseLine(s.head.troubleText().Localize(s.language)).withColor(red)
 	case s.page == nil && len(s.shown) > 0:
-		return Read(s.table.Note).colored(yellow)
+		return ParseLine(s.table.Note).withColor(yellow)
 	}
 	return nil
 }
 
-// colored returns the line in one colour.
-func (l Line) colored(color int) Line { return text(l.String(), Style{Color: color}) }
+// withColor returns the line in one colour.
+func (l Line) withColor(color int) Line { return textLine(l.String(), Style{Color: color}) }

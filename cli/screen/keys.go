@@ -51,28 +51,28 @@ type Action struct {
 // digits select the views.
 const digits = "1234"
 
-// Key returns the screen after a key, and the action to perform.
-func (s State) Key(key string) (State, Action) {
-	s.said = nil
+// HandleKey returns the screen after a key, and the action to perform.
+func (s State) HandleKey(key string) (State, Action) {
+	s.answer = nil
 	if key == KeyInterrupt {
 		return s, Action{Do: Quit}
 	}
 	do := Action{}
 	switch digit := strings.Index(digits, key); {
 	case s.prompt.mark != "":
-		s, do = s.typed(key)
+		s, do = s.handlePromptKey(key)
 	case key == "q":
 		do.Do = Quit
 	case key == "?":
 		do.Do = Help
 	case digit >= 0 && len(key) == 1:
-		s, do = s.show(Views[digit])
+		s, do = s.showView(Views[digit])
 	case s.page != nil:
 		s, do = s.pageKey(key)
 	default:
 		s, do = s.tableKey(key)
 	}
-	return s.settled(), do
+	return s.clampPosition(), do
 }
 
 // tableKey handles a key while a view is shown.
@@ -82,52 +82,52 @@ func (s State) tableKey(key string) (State, Action) {
 		s.prompt = prompt{mark: key, before: s.filter, row: s.marked}
 	case KeyEscape:
 		s.filter = ""
-		return s.sifted(), Action{}
+		return s.applyFilter(), Action{}
 	case "0":
 		s.all = !s.all
-		return s.show(s.view)
+		return s.showView(s.view)
 	case KeyEnter:
-		if s.aboutJobs() {
-			return s.open(Why)
+		if s.showsJobs() {
+			return s.requestPage(Why)
 		}
-		return s.open(Describe)
+		return s.requestPage(Describe)
 	case "d":
-		return s.open(Describe)
+		return s.requestPage(Describe)
 	case "y":
-		return s.open(YAML)
+		return s.requestPage(YAML)
 	case "w":
-		return s.open(Why)
+		return s.requestPage(Why)
 	case "l":
-		return s.open(Logs)
+		return s.requestPage(Logs)
 	}
-	s.selected = moved(key, s.selected, s.tableRoom(), len(s.shown)-1)
+	s.selected = moveCursor(key, s.selected, s.tableHeight(), len(s.shown)-1)
 	return s, Action{}
 }
 
-// show switches to a view.
-func (s State) show(view string) (State, Action) {
+// showView switches to a view.
+func (s State) showView(view string) (State, Action) {
 	s.view, s.table, s.filter, s.selected, s.top, s.marked = view, Table{}, "", 0, 0, Row{}
 	s.page = nil
-	return s.sifted(), Action{Do: Show}
+	return s.applyFilter(), Action{Do: Show}
 }
 
-func (s State) aboutJobs() bool { return s.view == Jobs || s.view == Queue }
+func (s State) showsJobs() bool { return s.view == Jobs || s.view == Queue }
 
-// open requests a page about the selected row.
-func (s State) open(what string) (State, Action) {
-	row, ok := s.Selected()
+// requestPage requests a page about the selected row.
+func (s State) requestPage(what string) (State, Action) {
+	row, ok := s.SelectedRow()
 	if !ok {
 		return s, Action{}
 	}
-	if (what == Why || what == Logs) && !s.aboutJobs() {
-		s.said = phrase.Of("only jobs have that")
+	if (what == Why || what == Logs) && !s.showsJobs() {
+		s.answer = phrase.Textf("only jobs have that")
 		return s, Action{}
 	}
 	return s, Action{Do: what, Row: row}
 }
 
-// moved returns the position after a movement key.
-func moved(key string, at, room, last int) int {
+// moveCursor returns the position after a movement key.
+func moveCursor(key string, at, room, last int) int {
 	switch key {
 	case KeyUp, "k":
 		at--
@@ -151,7 +151,7 @@ func (s State) pageKey(key string) (State, Action) {
 	switch key {
 	case KeyEscape:
 		if page.filter != "" {
-			page.sift("")
+			page.setFilter("")
 			s.page = &page
 			return s, Action{}
 		}
@@ -167,12 +167,12 @@ func (s State) pageKey(key string) (State, Action) {
 		return s, Action{}
 	}
 	last := s.lastTop(page)
-	at := moved(key, page.top, s.room(), last)
+	at := moveCursor(key, page.top, s.pageHeight(), last)
 	switch {
 	case at < page.top:
-		page.left = true
+		page.scrolledUp = true
 	case key == "G" || key == KeyEnd:
-		page.left = false
+		page.scrolledUp = false
 	}
 	page.top = at
 	s.page = &page
@@ -192,17 +192,17 @@ type prompt struct {
 // promptLimit is the maximum length of the input.
 const promptLimit = 200
 
-// typed handles a key in the prompt.
-func (s State) typed(key string) (State, Action) {
+// handlePromptKey handles a key in the prompt.
+func (s State) handlePromptKey(key string) (State, Action) {
 	switch {
 	case key == KeyEnter:
-		return s.entered()
+		return s.submitPrompt()
 	case key == KeyEscape:
-		s = s.filtered(s.prompt.before)
+		s = s.withFilter(s.prompt.before)
 		s.prompt = prompt{}
 		return s, Action{}
 	case key == KeyTab && s.prompt.mark == ":":
-		if views := named(s.prompt.text); len(views) > 0 {
+		if views := matchingViews(s.prompt.text); len(views) > 0 {
 			s.prompt.text = views[0]
 		}
 	case key == KeyErase:
@@ -220,28 +220,28 @@ func (s State) typed(key string) (State, Action) {
 		}
 	}
 	if s.prompt.mark == "/" {
-		s = s.filtered(s.prompt.text)
+		s = s.withFilter(s.prompt.text)
 	}
 	return s, Action{}
 }
 
-// filtered returns the screen with another filter for the visible view or page.
-func (s State) filtered(filter string) State {
+// withFilter returns the screen with another filter for the visible view or page.
+func (s State) withFilter(filter string) State {
 	if s.prompt.mark != "/" {
 		return s
 	}
 	if s.page == nil {
 		s.filter, s.marked = filter, s.prompt.row
-		return s.sifted()
+		return s.applyFilter()
 	}
 	page := *s.page
-	page.sift(filter)
+	page.setFilter(filter)
 	s.page = &page
 	return s
 }
 
-// entered submits the prompt.
-func (s State) entered() (State, Action) {
+// submitPrompt submits the prompt.
+func (s State) submitPrompt() (State, Action) {
 	mark, word := s.prompt.mark, strings.TrimSpace(s.prompt.text)
 	s.prompt = prompt{}
 	switch {
@@ -252,15 +252,15 @@ func (s State) entered() (State, Action) {
 	case word == Help || word == "?":
 		return s, Action{Do: Help}
 	}
-	if views := named(word); len(views) > 0 {
-		return s.show(views[0])
+	if views := matchingViews(word); len(views) > 0 {
+		return s.showView(views[0])
 	}
-	s.said = phrase.Of("there is no view %s: %s", word, strings.Join(Views, ", "))
+	s.answer = phrase.Textf("there is no view %s: %s", word, strings.Join(Views, ", "))
 	return s, Action{}
 }
 
-// named returns the views whose names begin with a word.
-func named(word string) []string {
+// matchingViews returns the views whose names begin with a word.
+func matchingViews(word string) []string {
 	var out []string
 	for _, view := range Views {
 		if strings.HasPrefix(view, strings.ToLower(word)) {

@@ -40,7 +40,7 @@ func (l Line) String() string {
 	return out.String()
 }
 
-func (l Line) columns() int { return monospace.Columns(l.String()) }
+func (l Line) columnCount() int { return monospace.Columns(l.String()) }
 
 // cutSequence splits a text around the first SGR sequence.
 func cutSequence(text string) (before, parameters, after string, found bool) {
@@ -59,8 +59,8 @@ func cutSequence(text string) (before, parameters, after string, found bool) {
 	}
 }
 
-// plain returns a text without SGR sequences.
-func plain(text string) string {
+// stripStyles returns a text without SGR sequences.
+func stripStyles(text string) string {
 	before, _, rest, found := cutSequence(text)
 	if !found {
 		return text
@@ -74,23 +74,23 @@ func plain(text string) string {
 	return out.String()
 }
 
-// Read parses one line of text with terminal sequences. It keeps only colours and bold, since the text may contain any output of programs.
-func Read(text string) Line {
+// ParseLine parses one line of text with terminal sequences. It keeps only colours and bold, since the text may contain any output of programs.
+func ParseLine(text string) Line {
 	var out Line
 	var style Style
 	for found := true; found; {
 		var part, parameters string
 		part, parameters, text, found = cutSequence(text)
-		if part = strings.Map(shown, part); part != "" {
+		if part = strings.Map(displayRune, part); part != "" {
 			out = append(out, Span{Text: part, Style: style})
 		}
-		style = style.with(parameters)
+		style = style.applySequence(parameters)
 	}
 	return out
 }
 
-// shown returns the character to display: the character itself, unless a terminal would obey it.
-func shown(r rune) rune {
+// displayRune returns the character to display: the character itself, unless a terminal would obey it.
+func displayRune(r rune) rune {
 	switch {
 	case r == '\t':
 		return ' '
@@ -100,8 +100,8 @@ func shown(r rune) rune {
 	return r
 }
 
-// with returns the style after a sequence.
-func (s Style) with(parameters string) Style {
+// applySequence returns the style after a sequence.
+func (s Style) applySequence(parameters string) Style {
 	numbers := strings.FieldsFunc(parameters, func(r rune) bool { return r == ';' || r == ':' })
 	if len(numbers) == 0 {
 		return Style{}
@@ -124,20 +124,20 @@ func (s Style) with(parameters string) Style {
 	return s
 }
 
-// clean returns the line without characters that a terminal would obey.
-func (l Line) clean() Line {
+// withoutControls returns the line without characters that a terminal would obey.
+func (l Line) withoutControls() Line {
 	out := make(Line, len(l))
 	for i, span := range l {
-		out[i] = Span{Text: strings.Map(shown, span.Text), Style: span.Style}
+		out[i] = Span{Text: strings.Map(displayRune, span.Text), Style: span.Style}
 	}
 	return out
 }
 
-// text returns a line of one style.
-func text(text string, style Style) Line { return Line{{Text: text, Style: style}} }
+// textLine returns a line of one style.
+func textLine(text string, style Style) Line { return Line{{Text: text, Style: style}} }
 
-// part splits a line after a number of columns.
-func (l Line) part(columns int) (head, tail Line) {
+// splitAt splits a line after a number of columns.
+func (l Line) splitAt(columns int) (head, tail Line) {
 	used := 0
 	for i, span := range l {
 		for at, r := range span.Text {
@@ -154,48 +154,48 @@ func (l Line) part(columns int) (head, tail Line) {
 	return l, nil
 }
 
-// cut truncates a line to a width, with an ellipsis.
-func (l Line) cut(width int) Line {
-	if l.columns() <= width {
+// truncateTo truncates a line to a width, with an ellipsis.
+func (l Line) truncateTo(width int) Line {
+	if l.columnCount() <= width {
 		return l
 	}
-	head, _ := l.part(max(0, width-1))
+	head, _ := l.splitAt(max(0, width-1))
 	if width > 0 {
 		head = append(head[:len(head):len(head)], Span{Text: "…"})
 	}
 	return head
 }
 
-// fold wraps a line to a width, into at least one line: between words, unless that leaves a line half empty.
-func (l Line) fold(width int) []Line {
+// wrapTo wraps a line to a width, into at least one line: between words, unless that leaves a line half empty.
+func (l Line) wrapTo(width int) []Line {
 	width = max(2, width) // the widest character takes two columns
 	var out []Line
 	for {
-		head, tail := l.part(width)
+		head, tail := l.splitAt(width)
 		if len(tail) == 0 {
 			return append(out, head)
 		}
 		word := strings.LastIndexByte(head.String(), ' ') + 1
 		if columns := monospace.Columns(head.String()[:word]); columns > width/2 && !strings.HasPrefix(tail[0].Text, " ") {
-			head, tail = l.part(columns)
+			head, tail = l.splitAt(columns)
 		}
 		out = append(out, head)
 		l = tail
 	}
 }
 
-// reversed returns the line as selected, over the whole width.
-func (l Line) reversed(width int) Line {
+// withReverse returns the line as selected, over the whole width.
+func (l Line) withReverse(width int) Line {
 	out := make(Line, 0, len(l)+1)
-	for _, span := range append(l[:len(l):len(l)], Span{Text: strings.Repeat(" ", max(0, width-l.columns()))}) {
+	for _, span := range append(l[:len(l):len(l)], Span{Text: strings.Repeat(" ", max(0, width-l.columnCount()))}) {
 		span.Style.Reverse = true
 		out = append(out, span)
 	}
 	return out
 }
 
-// bold returns the line in bold.
-func (l Line) bold() Line {
+// withBold returns the line in bold.
+func (l Line) withBold() Line {
 	out := make(Line, 0, len(l))
 	for _, span := range l {
 		span.Style.Bold = true

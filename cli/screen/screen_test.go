@@ -21,7 +21,7 @@ var head = Head{
 
 // jobs is a screen with two jobs, of which the second says why it waits.
 func jobs(width, height int) State {
-	return New(false).Resized(width, height).WithHead(head).WithTable(Table{
+	return New(false).WithSize(width, height).WithHead(head).WithTable(Table{
 		Header: "NAME  KIND      STATUS\n",
 		Rows: []Row{
 			{Kind: "training", Namespace: "team-a", Name: "sft", Text: "sft   training  \x1b[32mRunning\x1b[0m\n"},
@@ -36,14 +36,14 @@ func many(count, height int) State {
 	for i := range rows {
 		rows[i] = Row{Name: fmt.Sprintf("n%d", i), Text: fmt.Sprintf("n%d\n", i)}
 	}
-	s, _ := New(false).Resized(80, height).Key("3")
+	s, _ := New(false).WithSize(80, height).HandleKey("3")
 	return s.WithHead(head).WithTable(Table{Header: "NAME\n", Rows: rows})
 }
 
 func press(s State, keys ...string) (State, Action) {
 	var action Action
 	for _, key := range keys {
-		s, action = s.Key(key)
+		s, action = s.HandleKey(key)
 	}
 	return s, action
 }
@@ -74,7 +74,7 @@ func drawn(t *testing.T, s State) string {
 func TestScreens(t *testing.T) {
 	page := Page{Title: "why big", Lines: []string{"Job big is Pending: no node has room for it, and none of those of other pools has.", "", "What to do:"}}
 	tests := map[string]func() State{
-		"jobs":         func() State { s, _ := jobs(100, 30).Key(KeyDown); return s },
+		"jobs":         func() State { s, _ := jobs(100, 30).HandleKey(KeyDown); return s },
 		"jobs-narrow":  func() State { return jobs(40, 10) },
 		"none":         func() State { return jobs(60, 12).WithTable(Table{Note: "No jobs found."}) },
 		"filter":       func() State { s, _ := press(jobs(100, 14), "/", "B", "I"); return s },
@@ -84,25 +84,27 @@ func TestScreens(t *testing.T) {
 		"page":         func() State { return jobs(60, 14).WithPage(page) },
 		"page-reading": func() State { return jobs(60, 14).WithPage(Page{Title: "why big"}) },
 		"page-nothing": func() State { s, _ := press(jobs(60, 14).WithPage(page), "/", "x"); return s },
-		"nodes":        func() State { s, _ := many(100, 16).Key(KeyPageDown); return s },
+		"nodes":        func() State { s, _ := many(100, 16).HandleKey(KeyPageDown); return s },
 		"trouble": func() State {
 			bad := head
 			bad.Trouble = "dial tcp 10.0.0.1:6443: connect: connection refused"
 			return jobs(100, 14).WithHead(bad)
 		},
 		"chinese": func() State {
-			s, _ := press(jobs(100, 14).In(phrase.Chinese), "/", "B", "I", KeyEnter)
+			s, _ := press(jobs(100, 14).WithLanguage(phrase.Chinese), "/", "B", "I", KeyEnter)
 			return s
 		},
-		"chinese-narrow":  func() State { return jobs(42, 14).In(phrase.Chinese) },
-		"chinese-nothing": func() State { s, _ := press(jobs(60, 14).In(phrase.Chinese), "/", "x", KeyEnter); return s },
-		"chinese-page":    func() State { return jobs(60, 14).WithPage(Page{Title: "日志 big", Live: true}).In(phrase.Chinese) },
+		"chinese-narrow":  func() State { return jobs(42, 14).WithLanguage(phrase.Chinese) },
+		"chinese-nothing": func() State { s, _ := press(jobs(60, 14).WithLanguage(phrase.Chinese), "/", "x", KeyEnter); return s },
+		"chinese-page": func() State {
+			return jobs(60, 14).WithPage(Page{Title: "日志 big", Live: true}).WithLanguage(phrase.Chinese)
+		},
 		"chinese-trouble": func() State {
 			bad := head
 			bad.Trouble = "集群没有响应；正在重试"
-			return New(true).Resized(60, 14).In(phrase.Chinese).WithHead(bad)
+			return New(true).WithSize(60, 14).WithLanguage(phrase.Chinese).WithHead(bad)
 		},
-		"reading": func() State { return New(true).Resized(100, 14).WithHead(Head{Context: "prod", Namespace: "team-a"}) },
+		"reading": func() State { return New(true).WithSize(100, 14).WithHead(Head{Context: "prod", Namespace: "team-a"}) },
 	}
 	for name, make := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -145,20 +147,20 @@ func TestKeys(t *testing.T) {
 }
 
 func TestSelectionStaysWithItsRow(t *testing.T) {
-	s, _ := many(100, 16).Key(KeyEnd)
-	if row, _ := s.Selected(); row.Name != "n99" {
+	s, _ := many(100, 16).HandleKey(KeyEnd)
+	if row, _ := s.SelectedRow(); row.Name != "n99" {
 		t.Fatalf("%s is selected, want the last", row.Name)
 	}
 	rows := append([]Row{{Name: "new", Text: "new\n"}}, s.table.Rows...)
 	s = s.WithTable(Table{Header: "NAME\n", Rows: rows})
-	if row, _ := s.Selected(); row.Name != "n99" {
+	if row, _ := s.SelectedRow(); row.Name != "n99" {
 		t.Errorf("%s is selected after a row has come, want n99", row.Name)
 	}
 	s = s.WithTable(Table{Header: "NAME\n", Rows: rows[:10]})
-	if row, _ := s.Selected(); row.Name != "n8" {
+	if row, _ := s.SelectedRow(); row.Name != "n8" {
 		t.Errorf("%s is selected after the others have gone, want the last of those left", row.Name)
 	}
-	if _, ok := s.WithTable(Table{}).Selected(); ok {
+	if _, ok := s.WithTable(Table{}).SelectedRow(); ok {
 		t.Error("something is selected where nothing is")
 	}
 }
@@ -182,10 +184,10 @@ func TestAFilterLeavesTheMarkWhereItIs(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			s, _ := many(100, 16).Key("")
+			s, _ := many(100, 16).HandleKey("")
 			s, _ = press(s, tc.keys...)
 			s = s.WithTable(s.table)
-			if row, _ := s.Selected(); row.Name != tc.want {
+			if row, _ := s.SelectedRow(); row.Name != tc.want {
 				t.Errorf("%q is marked, want %q", row.Name, tc.want)
 			}
 		})
@@ -199,11 +201,11 @@ func TestAFilterOfAPageKeepsItsPlace(t *testing.T) {
 		lines[i] = fmt.Sprintf("line %d", i)
 	}
 	s, _ := press(jobs(40, 10).WithPage(Page{Title: "why", Lines: lines}), "/", "4", KeyEnter, "j", "j", KeyEscape)
-	if first := s.page.line(s.page.top); first != "line 24" {
+	if first := s.page.lineAt(s.page.top); first != "line 24" {
 		t.Errorf("%q is the first in sight, want the one that was", first)
 	}
 	s, _ = press(s, "/", "3")
-	if first := s.page.line(s.page.top); first != "line 30" {
+	if first := s.page.lineAt(s.page.top); first != "line 30" {
 		t.Errorf("%q is the first in sight, want the next that is left", first)
 	}
 }
@@ -216,7 +218,7 @@ func TestAFilterIsLookedForOnce(t *testing.T) {
 		t.Fatalf("found (-want +got):\n%s", diff)
 	}
 	s, _ = press(s, "j", "k")
-	drawn(t, s.Resized(30, 9))
+	drawn(t, s.WithSize(30, 9))
 	if &s.page.found[0] != &found[0] {
 		t.Error("it was looked for again")
 	}
@@ -228,10 +230,10 @@ func TestAFilterIsLookedForOnce(t *testing.T) {
 
 func TestPlainTextIsNotCopied(t *testing.T) {
 	long := strings.Repeat("任务 x[1m ", 1000)
-	if count := testing.AllocsPerRun(10, func() { _ = plain(long) }); count != 0 {
+	if count := testing.AllocsPerRun(10, func() { _ = stripStyles(long) }); count != 0 {
 		t.Errorf("a line without colours is copied in %v pieces", count)
 	}
-	if got := plain("\x1b[1;32m" + long + "\x1b[0m\x1b[3"); got != long+"\x1b[3" {
+	if got := stripStyles("\x1b[1;32m" + long + "\x1b[0m\x1b[3"); got != long+"\x1b[3" {
 		t.Errorf("without its colours it is %q", got)
 	}
 }
@@ -290,12 +292,12 @@ func TestNoSizeIsTooSmall(t *testing.T) {
 		for _, height := range []int{0, 1, 2, 3, 4, 7, 8, 10} {
 			wide := strings.Repeat("任务 ", 40)
 			for _, s := range []State{
-				New(false).Resized(width, height), jobs(width, height), many(30, height).Resized(width, height),
+				New(false).WithSize(width, height), jobs(width, height), many(30, height).WithSize(width, height),
 				jobs(width, height).WithPage(Page{Title: wide, Lines: []string{wide, "", wide}}),
 				jobs(width, height).WithPage(Page{Title: "logs", Live: true, Lines: []string{wide, wide}}).WithHead(Head{Trouble: wide, Context: wide, GPUs: wide}),
 			} {
 				for _, key := range keys {
-					s, _ = s.Key(key)
+					s, _ = s.HandleKey(key)
 					drawn(t, s)
 				}
 			}
@@ -319,7 +321,7 @@ func TestRead(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, Read(tc.text)); diff != "" {
+			if diff := cmp.Diff(tc.want, ParseLine(tc.text)); diff != "" {
 				t.Errorf("the line differs (-want +got):\n%s", diff)
 			}
 		})
@@ -340,7 +342,7 @@ func TestLinesFoldBetweenWords(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, line := range Read(tc.text).fold(10) {
+			for _, line := range ParseLine(tc.text).wrapTo(10) {
 				got = append(got, line.String())
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {

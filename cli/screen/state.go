@@ -26,7 +26,7 @@ type Row struct {
 	Text                  string
 }
 
-func (r Row) is(other Row) bool {
+func (r Row) isSame(other Row) bool {
 	return r.Kind == other.Kind && r.Namespace == other.Namespace && r.Name == other.Name
 }
 
@@ -56,8 +56,8 @@ type Page struct {
 	// Live says that the text grows. Its end stays in sight, unless the user has scrolled up.
 	Live bool
 
-	left   bool // the user has scrolled up from the end
-	filter string
+	scrolledUp bool // the user has scrolled up from the end
+	filter     string
 	// found are the indexes of the lines that match the filter.
 	found []int
 	// top is the first visible line among those that match the filter.
@@ -80,15 +80,15 @@ type State struct {
 	marked Row
 	page   *Page
 	prompt prompt
-	// said is the answer to the last key, if it could not be executed.
-	said phrase.Text
+	// answer is the answer to the last key, if it could not be executed.
+	answer phrase.Text
 }
 
 // New returns a screen that shows jobs, of all namespaces or of one.
 func New(all bool) State { return State{view: Jobs, all: all} }
 
-// In returns the screen in a language.
-func (s State) In(language phrase.Language) State {
+// WithLanguage returns the screen in a language.
+func (s State) WithLanguage(language phrase.Language) State {
 	s.language = language
 	return s
 }
@@ -105,10 +105,10 @@ func (s State) HasPage() bool { return s.page != nil }
 // Width returns the width of the screen in columns.
 func (s State) Width() int { return s.width }
 
-// Resized returns the screen with another size.
-func (s State) Resized(width, height int) State {
+// WithSize returns the screen with another size.
+func (s State) WithSize(width, height int) State {
 	s.width, s.height = max(0, width), max(0, height)
-	return s.settled()
+	return s.clampPosition()
 }
 
 // WithHead returns the screen with another head.
@@ -120,13 +120,13 @@ func (s State) WithHead(head Head) State {
 // WithTable returns the screen with new content of its view. The selection is preserved.
 func (s State) WithTable(table Table) State {
 	s.table = table
-	return s.sifted()
+	return s.applyFilter()
 }
 
 // WithPage returns the screen with an open page.
 func (s State) WithPage(page Page) State {
 	s.page = &page
-	return s.settled()
+	return s.clampPosition()
 }
 
 // WithLines returns the screen with new lines of its page.
@@ -136,52 +136,52 @@ func (s State) WithLines(lines []string) State {
 	}
 	page := *s.page
 	page.Lines = lines
-	page.find()
+	page.findLines()
 	s.page = &page
-	return s.settled()
+	return s.clampPosition()
 }
 
-// Selected returns the marked row.
-func (s State) Selected() (Row, bool) {
+// SelectedRow returns the marked row.
+func (s State) SelectedRow() (Row, bool) {
 	if s.selected >= len(s.shown) {
 		return Row{}, false
 	}
 	return s.shown[s.selected], true
 }
 
-// sifted returns the screen with the rows that match its filter. If the marked row is not among them, the next one is marked, or the one in its
+// applyFilter returns the screen with the rows that match its filter. If the marked row is not among them, the next one is marked, or the one in its
 // position.
-func (s State) sifted() State {
-	has := containing(s.filter)
+func (s State) applyFilter() State {
+	has := newFilter(s.filter)
 	s.shown = make([]Row, 0, len(s.table.Rows))
 	for _, row := range s.table.Rows {
-		if row.is(s.marked) {
+		if row.isSame(s.marked) {
 			s.selected = len(s.shown)
 		}
 		if has(row.Text) {
 			s.shown = append(s.shown, row)
 		}
 	}
-	return s.settled()
+	return s.clampPosition()
 }
 
-// settled returns the screen with selection and scroll position in range.
-func (s State) settled() State {
+// clampPosition returns the screen with selection and scroll position in range.
+func (s State) clampPosition() State {
 	s.selected = max(0, min(s.selected, len(s.shown)-1))
-	if row, ok := s.Selected(); ok {
+	if row, ok := s.SelectedRow(); ok {
 		s.marked = row
 	}
 	s.top = max(0, min(s.top, s.selected))
-	for s.top < s.selected && s.heightOf(s.top, s.selected) > s.tableRoom() {
+	for s.top < s.selected && s.rowsHeight(s.top, s.selected) > s.tableHeight() {
 		s.top++
 	}
-	for s.top > 0 && s.heightOf(s.top-1, len(s.shown)-1) <= s.tableRoom() {
+	for s.top > 0 && s.rowsHeight(s.top-1, len(s.shown)-1) <= s.tableHeight() {
 		s.top--
 	}
 	if s.page != nil {
 		page := *s.page
 		last := s.lastTop(page)
-		if page.Live && !page.left || page.top > last {
+		if page.Live && !page.scrolledUp || page.top > last {
 			page.top = last
 		}
 		page.top = max(0, page.top)
@@ -190,8 +190,8 @@ func (s State) settled() State {
 	return s
 }
 
-// heightOf returns how many lines some rows take, at most one more than the screen has.
-func (s State) heightOf(first, last int) int {
+// rowsHeight returns how many lines some rows take, at most one more than the screen has.
+func (s State) rowsHeight(first, last int) int {
 	height := 0
 	for i := first; i <= last && height <= s.height; i++ {
 		height += len(rowLines(s.shown[i]))
@@ -201,22 +201,22 @@ func (s State) heightOf(first, last int) int {
 
 func rowLines(row Row) []string { return strings.Split(strings.TrimSuffix(row.Text, "\n"), "\n") }
 
-// containing returns a predicate for texts that contain the filter, ignoring case and colours.
-func containing(filter string) func(text string) bool {
+// newFilter returns a predicate for texts that contain the filter, ignoring case and colours.
+func newFilter(filter string) func(text string) bool {
 	if filter == "" {
 		return func(string) bool { return true }
 	}
 	filter = strings.ToLower(filter)
-	return func(text string) bool { return strings.Contains(strings.ToLower(plain(text)), filter) }
+	return func(text string) bool { return strings.Contains(strings.ToLower(stripStyles(text)), filter) }
 }
 
-// find updates the lines that match the filter.
-func (p *Page) find() {
+// findLines updates the lines that match the filter.
+func (p *Page) findLines() {
 	p.found = nil
 	if p.filter == "" {
 		return
 	}
-	has := containing(p.filter)
+	has := newFilter(p.filter)
 	for i, line := range p.Lines {
 		if has(line) {
 			p.found = append(p.found, i)
@@ -224,28 +224,28 @@ func (p *Page) find() {
 	}
 }
 
-// sift sets another filter. It keeps the first visible line in sight, or else the next matching one.
-func (p *Page) sift(filter string) {
+// setFilter sets another filter. It keeps the first visible line in sight, or else the next matching one.
+func (p *Page) setFilter(filter string) {
 	first := p.top
 	if p.filter != "" && p.top < len(p.found) {
 		first = p.found[p.top]
 	}
 	p.filter = filter
-	p.find()
+	p.findLines()
 	if p.top = first; filter != "" {
 		p.top, _ = slices.BinarySearch(p.found, first)
 	}
 }
 
-// count returns the number of lines that match the filter; lineAt returns one of them.
-func (p *Page) count() int {
+// lineCount returns the number of lines that match the filter; lineAt returns one of them.
+func (p *Page) lineCount() int {
 	if p.filter == "" {
 		return len(p.Lines)
 	}
 	return len(p.found)
 }
 
-func (p *Page) line(i int) string {
+func (p *Page) lineAt(i int) string {
 	if p.filter == "" {
 		return p.Lines[i]
 	}
@@ -254,10 +254,10 @@ func (p *Page) line(i int) string {
 
 // lastTop returns the first visible line when the end of the page is in sight.
 func (s State) lastTop(page Page) int {
-	count := page.count()
-	at, room := count, s.room()
+	count := page.lineCount()
+	at, room := count, s.pageHeight()
 	for at > 0 {
-		if room -= len(Read(page.line(at - 1)).fold(s.width)); room < 0 {
+		if room -= len(ParseLine(page.lineAt(at - 1)).wrapTo(s.width)); room < 0 {
 			break
 		}
 		at--

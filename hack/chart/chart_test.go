@@ -42,11 +42,11 @@ func TestEdits(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			objects, err := split([]byte(tc.object))
+			objects, err := splitDocuments([]byte(tc.object))
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := tc.component.object(objects[0])
+			got, err := tc.component.objectText(objects[0])
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -60,14 +60,14 @@ func TestEdits(t *testing.T) {
 // TestAPlaceThatIsLostIsAnError: a value that a user sets would be set nowhere.
 func TestAPlaceThatIsLostIsAnError(t *testing.T) {
 	e := &edits{}
-	marker := e.value(".Values.x").Value
-	if _, err := e.fill("a: b\n"); err == nil || !strings.Contains(err.Error(), "0 of 1 places") {
+	marker := e.valuePlace(".Values.x").Value
+	if _, err := e.fillPlaces("a: b\n"); err == nil || !strings.Contains(err.Error(), "0 of 1 places") {
 		t.Errorf("got error %v", err)
 	}
-	if got, err := e.fill("a: " + marker + "\n"); err != nil || got != "a: {{ .Values.x }}\n" {
+	if got, err := e.fillPlaces("a: " + marker + "\n"); err != nil || got != "a: {{ .Values.x }}\n" {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if _, err := e.fill("a: __place_7__\n"); err == nil {
+	if _, err := e.fillPlaces("a: __place_7__\n"); err == nil {
 		t.Error("a place that nobody made was filled")
 	}
 }
@@ -79,7 +79,7 @@ func TestEveryObjectIsInOneComponent(t *testing.T) {
 		"crds":      "kind: A\nmetadata: {name: crd}\n",
 		"policy":    "kind: B\nmetadata: {name: policy}\n",
 	}
-	templates, err := render(func(folder string) ([]byte, error) { return []byte(folders[folder]), nil })
+	templates, err := renderTemplates(func(folder string) ([]byte, error) { return []byte(folders[folder]), nil })
 	if err != nil {
 		t.Fatal(err)
 	}

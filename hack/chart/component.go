@@ -36,8 +36,8 @@ var components = []component{
 	{name: "monitoring", folder: "monitoring", enabled: ".Values.monitoring.enabled"},
 }
 
-// render returns the template of each component by name. build returns a kustomization's objects as YAML.
-func render(build func(folder string) ([]byte, error)) (map[string]string, error) {
+// renderTemplates returns the template of each component by name. build returns a kustomization's objects as YAML.
+func renderTemplates(build func(folder string) ([]byte, error)) (map[string]string, error) {
 	built := map[string][]*yaml.Node{}
 	objects := func(folder string) ([]*yaml.Node, error) {
 		if _, done := built[folder]; !done {
@@ -45,7 +45,7 @@ func render(build func(folder string) ([]byte, error)) (map[string]string, error
 			if err != nil {
 				return nil, err
 			}
-			if built[folder], err = split(data); err != nil {
+			if built[folder], err = splitDocuments(data); err != nil {
 				return nil, fmt.Errorf("reading the objects of %s: %w", folder, err)
 			}
 		}
@@ -53,26 +53,26 @@ func render(build func(folder string) ([]byte, error)) (map[string]string, error
 	}
 	templates := map[string]string{}
 	for _, c := range components {
-		own, err := c.objects(objects)
+		own, err := c.selectObjects(objects)
 		if err != nil {
 			return nil, err
 		}
-		if templates[c.name], err = c.template(own); err != nil {
+		if templates[c.name], err = c.templateText(own); err != nil {
 			return nil, fmt.Errorf("writing the template of %s: %w", c.name, err)
 		}
 	}
 	return templates, nil
 }
 
-// objects returns the objects of the component, in the order of its kustomization.
-func (c component) objects(of func(folder string) ([]*yaml.Node, error)) ([]*yaml.Node, error) {
+// selectObjects returns the objects of the component, in the order of its kustomization.
+func (c component) selectObjects(of func(folder string) ([]*yaml.Node, error)) ([]*yaml.Node, error) {
 	all, err := of(c.folder)
 	if err != nil {
 		return nil, err
 	}
 	keep := map[string]bool{}
 	for _, object := range all {
-		keep[identity(object)] = c.only == ""
+		keep[objectIdentity(object)] = c.only == ""
 	}
 	for _, folder := range append([]string{c.only}, c.without...) {
 		if folder == "" {
@@ -83,12 +83,12 @@ func (c component) objects(of func(folder string) ([]*yaml.Node, error)) ([]*yam
 			return nil, err
 		}
 		for _, object := range others {
-			keep[identity(object)] = folder == c.only
+			keep[objectIdentity(object)] = folder == c.only
 		}
 	}
 	var own []*yaml.Node
 	for _, object := range all {
-		if keep[identity(object)] {
+		if keep[objectIdentity(object)] {
 			own = append(own, object)
 		}
 	}
@@ -100,14 +100,14 @@ const header = `{{- /* Written by "make generate" from manifests/%s: edit that, 
 {{- if %s }}
 `
 
-// template returns the component's template.
-func (c component) template(objects []*yaml.Node) (string, error) {
+// templateText returns the component's template.
+func (c component) templateText(objects []*yaml.Node) (string, error) {
 	var out strings.Builder
 	fmt.Fprintf(&out, header, c.folder, c.enabled)
 	for _, object := range objects {
-		text, err := c.object(object)
+		text, err := c.objectText(object)
 		if err != nil {
-			return "", fmt.Errorf("%s: %w", identity(object), err)
+			return "", fmt.Errorf("%s: %w", objectIdentity(object), err)
 		}
 		out.WriteString(text)
 	}
@@ -115,17 +115,17 @@ func (c component) template(objects []*yaml.Node) (string, error) {
 	return out.String(), nil
 }
 
-// object returns one object's text, with placeholders for values.
-func (c component) object(object *yaml.Node) (string, error) {
+// objectText returns one object's text, with placeholders for values.
+func (c component) objectText(object *yaml.Node) (string, error) {
 	e := &edits{component: c, object: object}
-	e.all()
+	e.editAll()
 	var buffer bytes.Buffer
 	encoder := yaml.NewEncoder(&buffer)
 	encoder.SetIndent(2)
 	if err := errors.Join(encoder.Encode(object), encoder.Close()); err != nil {
 		return "", err
 	}
-	text, err := e.fill(buffer.String())
+	text, err := e.fillPlaces(buffer.String())
 	if err != nil {
 		return "", err
 	}
@@ -135,8 +135,8 @@ func (c component) object(object *yaml.Node) (string, error) {
 	return "---\n" + text, nil
 }
 
-// split parses the documents of a stream.
-func split(stream []byte) ([]*yaml.Node, error) {
+// splitDocuments parses the documents of a stream.
+func splitDocuments(stream []byte) ([]*yaml.Node, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(stream))
 	var objects []*yaml.Node
 	for {
@@ -151,8 +151,8 @@ func split(stream []byte) ([]*yaml.Node, error) {
 	}
 }
 
-// identity identifies an object within a folder. The namespace is not part of it, because it depends on the including kustomization: kustomize
+// objectIdentity identifies an object within a folder. The namespace is not part of it, because it depends on the including kustomization: kustomize
 // treats unknown kinds, such as ValidatingAdmissionPolicy, as namespaced.
-func identity(object *yaml.Node) string {
-	return text(object, "kind") + " " + text(object, "metadata", "name")
+func objectIdentity(object *yaml.Node) string {
+	return textAt(object, "kind") + " " + textAt(object, "metadata", "name")
 }

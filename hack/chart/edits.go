@@ -27,11 +27,11 @@ type place struct {
 // serverNamespace is the namespace of manifests/server.
 const serverNamespace = "gpuctl-server"
 
-// kept reports whether an uninstall leaves the object: objects of users belong to these kinds, or an administrator wrote it. Without gpuctl-policy
+// isKept reports whether an uninstall leaves the object: objects of users belong to these kinds, or an administrator wrote it. Without gpuctl-policy
 // the policies refuse every pod, and the more so the later they are removed; g8s-spot contains the Secrets of clouds, without which machines cannot
 // be terminated.
-func (e *edits) kept() bool {
-	switch kind, name := text(e.object, "kind"), text(e.object, "metadata", "name"); kind {
+func (e *edits) isKept() bool {
+	switch kind, name := textAt(e.object, "kind"), textAt(e.object, "metadata", "name"); kind {
 	case "CustomResourceDefinition":
 		return true
 	case "ConfigMap":
@@ -42,19 +42,19 @@ func (e *edits) kept() bool {
 	return false
 }
 
-func (e *edits) all() {
-	if e.kept() {
-		metadata := field(e.object, "metadata")
-		if field(metadata, "annotations") == nil {
-			set(metadata, "annotations", &yaml.Node{Kind: yaml.MappingNode})
+func (e *edits) editAll() {
+	if e.isKept() {
+		metadata := mappingField(e.object, "metadata")
+		if mappingField(metadata, "annotations") == nil {
+			setField(metadata, "annotations", &yaml.Node{Kind: yaml.MappingNode})
 		}
-		set(field(metadata, "annotations"), "helm.sh/resource-policy", scalar("keep"))
+		setField(mappingField(metadata, "annotations"), "helm.sh/resource-policy", scalarNode("keep"))
 	}
-	switch kind := text(e.object, "kind"); kind {
+	switch kind := textAt(e.object, "kind"); kind {
 	case "Deployment", "StatefulSet", "DaemonSet":
-		e.workload(kind)
+		e.editWorkload(kind)
 	case "ConfigMap":
-		e.config()
+		e.editConfig()
 	case "Namespace":
 		if e.component.name == "server" {
 			e.condition = ".Values.server.createNamespace"
@@ -62,93 +62,93 @@ func (e *edits) all() {
 	}
 	switch e.component.name {
 	case "server":
-		e.namespace(e.object)
+		e.setNamespace(e.object)
 	case "monitoring":
-		e.monitor()
-		e.namespace(e.object)
+		e.editMonitoring()
+		e.setNamespace(e.object)
 	}
 }
 
-// monitor includes the monitoring of a component only if the component is enabled, and uses the configured names.
-func (e *edits) monitor() {
+// editMonitoring includes the monitoring of a component only if the component is enabled, and uses the configured names.
+func (e *edits) editMonitoring() {
 	for name, component := range map[string]string{
 		"gpu-scheduler": "scheduler", "gpu-controller": "controller", "gpu-agent": "agent", "gpuctl-server": "server", "gpu-ledger": "ledger",
 	} {
-		own := text(e.object, "metadata", "name")
-		if (own == name || own == name+"-metrics") && text(e.object, "kind") != "PrometheusRule" { // the PrometheusRule covers all components
+		own := textAt(e.object, "metadata", "name")
+		if (own == name || own == name+"-metrics") && textAt(e.object, "kind") != "PrometheusRule" { // the PrometheusRule covers all components
 			e.condition = ".Values." + component + ".enabled"
 		}
 	}
-	e.replace(e.object, map[string]string{
+	e.replaceValues(e.object, map[string]string{
 		"gpuctl-server-tls":               ".Values.server.tls.secretName",
 		"gpu-ledger-tls":                  ".Values.ledger.tls.secretName",
 		"gpuctl-server.gpuctl-server.svc": `printf "gpuctl-server.%s.svc" .Values.server.namespace`,
 	})
 }
 
-// replace puts placeholders where these texts are a whole value.
-func (e *edits) replace(node *yaml.Node, texts map[string]string) {
+// replaceValues puts placeholders where these texts are a whole value.
+func (e *edits) replaceValues(node *yaml.Node, texts map[string]string) {
 	for i, child := range node.Content {
 		if expression, found := texts[child.Value]; found && child.Kind == yaml.ScalarNode {
-			node.Content[i] = e.value(expression)
+			node.Content[i] = e.valuePlace(expression)
 			continue
 		}
-		e.replace(child, texts)
+		e.replaceValues(child, texts)
 	}
 }
 
-// workload makes the placement, the number and the image of pods configurable.
-func (e *edits) workload(kind string) {
+// editWorkload makes the placement, the number and the image of pods configurable.
+func (e *edits) editWorkload(kind string) {
 	values := ".Values." + e.component.name
-	spec := field(e.object, "spec")
+	spec := mappingField(e.object, "spec")
 	if kind == "Deployment" {
-		set(spec, "replicas", e.value(values+".replicas"))
+		setField(spec, "replicas", e.valuePlace(values+".replicas"))
 	}
 	if kind == "StatefulSet" {
-		claim := field(spec, "volumeClaimTemplates").Content[0]
-		requests := field(field(field(claim, "spec"), "resources"), "requests")
-		set(requests, "storage", e.value(values+".storage.size"))
-		e.with(field(claim, "spec"), "storageClassName", values+".storage.className")
+		claim := mappingField(spec, "volumeClaimTemplates").Content[0]
+		requests := mappingField(mappingField(mappingField(claim, "spec"), "resources"), "requests")
+		setField(requests, "storage", e.valuePlace(values+".storage.size"))
+		e.setOptionalField(mappingField(claim, "spec"), "storageClassName", values+".storage.className")
 	}
-	pod := field(field(spec, "template"), "spec")
+	pod := mappingField(mappingField(spec, "template"), "spec")
 	for _, name := range []string{"nodeSelector", "tolerations"} {
-		e.with(pod, name, values+"."+name)
+		e.setOptionalField(pod, name, values+"."+name)
 	}
-	e.with(pod, "imagePullSecrets", ".Values.image.pullSecrets")
-	container := field(pod, "containers").Content[0]
-	name := text(container, "name")
-	set(container, "image", e.value(fmt.Sprintf(`include "g8s.image" (list $ %q %s.image)`, name, values)))
-	e.with(container, "imagePullPolicy", ".Values.image.pullPolicy")
-	e.with(container, "resources", values+".resources")
+	e.setOptionalField(pod, "imagePullSecrets", ".Values.image.pullSecrets")
+	container := mappingField(pod, "containers").Content[0]
+	name := textAt(container, "name")
+	setField(container, "image", e.valuePlace(fmt.Sprintf(`include "g8s.image" (list $ %q %s.image)`, name, values)))
+	e.setOptionalField(container, "imagePullPolicy", ".Values.image.pullPolicy")
+	e.setOptionalField(container, "resources", values+".resources")
 	if e.component.traced {
-		e.tracing(pod, container)
+		e.addTracing(pod, container)
 	}
-	args := field(container, "args")
-	args.Content = append(args.Content, e.block("{{- with "+values+".extraArgs }}\n{{- toYaml . | nindent INDENT }}\n{{- end }}"))
-	for _, volume := range items(field(pod, "volumes")) {
-		if secret := field(volume, "secret"); secret != nil {
-			set(secret, "secretName", e.value(values+".tls.secretName"))
+	args := mappingField(container, "args")
+	args.Content = append(args.Content, e.blockPlace("{{- with "+values+".extraArgs }}\n{{- toYaml . | nindent INDENT }}\n{{- end }}"))
+	for _, volume := range sequenceItems(mappingField(pod, "volumes")) {
+		if secret := mappingField(volume, "secret"); secret != nil {
+			setField(secret, "secretName", e.valuePlace(values+".tls.secretName"))
 		}
 		e.configVolume(volume)
 	}
 }
 
-// tracing mounts the file of templates/tracing.yaml, if there is one.
-func (e *edits) tracing(pod, container *yaml.Node) {
-	e.added(container, "args", "- --tracing-config-file=/etc/g8s-tracing/tracing.yaml")
-	e.added(container, "volumeMounts", "- mountPath: /etc/g8s-tracing\n  name: tracing\n  readOnly: true")
-	e.added(pod, "volumes", "- configMap:\n    name: {{ include \"g8s.tracingName\" $ }}\n  name: tracing")
+// addTracing mounts the file of templates/tracing.yaml, if there is one.
+func (e *edits) addTracing(pod, container *yaml.Node) {
+	e.appendWhenTraced(container, "args", "- --tracing-config-file=/etc/g8s-tracing/tracing.yaml")
+	e.appendWhenTraced(container, "volumeMounts", "- mountPath: /etc/g8s-tracing\n  name: tracing\n  readOnly: true")
+	e.appendWhenTraced(pod, "volumes", "- configMap:\n    name: {{ include \"g8s.tracingName\" $ }}\n  name: tracing")
 }
 
-// added appends lines to a list if spans are sent. The list may be missing.
-func (e *edits) added(mapping *yaml.Node, list, lines string) {
+// appendWhenTraced appends lines to a list if spans are sent. The list may be missing.
+func (e *edits) appendWhenTraced(mapping *yaml.Node, list, lines string) {
 	const condition = "{{- if (.Values.tracing).endpoint }}\n%s\n{{- end }}"
-	if found := field(mapping, list); found != nil {
-		found.Content = append(found.Content, e.block(fmt.Sprintf(condition, lines)))
+	if found := mappingField(mapping, list); found != nil {
+		found.Content = append(found.Content, e.blockPlace(fmt.Sprintf(condition, lines)))
 		return
 	}
-	marker := e.block(fmt.Sprintf(condition, list+":\n"+lines))
-	mapping.Content = append(mapping.Content, marker, scalar("x")) // a key needs a value; the whole line is replaced
+	marker := e.blockPlace(fmt.Sprintf(condition, list+":\n"+lines))
+	mapping.Content = append(mapping.Content, marker, scalarNode("x")) // a key needs a value; the whole line is replaced
 }
 
 // configName is the name of the scheduler's configuration: kustomize's, or one that changes with the user's content, so that the pods are replaced.
@@ -162,67 +162,67 @@ const (
 )
 
 func (e *edits) configVolume(volume *yaml.Node) {
-	config := field(volume, "configMap")
-	if name := text(config, "name"); strings.HasPrefix(name, configPrefix) {
-		set(config, "name", e.value(configName(name)))
+	config := mappingField(volume, "configMap")
+	if name := textAt(config, "name"); strings.HasPrefix(name, configPrefix) {
+		setField(config, "name", e.valuePlace(configName(name)))
 	}
 }
 
-// config uses the user's own files in place of those of manifests/scheduler.
-func (e *edits) config() {
-	metadata, data := field(e.object, "metadata"), field(e.object, "data")
+// editConfig uses the user's own files in place of those of manifests/scheduler.
+func (e *edits) editConfig() {
+	metadata, data := mappingField(e.object, "metadata"), mappingField(e.object, "data")
 	file := `default (.Files.Get "files/%s") .Values.scheduler.%s | toJson`
-	switch name := text(metadata, "name"); {
+	switch name := textAt(metadata, "name"); {
 	case strings.HasPrefix(name, configPrefix):
-		set(metadata, "name", e.value(configName(name)))
-		set(data, configFiles[0], e.value(fmt.Sprintf(file, configFiles[0], "config")))
+		setField(metadata, "name", e.valuePlace(configName(name)))
+		setField(data, configFiles[0], e.valuePlace(fmt.Sprintf(file, configFiles[0], "config")))
 	case name == policyName:
-		set(data, configFiles[1], e.value(fmt.Sprintf(file, configFiles[1], "scorePolicy")))
+		setField(data, configFiles[1], e.valuePlace(fmt.Sprintf(file, configFiles[1], "scorePolicy")))
 	}
 }
 
-// namespace puts the server into the configured namespace.
-func (e *edits) namespace(node *yaml.Node) {
-	if text(e.object, "kind") == "Namespace" {
-		set(field(e.object, "metadata"), "name", e.value(".Values.server.namespace"))
+// setNamespace puts the server into the configured namespace.
+func (e *edits) setNamespace(node *yaml.Node) {
+	if textAt(e.object, "kind") == "Namespace" {
+		setField(mappingField(e.object, "metadata"), "name", e.valuePlace(".Values.server.namespace"))
 		return
 	}
 	for i := 0; i+1 < len(node.Content) && node.Kind == yaml.MappingNode; i += 2 {
 		if node.Content[i].Value == "namespace" && node.Content[i+1].Value == serverNamespace {
-			node.Content[i+1] = e.value(".Values.server.namespace")
+			node.Content[i+1] = e.valuePlace(".Values.server.namespace")
 		}
 	}
 	for _, child := range node.Content {
-		e.namespace(child)
+		e.setNamespace(child)
 	}
 }
 
-// with sets a field to a user's value; the field is absent if the value is empty.
-func (e *edits) with(mapping *yaml.Node, name, value string) {
-	remove(mapping, name)
-	marker := e.block(fmt.Sprintf("{{- with %s }}\n%s: {{- toYaml . | nindent NESTED }}\n{{- end }}", value, name))
-	mapping.Content = append(mapping.Content, marker, scalar("x"))
+// setOptionalField sets a field to a user's value; the field is absent if the value is empty.
+func (e *edits) setOptionalField(mapping *yaml.Node, name, value string) {
+	removeField(mapping, name)
+	marker := e.blockPlace(fmt.Sprintf("{{- with %s }}\n%s: {{- toYaml . | nindent NESTED }}\n{{- end }}", value, name))
+	mapping.Content = append(mapping.Content, marker, scalarNode("x"))
 }
 
-// value is a placeholder for one value.
-func (e *edits) value(expression string) *yaml.Node {
-	return e.place(place{expression: "{{ " + expression + " }}"})
+// valuePlace is a placeholder for one value.
+func (e *edits) valuePlace(expression string) *yaml.Node {
+	return e.addPlace(place{expression: "{{ " + expression + " }}"})
 }
 
-// block is a placeholder for lines. INDENT in them is the column where they begin, NESTED the next level.
-func (e *edits) block(lines string) *yaml.Node {
-	return e.place(place{expression: lines, block: true})
+// blockPlace is a placeholder for lines. INDENT in them is the column where they begin, NESTED the next level.
+func (e *edits) blockPlace(lines string) *yaml.Node {
+	return e.addPlace(place{expression: lines, block: true})
 }
 
-func (e *edits) place(p place) *yaml.Node {
+func (e *edits) addPlace(p place) *yaml.Node {
 	e.places = append(e.places, p)
-	return scalar(fmt.Sprintf("__place_%d__", len(e.places)-1))
+	return scalarNode(fmt.Sprintf("__place_%d__", len(e.places)-1))
 }
 
 var marker = regexp.MustCompile(`__place_(\d+)__`)
 
-// fill replaces the markers by their expressions, and fails if a marker is missing. Text that already looks like an expression is escaped.
-func (e *edits) fill(encoded string) (string, error) {
+// fillPlaces replaces the markers by their expressions, and fails if a marker is missing. Text that already looks like an expression is escaped.
+func (e *edits) fillPlaces(encoded string) (string, error) {
 	var out []string
 	filled := 0
 	for line := range strings.SplitSeq(strings.ReplaceAll(encoded, "{{", `{{ "{{" }}`), "\n") {
@@ -237,7 +237,7 @@ func (e *edits) fill(encoded string) (string, error) {
 		}
 		filled++
 		if p := e.places[i]; p.block {
-			out = append(out, indented(p.expression, line)...)
+			out = append(out, indentBlock(p.expression, line)...)
 		} else {
 			out = append(out, strings.Replace(line, found[0], p.expression, 1))
 		}
@@ -248,8 +248,8 @@ func (e *edits) fill(encoded string) (string, error) {
 	return strings.Join(out, "\n"), nil
 }
 
-// indented indents a block like the line of its marker.
-func indented(block, line string) []string {
+// indentBlock indents a block like the line of its marker.
+func indentBlock(block, line string) []string {
 	indent := len(line) - len(strings.TrimLeft(line, " "))
 	sizes := strings.NewReplacer("INDENT", fmt.Sprint(indent), "NESTED", fmt.Sprint(indent+2))
 	var out []string

@@ -16,16 +16,18 @@ func main() {
 	kubectl := flag.String("kubectl", "bin/tools/kubectl", "The kubectl that builds kustomizations")
 	manifests := flag.String("manifests", "manifests", "The folder of the kustomizations; its folder chart is written")
 	flag.Parse()
-	if err := write(*kubectl, *manifests); err != nil {
+	if err := writeChart(*kubectl, *manifests); err != nil {
 		fmt.Fprintln(os.Stderr, "writing the chart:", err)
 		os.Exit(1)
 	}
 }
 
-// write builds every component and writes its template, and the files that templates read.
-func write(kubectl, manifests string) error {
-	build := func(folder string) ([]byte, error) { return kustomize(kubectl, filepath.Join(manifests, folder)) }
-	templates, err := render(build)
+// writeChart builds every component and writes its template, and the files that templates read.
+func writeChart(kubectl, manifests string) error {
+	build := func(folder string) ([]byte, error) {
+		return buildKustomization(kubectl, filepath.Join(manifests, folder))
+	}
+	templates, err := renderTemplates(build)
 	if err != nil {
 		return err
 	}
@@ -50,7 +52,7 @@ func write(kubectl, manifests string) error {
 // configFiles are the files of manifests/scheduler that become the data of ConfigMaps.
 var configFiles = []string{"scheduler-config.yaml", "score-policy.yaml"}
 
-func kustomize(kubectl, folder string) ([]byte, error) {
+func buildKustomization(kubectl, folder string) ([]byte, error) {
 	cmd := exec.Command(kubectl, "kustomize", folder)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()

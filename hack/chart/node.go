@@ -2,8 +2,8 @@ package main
 
 import "go.yaml.in/yaml/v3"
 
-// field returns the value of a mapping's key, nil if it is missing.
-func field(mapping *yaml.Node, key string) *yaml.Node {
+// mappingField returns the value of a mapping's key, nil if it is missing.
+func mappingField(mapping *yaml.Node, key string) *yaml.Node {
 	if mapping == nil || mapping.Kind != yaml.MappingNode {
 		return nil
 	}
@@ -15,10 +15,10 @@ func field(mapping *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// text returns a value below a mapping, "" if it is missing.
-func text(mapping *yaml.Node, path ...string) string {
+// textAt returns a value below a mapping, "" if it is missing.
+func textAt(mapping *yaml.Node, path ...string) string {
 	for _, key := range path {
-		mapping = field(mapping, key)
+		mapping = mappingField(mapping, key)
 	}
 	if mapping == nil {
 		return ""
@@ -26,25 +26,25 @@ func text(mapping *yaml.Node, path ...string) string {
 	return mapping.Value
 }
 
-func items(sequence *yaml.Node) []*yaml.Node {
+func sequenceItems(sequence *yaml.Node) []*yaml.Node {
 	if sequence == nil {
 		return nil
 	}
 	return sequence.Content
 }
 
-// set sets the value of a mapping's key, in place or else at the end.
-func set(mapping *yaml.Node, key string, value *yaml.Node) {
+// setField sets the value of a mapping's key, in place or else at the end.
+func setField(mapping *yaml.Node, key string, value *yaml.Node) {
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		if mapping.Content[i].Value == key {
 			mapping.Content[i+1] = value
 			return
 		}
 	}
-	mapping.Content = append(mapping.Content, scalar(key), value)
+	mapping.Content = append(mapping.Content, scalarNode(key), value)
 }
 
-func remove(mapping *yaml.Node, key string) {
+func removeField(mapping *yaml.Node, key string) {
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		if mapping.Content[i].Value == key {
 			mapping.Content = append(mapping.Content[:i:i], mapping.Content[i+2:]...)
@@ -53,4 +53,4 @@ func remove(mapping *yaml.Node, key string) {
 	}
 }
 
-func scalar(value string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: value} }
+func scalarNode(value string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: value} }

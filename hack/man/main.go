@@ -22,7 +22,7 @@ func main() {
 	date := flag.String("date", "", "The date on the pages, such as 2026-11-01")
 	version := flag.String("version", "dev", "The version on the pages")
 	flag.Parse()
-	if err := write(*out, *date, *version); err != nil {
+	if err := writePages(*out, *date, *version); err != nil {
 		fmt.Fprintln(os.Stderr, "writing what belongs to gpuctl:", err)
 		os.Exit(1)
 	}
@@ -31,7 +31,7 @@ func main() {
 // shells maps each shell to the file name that it expects for the completion script that gpuctl completion prints.
 var shells = map[string]string{"bash": "gpuctl.bash", "zsh": "_gpuctl", "fish": "gpuctl.fish", "powershell": "gpuctl.ps1"}
 
-func write(out, date, version string) error {
+func writePages(out, date, version string) error {
 	when, err := time.Parse(time.DateOnly, date)
 	if err != nil {
 		return fmt.Errorf("-date %q: want such as 2026-11-01", date)
@@ -45,15 +45,15 @@ func write(out, date, version string) error {
 			return err // the error names the folder
 		}
 	}
-	command := cli.Command(cli.IOStreams{})
-	quiet(command)
+	command := cli.NewRootCommand(cli.IOStreams{})
+	omitDates(command)
 	header := &doc.GenManHeader{Section: "1", Date: &when, Source: "gpuctl " + version, Manual: "gpuctl"}
 	if err := doc.GenManTree(command, header, pages); err != nil {
 		return err
 	}
 	for shell, file := range shells {
 		var script bytes.Buffer
-		root := cli.Command(cli.IOStreams{Out: &script})
+		root := cli.NewRootCommand(cli.IOStreams{Out: &script})
 		root.SetArgs([]string{"completion", shell})
 		if err := root.Execute(); err != nil {
 			return fmt.Errorf("completion for %s: %w", shell, err)
@@ -65,10 +65,10 @@ func write(out, date, version string) error {
 	return nil
 }
 
-// quiet omits the generation date: the pages have the date of the release.
-func quiet(command *cobra.Command) {
+// omitDates omits the generation date: the pages have the date of the release.
+func omitDates(command *cobra.Command) {
 	command.DisableAutoGenTag = true
 	for _, sub := range command.Commands() {
-		quiet(sub)
+		omitDates(sub)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 func TestEveryCommandHasAPage(t *testing.T) {
 	dir := t.TempDir()
-	if err := write(dir, "2026-11-01", "v1.2.3"); err != nil {
+	if err := writePages(dir, "2026-11-01", "v1.2.3"); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range cli.CommandPaths() {
@@ -34,10 +34,10 @@ func TestEveryCommandHasAPage(t *testing.T) {
 }
 
 func TestWrongArguments(t *testing.T) {
-	if err := write(t.TempDir(), "today", "v1"); err == nil {
+	if err := writePages(t.TempDir(), "today", "v1"); err == nil {
 		t.Error("a date that is none was taken")
 	}
-	if err := write("", "2026-11-01", "v1"); err == nil {
+	if err := writePages("", "2026-11-01", "v1"); err == nil {
 		t.Error("no folder was taken")
 	}
 }

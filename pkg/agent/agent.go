@@ -24,11 +24,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/agent/runtime"
 )
 
-// sweep is the interval at which specs of ended pods are removed.
-const sweep = 10 * time.Second
+// sweepInterval is the interval at which specs of ended pods are removed.
+const sweepInterval = 10 * time.Second
 
-// MaxSlotsPerCard bounds [Options.SlotsPerGPU]: kubelet keeps a device for each slot.
-const MaxSlotsPerCard = 256
+// MaxSlotsPerGPU bounds [Options.SlotsPerGPU]: kubelet keeps a device for each slot.
+const MaxSlotsPerGPU = 256
 
 // Options are what an agent is started with.
 type Options struct {
@@ -40,9 +40,9 @@ type Options struct {
 	// RuntimeEndpoint is the runtime's socket, unix:///run/containerd/containerd.sock.
 	RuntimeEndpoint string
 	Library         hardware.Library
-	// SlotsPerCard is the maximum number of containers that share a GPU, on nodes with sharing.
-	SlotsPerCard int
-	Unassigned   binding.Policy
+	// SlotsPerGPU is the maximum number of containers that share a GPU, on nodes with sharing.
+	SlotsPerGPU int
+	Unassigned  binding.Policy
 	// MPS enforces the shares of containers, if the node has it.
 	MPS MPS
 	// Overruns is the policy for pods that use more of a GPU than their share.
@@ -63,24 +63,24 @@ type Options struct {
 func Run(ctx context.Context, config *rest.Config, o *Options) error {
 	metrics := NewMetrics()
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return metrics.serve(ctx, o.MetricsAddress) })
-	group.Go(func() error { return serve(ctx, config, o, metrics) })
+	group.Go(func() error { return metrics.listenAndServe(ctx, o.MetricsAddress) })
+	group.Go(func() error { return runLocked(ctx, config, o, metrics) })
 	return group.Wait()
 }
 
-// serve runs the agent once no other one runs on the node.
-func serve(ctx context.Context, config *rest.Config, o *Options, metrics *Metrics) error {
+// runLocked runs the agent once no other one runs on the node.
+func runLocked(ctx context.Context, config *rest.Config, o *Options, metrics *Metrics) error {
 	for _, dir := range []string{o.CDIDir, filepath.Join(o.KubeletDir, "device-plugins")} {
 		if err := os.MkdirAll(dir, 0o750); err != nil {
 			return fmt.Errorf("making folders: %w", err)
 		}
 	}
-	lock, err := alone(ctx, o.CDIDir, o.Log)
+	lock, err := acquireNodeLock(ctx, o.CDIDir, o.Log)
 	if err != nil {
 		return err
 	}
-	defer lock.release()
-	a, err := assemble(config, o, metrics)
+	defer lock.releaseLock()
+	a, err := newAgent(config, o, metrics)
 	if err != nil {
 		return err
 	}
@@ -88,102 +88,102 @@ func serve(ctx context.Context, config *rest.Config, o *Options, metrics *Metric
 	if err := a.starter.Folder.SweepTemporary(); err != nil {
 		return fmt.Errorf("removing what an agent left before: %w", err)
 	}
-	return a.run(ctx)
+	return a.runComponents(ctx)
 }
 
 // agent is the parts, put together.
 type agent struct {
 	lock      *lock
 	pods      *Pods
-	cards     *Cards
+	gpus      *GPUMonitor
 	fitness   *Fitness
 	publisher *Publisher
 	runtime   *runtime.Client
 	starter   *Starter
 	plugins   *plugins
-	watcher   *watcher
+	watcher   *usageWatcher
 	auditor   *auditor
 	lister    *kubelet.Lister
 	events    record.EventBroadcaster
 	// resources is nil where they are not served.
 	resources *kubelet.PodResources
-	// herald is nil if there is no cloud to poll.
-	herald *herald
+	// interruptions is nil if there is no cloud to poll.
+	interruptions *interruptionWatcher
 }
 
-func assemble(config *rest.Config, o *Options, metrics *Metrics) (*agent, error) {
+func newAgent(config *rest.Config, o *Options, metrics *Metrics) (*agent, error) {
 	meta, err := metadata.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the API server: %w", err)
 	}
-	client, err := connect(config)
+	client, err := newAPIServer(config)
 	if err != nil {
 		return nil, err
 	}
 	a := &agent{fitness: newFitness(o.Log)}
-	a.cards = newCards(o, metrics)
+	a.gpus = newGPUMonitor(o, metrics)
 	if a.pods, err = NewPods(meta, o.NodeName); err != nil {
 		return nil, err
 	}
 	if a.runtime, err = runtime.New(o.RuntimeEndpoint); err != nil {
 		return nil, err
 	}
-	if a.publisher, err = newPublisher(client, o, a.cards, a.fitness, metrics); err != nil {
+	if a.publisher, err = newPublisher(client, o, a.gpus, a.fitness, metrics); err != nil {
 		return nil, err
 	}
 	a.starter = &Starter{
 		DevicePlugins: filepath.Join(o.KubeletDir, "device-plugins"), Folder: cdi.Folder{Path: o.CDIDir}, Runtime: a.runtime, Pods: a.pods,
-		Cards: a.cards, Fitness: a.fitness, MPS: o.MPS, Unassigned: o.Unassigned, Log: o.Log, Observe: metrics.started,
+		GPUs: a.gpus, Fitness: a.fitness, MPS: o.MPS, Unassigned: o.Unassigned, Log: o.Log, Observe: metrics.observeStart,
 	}
-	if a.starter.Shared() {
-		a.cards.Share(o.SlotsPerCard)
+	if a.starter.WasShared() {
+		a.gpus.SetSlotsPerGPU(o.SlotsPerGPU)
 	}
-	a.plugins = &plugins{starter: a.starter, cards: a.cards, fitness: a.fitness, metrics: metrics, log: o.Log, changed: make(chan struct{})}
+	a.plugins = &plugins{starter: a.starter, gpus: a.gpus, fitness: a.fitness, metrics: metrics, log: o.Log, changed: make(chan struct{})}
 	if o.PodResourcesSocket != "" {
 		a.resources = a.podResources(o)
 	}
 	a.events = record.NewBroadcaster()
 	a.events.StartRecordingToSink(client)
 	recorder := a.events.NewRecorder(client.scheme, corev1.EventSource{Component: "gpu-agent", Host: o.NodeName})
-	a.watcher = newWatcher(o, a.starter.Folder, recorder, metrics)
+	a.watcher = newUsageWatcher(o, a.starter.Folder, recorder, metrics)
 	if a.lister, err = kubelet.NewLister(filepath.Join(o.KubeletDir, "pod-resources", "kubelet.sock")); err != nil {
 		return nil, err
 	}
-	a.herald = newHerald(o, client)
+	a.interruptions = newInterruptionWatcher(o, client)
 	a.auditor = &auditor{starter: a.starter, kubelet: a.lister, events: recorder, metrics: metrics, log: o.Log}
 	return a, nil
 }
 
-func (a *agent) run(ctx context.Context) error {
+func (a *agent) runComponents(ctx context.Context) error {
 	defer a.events.Shutdown()
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return a.lock.watch(ctx) })
+	group.Go(func() error { return a.lock.watchFolder(ctx) })
 	group.Go(func() error { return a.pods.Run(ctx) })
-	group.Go(func() error { return a.cards.Run(ctx) })
-	group.Go(func() error { return a.fitness.Run(ctx, a.runtime.Unfit) })
+	group.Go(func() error { return a.gpus.Run(ctx) })
+	group.Go(func() error { return a.fitness.Run(ctx, a.runtime.UnfitReason) })
 	group.Go(func() error { return a.publisher.Run(ctx) })
 	group.Go(func() error { return a.starter.sweepUntil(ctx) })
-	group.Go(func() error { return a.plugins.run(ctx) })
-	group.Go(func() error { return a.watcher.run(ctx) })
-	group.Go(func() error { return a.auditor.run(ctx) })
+	group.Go(func() error { return a.plugins.runPlugins(ctx) })
+	group.Go(func() error { return a.watcher.runLoop(ctx) })
+	group.Go(func() error { return a.auditor.runLoop(ctx) })
 	if a.resources != nil {
 		group.Go(func() error { return a.resources.Run(ctx) })
 	}
-	if a.herald != nil {
-		group.Go(func() error { return a.herald.run(ctx) })
+	if a.interruptions != nil {
+		group.Go(func() error { return a.interruptions.runLoop(ctx) })
 	}
 	return errors.Join(group.Wait(), a.runtime.Close(), a.lister.Close())
 }
 
 func (s *Starter) sweepUntil(ctx context.Context) error {
 	for {
-		if err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
+		if err := s.SweepEnded(ctx); err != nil && ctx.Err() == nil {
 			s.Log.Warn("Removing specs of pods that have ended", "error", err)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(sweep):
+		case <-time.After(sweepInterval):
 		}
 	}
 }

@@ -13,8 +13,8 @@ import (
 // lockFile is beside the CDI specs, which two agents must not write at once. The runtime does not read it.
 const lockFile = ".g8s.host-agent.lock"
 
-// lockWatch is the interval at which the lock is compared with the file that other agents find.
-const lockWatch = 5 * time.Second
+// lockCheckInterval is the interval at which the lock is compared with the file that other agents find.
+const lockCheckInterval = 5 * time.Second
 
 // lock keeps other agents out.
 type lock struct {
@@ -23,9 +23,9 @@ type lock struct {
 	root string
 }
 
-// alone waits until no other agent runs on the node, such as the one that this one replaces. The kernel releases the lock when the process ends, in
+// acquireNodeLock waits until no other agent runs on the node, such as the one that this one replaces. The kernel releases the lock when the process ends, in
 // whatever way.
-func alone(ctx context.Context, dir string, log *slog.Logger) (*lock, error) {
+func acquireNodeLock(ctx context.Context, dir string, log *slog.Logger) (*lock, error) {
 	file, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("locking out other agents: %w", err)
@@ -34,7 +34,7 @@ func alone(ctx context.Context, dir string, log *slog.Logger) (*lock, error) {
 		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		switch {
 		case err == nil:
-			return lockOn(file)
+			return openLock(file)
 		case err != syscall.EWOULDBLOCK:
 			_ = file.Close()
 			return nil, fmt.Errorf("locking out other agents: %w", err)
@@ -50,8 +50,8 @@ func alone(ctx context.Context, dir string, log *slog.Logger) (*lock, error) {
 	}
 }
 
-func lockOn(file *os.File) (*lock, error) {
-	root, err := mountOf(file)
+func openLock(file *os.File) (*lock, error) {
+	root, err := findMountRoot(file)
 	if err != nil {
 		_ = file.Close()
 		return nil, fmt.Errorf("finding where the folder of CDI specs is mounted: %w", err)
@@ -59,24 +59,24 @@ func lockOn(file *os.File) (*lock, error) {
 	return &lock{file, root}, nil
 }
 
-func (l *lock) release() { _ = l.file.Close() }
+func (l *lock) releaseLock() { _ = l.file.Close() }
 
-// watch returns an error when the lock no longer excludes other agents because the folder was emptied, replaced or moved. The specs of running
+// watchFolder returns an error when the lock no longer excludes other agents because the folder was emptied, replaced or moved. The specs of running
 // containers are then gone, and new specs may be where no runtime looks. The next agent starts with what is there.
-func (l *lock) watch(ctx context.Context) error {
+func (l *lock) watchFolder(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(lockWatch):
+		case <-time.After(lockCheckInterval):
 		}
-		if err := l.stands(); err != nil {
+		if err := l.checkIntact(); err != nil {
 			return fmt.Errorf("the folder of CDI specs was emptied, replaced or moved away: %w", err)
 		}
 	}
 }
 
-func (l *lock) stands() error {
+func (l *lock) checkIntact() error {
 	own, err := l.file.Stat()
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func (l *lock) stands() error {
 	if !os.SameFile(own, found) {
 		return fmt.Errorf("%s is another file", l.file.Name())
 	}
-	root, err := mountOf(l.file)
+	root, err := findMountRoot(l.file)
 	if err != nil {
 		return err
 	}

@@ -14,11 +14,11 @@ import (
 // begin when its turn has come.
 func TestAnAgentThatStandsBySaysThatItLives(t *testing.T) {
 	dir, log := t.TempDir(), slog.New(slog.DiscardHandler)
-	other, err := alone(t.Context(), dir, log)
+	other, err := acquireNodeLock(t.Context(), dir, log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer other.release()
+	defer other.releaseLock()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

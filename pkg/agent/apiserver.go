@@ -22,7 +22,7 @@ type apiServer struct {
 	scheme *runtime.Scheme
 }
 
-func connect(config *rest.Config) (*apiServer, error) {
+func newAPIServer(config *rest.Config) (*apiServer, error) {
 	scheme := runtime.NewScheme()
 	scheme.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Node{}, &corev1.NodeList{}, &corev1.Event{}, &corev1.EventList{}, &corev1.Pod{})
 	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
@@ -37,8 +37,8 @@ func connect(config *rest.Config) (*apiServer, error) {
 	return &apiServer{rest: client, scheme: scheme}, nil
 }
 
-// node lists and watches one node.
-func (a *apiServer) node(name string) cache.ListerWatcher {
+// nodeListWatch lists and watches one node.
+func (a *apiServer) nodeListWatch(name string) cache.ListerWatcher {
 	return cache.NewListWatchFromClient(a.rest, "nodes", metav1.NamespaceAll, fields.OneTermEqualSelector(metav1.ObjectNameField, name))
 }
 
@@ -62,20 +62,20 @@ var _ record.EventSink = (*apiServer)(nil)
 
 // Create writes an event.
 func (a *apiServer) Create(event *corev1.Event) (*corev1.Event, error) {
-	return a.event(a.rest.Post().Body(event), event)
+	return a.writeEvent(a.rest.Post().Body(event), event)
 }
 
 // Update is never called: events are patched.
 func (a *apiServer) Update(event *corev1.Event) (*corev1.Event, error) {
-	return a.event(a.rest.Put().Name(event.Name).Body(event), event)
+	return a.writeEvent(a.rest.Put().Name(event.Name).Body(event), event)
 }
 
 // Patch counts a repeated event.
 func (a *apiServer) Patch(event *corev1.Event, data []byte) (*corev1.Event, error) {
-	return a.event(a.rest.Patch(types.StrategicMergePatchType).Name(event.Name).Body(data), event)
+	return a.writeEvent(a.rest.Patch(types.StrategicMergePatchType).Name(event.Name).Body(data), event)
 }
 
-func (a *apiServer) event(request *rest.Request, event *corev1.Event) (*corev1.Event, error) {
+func (a *apiServer) writeEvent(request *rest.Request, event *corev1.Event) (*corev1.Event, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
 	written := &corev1.Event{}

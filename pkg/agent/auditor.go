@@ -13,8 +13,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/agent/binding"
 )
 
-// auditEvery is the interval at which kubelet's data is compared with the records.
-const auditEvery = 10 * time.Second
+// auditInterval is the interval at which kubelet's data is compared with the records.
+const auditInterval = 10 * time.Second
 
 // lister lists the slots that kubelet reports for pods.
 type lister interface {
@@ -30,51 +30,51 @@ type auditor struct {
 	log     *slog.Logger
 
 	// before is what differed in the last comparison, told what was already reported.
-	before, told []audit.Difference
+	before, reported []audit.Difference
 }
 
-func (a *auditor) run(ctx context.Context) error {
+func (a *auditor) runLoop(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(auditEvery):
+		case <-time.After(auditInterval):
 		}
-		if err := a.look(ctx); err != nil && ctx.Err() == nil {
+		if err := a.auditOnce(ctx); err != nil && ctx.Err() == nil {
 			a.log.Info("Comparing kubelet's word with the records", "error", err)
 		}
 	}
 }
 
-// look compares once. Data that it could not read keeps its previous value.
-func (a *auditor) look(ctx context.Context) error {
-	view, _ := a.starter.Cards.Now()
-	situation, err := a.starter.look(ctx)
+// auditOnce compares once. Data that it could not read keeps its previous value.
+func (a *auditor) auditOnce(ctx context.Context) error {
+	view, _ := a.starter.GPUs.CurrentView()
+	situation, err := a.starter.gatherSituation(ctx)
 	if err != nil {
 		return err
 	}
-	listed, err := a.kubelet.List(ctx, concerned(situation), view.Resources())
+	listed, err := a.kubelet.List(ctx, podsWithDevices(situation), view.Resources())
 	if err != nil {
 		return err
 	}
-	now := audit.Differences(&audit.Situation{
+	now := audit.FindDifferences(&audit.Situation{
 		Listed: listed, Claims: situation.Claims, Records: situation.Records, Pods: situation.Pods, Live: situation.Live,
 	})
-	again := audit.Again(a.before, now)
+	again := audit.RepeatedDifferences(a.before, now)
 	a.before = now
-	a.metrics.differ(again)
+	a.metrics.setDifferences(again)
 	a.metrics.audits.Inc()
 	for i := range again {
-		if len(audit.Again(a.told, again[i:i+1])) == 0 {
-			a.tell(&again[i])
+		if len(audit.RepeatedDifferences(a.reported, again[i:i+1])) == 0 {
+			a.reportDifference(&again[i])
 		}
 	}
-	a.told = again
+	a.reported = again
 	return nil
 }
 
-// concerned returns the pods that hold or are assigned devices: by the scheduler, by kubelet's checkpoint or by the records.
-func concerned(s *binding.Situation) []types.NamespacedName {
+// podsWithDevices returns the pods that hold or are assigned devices: by the scheduler, by kubelet's checkpoint or by the records.
+func podsWithDevices(s *binding.Situation) []types.NamespacedName {
 	held := map[types.UID]bool{}
 	for i := range s.Claims {
 		held[s.Claims[i].Pod] = true
@@ -91,7 +91,7 @@ func concerned(s *binding.Situation) []types.NamespacedName {
 	return pods
 }
 
-func (a *auditor) tell(d *audit.Difference) {
+func (a *auditor) reportDifference(d *audit.Difference) {
 	a.log.Error("Kubelet and the records differ", "kind", d.Kind, "pod", d.Namespace+"/"+d.Name, "text", d.Text)
 	pod := &corev1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: d.Namespace, Name: d.Name, UID: d.Pod}
 	a.events.Event(pod, corev1.EventTypeWarning, "GPURecordDiffers", d.Text)

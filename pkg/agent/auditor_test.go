@@ -49,7 +49,7 @@ func TestAuditor(t *testing.T) {
 	a := &auditor{starter: b.Starter, kubelet: kubelet, events: events, metrics: metrics, log: b.Log}
 	look := func(wantEvents int, wantCount float64) {
 		t.Helper()
-		if err := a.look(t.Context()); err != nil {
+		if err := a.auditOnce(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if len(events.Events) != wantEvents {
@@ -73,7 +73,7 @@ func TestAuditor(t *testing.T) {
 	look(1, 1)
 	look(0, 1) // told once
 	kubelet.err = errors.New("kubelet restarts")
-	if err := a.look(t.Context()); err == nil {
+	if err := a.auditOnce(t.Context()); err == nil {
 		t.Error("no error though kubelet did not answer")
 	}
 	kubelet.err = nil
@@ -94,7 +94,7 @@ func TestAuditorOfAKubeletThatForgot(t *testing.T) {
 	events, metrics := record.NewFakeRecorder(10), NewMetrics()
 	a := &auditor{starter: b.Starter, kubelet: &listing{}, events: events, metrics: metrics, log: b.Log}
 	for range 2 {
-		if err := a.look(t.Context()); err != nil {
+		if err := a.auditOnce(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -111,11 +111,11 @@ func TestMetricsOfPods(t *testing.T) {
 		{Pod: "two", Namespace: "team", PodName: "two", Container: "main", Resource: names.ResourceSharedGPU, Devices: []gpu.Device{{UUID: fake.UUID(2), MemoryMiB: 9}}},
 	}
 	uses := []shares.Use{
-		{Card: fake.UUID(0), Pod: "one", UsedMiB: 3}, {Card: fake.UUID(0), Pod: "one", UsedMiB: 4}, {Card: fake.UUID(2), Pod: "two", UsedMiB: 1},
-		{Card: fake.UUID(0), Pod: "stranger", UsedMiB: 100},
+		{GPUUUID: fake.UUID(0), Pod: "one", UsedMiB: 3}, {GPUUUID: fake.UUID(0), Pod: "one", UsedMiB: 4}, {GPUUUID: fake.UUID(2), Pod: "two", UsedMiB: 1},
+		{GPUUUID: fake.UUID(0), Pod: "stranger", UsedMiB: 100},
 	}
-	m.holds(records)
-	m.use(records, uses)
+	m.setHeldDevices(records)
+	m.setPodUse(records, uses)
 	got := map[string]float64{}
 	for i, uuid := range []string{fake.UUID(0), fake.UUID(1), fake.UUID(2)} {
 		pod := []string{"one", "one", "two"}[i]
@@ -128,8 +128,8 @@ func TestMetricsOfPods(t *testing.T) {
 		t.Errorf("%d devices of pods, want 3", count)
 	}
 	// Who has ended is told of no more.
-	m.holds(records[1:])
-	m.use(records[1:], nil)
+	m.setHeldDevices(records[1:])
+	m.setPodUse(records[1:], nil)
 	if devices, memory := testutil.CollectAndCount(m.podDevices), testutil.CollectAndCount(m.podMemory); devices != 1 || memory != 1 {
 		t.Errorf("%d devices and %d amounts after a pod has ended, want one each", devices, memory)
 	}

@@ -17,19 +17,19 @@ import (
 )
 
 const (
-	// poll is the interval at which the driver is queried for all GPUs.
-	poll = time.Second
-	// driverPatience is how long the driver may fail, or not answer, before all GPUs count as lost.
-	driverPatience = 10 * time.Second
+	// pollInterval is the interval at which the driver is queried for all GPUs.
+	pollInterval = time.Second
+	// driverTimeout is how long the driver may fail, or not answer, before all GPUs count as lost.
+	driverTimeout = 10 * time.Second
 	// driverGone is how long it may fail before the agent ends: the driver's library is loaded once, and a newly installed one works only in another
 	// process.
 	driverGone = time.Minute
-	// retry is how long to wait after the driver failed to report events.
-	retry = time.Second
+	// eventRetryDelay is how long to wait after the driver failed to report events.
+	eventRetryDelay = time.Second
 )
 
-// Cards keeps a [View] of the node's GPUs up to date. It is safe for concurrent use.
-type Cards struct {
+// GPUMonitor keeps a [View] of the node's GPUs up to date. It is safe for concurrent use.
+type GPUMonitor struct {
 	library hardware.Library
 	faults  faultFile
 	metrics *Metrics
@@ -42,18 +42,18 @@ type Cards struct {
 	changed chan struct{}
 }
 
-// newCards returns a monitor of a library, empty before Run. GPUs that a previous process found broken are still broken.
-func newCards(o *Options, metrics *Metrics) *Cards {
-	c := &Cards{
-		library: o.Library, faults: faultsIn(o.CDIDir), metrics: metrics, log: o.Log,
+// newGPUMonitor returns a monitor of a library, empty before Run. GPUs that a previous process found broken are still broken.
+func newGPUMonitor(o *Options, metrics *Metrics) *GPUMonitor {
+	c := &GPUMonitor{
+		library: o.Library, faults: newFaultFile(o.CDIDir), metrics: metrics, log: o.Log,
 		tracker: health.NewTracker(o.HealthyAfter), changed: make(chan struct{}),
 	}
-	saved, err := c.faults.read()
+	saved, err := c.faults.readFaults()
 	if err != nil {
 		o.Log.Warn("Reading the faults that an agent before found", "error", err)
 	}
 	c.saved = saved
-	c.tracker.Restore(saved, time.Now())
+	c.tracker.RestoreFaults(saved, time.Now())
 	return c
 }
 
@@ -65,10 +65,10 @@ type answer struct {
 
 // Run queries the driver until ctx ends. A short failure leaves the view as it is. It returns an error when the driver has failed for so long that a
 // new process is needed.
-func (c *Cards) Run(ctx context.Context) error {
-	go c.listen(ctx)
+func (c *GPUMonitor) Run(ctx context.Context) error {
+	go c.watchErrors(ctx)
 	answers := make(chan answer)
-	go c.ask(ctx, answers)
+	go c.pollDriver(ctx, answers)
 	answered := time.Now() // when it last reported the state of the GPUs
 	for heard := answered; ; {
 		var err error
@@ -79,13 +79,13 @@ func (c *Cards) Run(ctx context.Context) error {
 			heard = time.Now()
 			if err = said.err; err == nil {
 				answered = heard
-				c.observe(said.fleet, answered)
+				c.updateFleet(said.fleet, answered)
 				continue
 			}
-		case <-time.After(max(driverPatience-time.Since(heard), 0) + poll):
+		case <-time.After(max(driverTimeout-time.Since(heard), 0) + pollInterval):
 			err = errSilent // a call into a hanging driver never returns
 		}
-		if c.failed(err, time.Now(), answered); !errors.Is(err, errSilent) && time.Since(answered) > driverGone {
+		if c.recordFailure(err, time.Now(), answered); !errors.Is(err, errSilent) && time.Since(answered) > driverGone {
 			return fmt.Errorf("the driver has failed for %s: %w", driverGone, err)
 		}
 	}
@@ -94,8 +94,8 @@ func (c *Cards) Run(ctx context.Context) error {
 // errSilent is the failure of a driver that does not answer.
 var errSilent = errors.New("the driver does not answer")
 
-// ask asks the driver again and again.
-func (c *Cards) ask(ctx context.Context, answers chan<- answer) {
+// pollDriver asks the driver again and again.
+func (c *GPUMonitor) pollDriver(ctx context.Context, answers chan<- answer) {
 	for {
 		fleet, err := c.library.Read()
 		select {
@@ -106,22 +106,22 @@ func (c *Cards) ask(ctx context.Context, answers chan<- answer) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(poll):
+		case <-time.After(pollInterval):
 		}
 	}
 }
 
-// failed records that the driver has not answered since some time.
-func (c *Cards) failed(err error, now, since time.Time) {
+// recordFailure records that the driver has not answered since some time.
+func (c *GPUMonitor) recordFailure(err error, now, since time.Time) {
 	c.metrics.libraryErrors.Inc()
 	c.log.Warn("Reading the cards", "error", err)
-	if now.Sub(since) > driverPatience {
-		c.observe(hardware.Fleet{}, now) // all are lost
+	if now.Sub(since) > driverTimeout {
+		c.updateFleet(hardware.Fleet{}, now) // all are lost
 	}
 }
 
-// listen waits for errors that the driver reports.
-func (c *Cards) listen(ctx context.Context) {
+// watchErrors waits for errors that the driver reports.
+func (c *GPUMonitor) watchErrors(ctx context.Context) {
 	for ctx.Err() == nil {
 		event, err := c.library.Wait(ctx)
 		switch {
@@ -132,34 +132,34 @@ func (c *Cards) listen(ctx context.Context) {
 			c.log.Warn("Waiting for errors of the cards", "error", err)
 			select {
 			case <-ctx.Done():
-			case <-time.After(retry):
+			case <-time.After(eventRetryDelay):
 			}
 		default:
-			c.event(event, time.Now())
+			c.handleEvent(event, time.Now())
 		}
 	}
 }
 
-func (c *Cards) event(event hardware.Event, now time.Time) {
+func (c *GPUMonitor) handleEvent(event hardware.Event, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	class := c.tracker.Event(event, now)
+	class := c.tracker.RecordEvent(event, now)
 	c.metrics.xids.WithLabelValues(string(class)).Inc()
 	c.log.Warn("A card reports an error", "card", event.UUID, "xid", event.XID, "class", class)
-	c.refresh(func(*View) {})
+	c.rebuildView(func(*View) {})
 }
 
-// observe adopts the driver's answer. A GPU that the driver listed before and no longer lists is lost.
-func (c *Cards) observe(fleet hardware.Fleet, now time.Time) {
+// updateFleet adopts the driver's answer. A GPU that the driver listed before and no longer lists is lost.
+func (c *GPUMonitor) updateFleet(fleet hardware.Fleet, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	fleet.Cards = withLost(fleet.Cards, c.view.Fleet.Cards)
-	c.tracker.Observe(fleet.Cards, now)
-	c.refresh(func(view *View) { view.Fleet, view.Known = fleet, true })
+	fleet.GPUs = withLostGPUs(fleet.GPUs, c.view.Fleet.GPUs)
+	c.tracker.ObserveGPUs(fleet.GPUs, now)
+	c.rebuildView(func(view *View) { view.Fleet, view.Known = fleet, true })
 }
 
-// withLost returns the GPUs, with missing ones added as lost.
-func withLost(now, before []hardware.Card) []hardware.Card {
+// withLostGPUs returns the GPUs, with missing ones added as lost.
+func withLostGPUs(now, before []hardware.GPU) []hardware.GPU {
 	known, indices := map[string]bool{}, map[int]bool{}
 	for i := range now {
 		known[now[i].UUID], indices[now[i].Index] = true, true
@@ -171,57 +171,59 @@ func withLost(now, before []hardware.Card) []hardware.Card {
 			now = append(now, card)
 		}
 	}
-	return byIndex(now)
+	return sortByIndex(now)
 }
 
-// Share sets the number of slots for sharing on each GPU, 0 for none.
-func (c *Cards) Share(slotsPerCard int) {
+// SetSlotsPerGPU sets the number of slots for sharing on each GPU, 0 for none.
+func (c *GPUMonitor) SetSlotsPerGPU(slotsPerCard int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.refresh(func(view *View) { view.SlotsPerCard = slotsPerCard })
+	c.rebuildView(func(view *View) { view.SlotsPerGPU = slotsPerCard })
 }
 
-// refresh rebuilds the view. The caller holds the lock.
-func (c *Cards) refresh(change func(*View)) {
+// rebuildView rebuilds the view. The caller holds the lock.
+func (c *GPUMonitor) rebuildView(change func(*View)) {
 	next := c.view
 	change(&next)
 	next.Health = map[string]string{}
-	for i := range next.Fleet.Cards {
-		uuid := next.Fleet.Cards[i].UUID
-		next.Health[uuid] = c.tracker.Of(uuid)
+	for i := range next.Fleet.GPUs {
+		uuid := next.Fleet.GPUs[i].UUID
+		next.Health[uuid] = c.tracker.StatusOf(uuid)
 	}
-	c.save()
+	c.saveFaults()
 	if reflect.DeepEqual(next, c.view) {
 		return
 	}
 	if !maps.Equal(next.Health, c.view.Health) {
 		c.log.Info("The health of cards is", "health", next.Health)
 	}
-	c.metrics.health(&next)
+	c.metrics.setHealth(&next)
 	c.view = next
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
 
-// save keeps lasting faults for the next process. The caller holds the lock.
-func (c *Cards) save() {
-	faults := c.tracker.Faults()
+// saveFaults keeps lasting faults for the next process. The caller holds the lock.
+func (c *GPUMonitor) saveFaults() {
+	faults := c.tracker.LastingFaults()
 	if reflect.DeepEqual(faults, c.saved) || len(faults)+len(c.saved) == 0 {
 		return
 	}
-	if err := c.faults.write(faults); err != nil {
+	if err := c.faults.writeFaults(faults); err != nil {
 		c.log.Warn("Keeping the faults of cards: an agent that restarts now will not know them", "error", err)
 		return
 	}
 	c.saved = faults
 }
 
-// Now returns the view, and a channel that is closed when it changes. The view must not be changed.
-func (c *Cards) Now() (View, <-chan struct{}) {
+// CurrentView returns the view, and a channel that is closed when it changes. The view must not be changed.
+func (c *GPUMonitor) CurrentView() (View, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.view, c.changed
 }
 
 // Edits returns what makes GPUs usable in a container.
-func (c *Cards) Edits(uuids []string) (specs.ContainerEdits, error) { return c.library.Edits(uuids) }
+func (c *GPUMonitor) Edits(uuids []string) (specs.ContainerEdits, error) {
+	return c.library.Edits(uuids)
+}

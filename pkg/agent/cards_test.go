@@ -48,27 +48,27 @@ func (d *driver) Wait(ctx context.Context) (hardware.Event, error) {
 }
 
 func twoCards() hardware.Fleet {
-	return hardware.Fleet{Cards: []hardware.Card{{UUID: "A", Index: 0}, {UUID: "B", Index: 1}}}
+	return hardware.Fleet{GPUs: []hardware.GPU{{UUID: "A", Index: 0}, {UUID: "B", Index: 1}}}
 }
 
-func cardsOf(dir string) *Cards {
-	return newCards(&Options{CDIDir: dir, Library: &driver{}, HealthyAfter: time.Minute, Log: slog.New(slog.DiscardHandler)}, NewMetrics())
+func cardsOf(dir string) *GPUMonitor {
+	return newGPUMonitor(&Options{CDIDir: dir, Library: &driver{}, HealthyAfter: time.Minute, Log: slog.New(slog.DiscardHandler)}, NewMetrics())
 }
 
-func healthOf(c *Cards) map[string]string {
-	view, _ := c.Now()
+func healthOf(c *GPUMonitor) map[string]string {
+	view, _ := c.CurrentView()
 	return view.Health
 }
 
 // TestACardThatIsGone is lost, and not forgotten: pods may hold it. One that another has replaced is.
 func TestACardThatIsGone(t *testing.T) {
 	c := cardsOf(t.TempDir())
-	c.observe(twoCards(), time.Now())
-	c.observe(hardware.Fleet{Cards: []hardware.Card{{UUID: "A", Index: 0}}}, time.Now())
+	c.updateFleet(twoCards(), time.Now())
+	c.updateFleet(hardware.Fleet{GPUs: []hardware.GPU{{UUID: "A", Index: 0}}}, time.Now())
 	if diff := cmp.Diff(map[string]string{"A": gpu.Healthy, "B": "Lost"}, healthOf(c)); diff != "" {
 		t.Errorf("health (-want +got):\n%s", diff)
 	}
-	c.observe(hardware.Fleet{Cards: []hardware.Card{{UUID: "A", Index: 0}, {UUID: "C", Index: 1}}}, time.Now())
+	c.updateFleet(hardware.Fleet{GPUs: []hardware.GPU{{UUID: "A", Index: 0}, {UUID: "C", Index: 1}}}, time.Now())
 	if diff := cmp.Diff(map[string]string{"A": gpu.Healthy, "C": gpu.Healthy}, healthOf(c)); diff != "" {
 		t.Errorf("health (-want +got):\n%s", diff)
 	}
@@ -78,23 +78,23 @@ func TestACardThatIsGone(t *testing.T) {
 func TestLastingFaultsOutliveTheAgent(t *testing.T) {
 	dir := t.TempDir()
 	before := cardsOf(dir)
-	before.observe(twoCards(), time.Now())
-	before.event(hardware.Event{UUID: "B", XID: 79}, time.Now())
+	before.updateFleet(twoCards(), time.Now())
+	before.handleEvent(hardware.Event{UUID: "B", XID: 79}, time.Now())
 	after := cardsOf(dir)
-	after.observe(twoCards(), time.Now())
+	after.updateFleet(twoCards(), time.Now())
 	want := map[string]string{"A": gpu.Healthy, "B": "Xid79"}
 	if diff := cmp.Diff(want, healthOf(after)); diff != "" {
 		t.Errorf("health after a restart of the agent (-want +got):\n%s", diff)
 	}
 	restarted := faultFile{path: filepath.Join(dir, faultFileName), bootID: "another"}
-	if faults, err := restarted.read(); err != nil || faults != nil {
+	if faults, err := restarted.readFaults(); err != nil || faults != nil {
 		t.Errorf("faults %v, error %v after a restart of the machine, want none", faults, err)
 	}
 	if err := os.WriteFile(restarted.path, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	spoiled := cardsOf(dir) // goes on without
-	spoiled.observe(twoCards(), time.Now())
+	spoiled.updateFleet(twoCards(), time.Now())
 	if diff := cmp.Diff(map[string]string{"A": gpu.Healthy, "B": gpu.Healthy}, healthOf(spoiled)); diff != "" {
 		t.Errorf("health with a spoiled file (-want +got):\n%s", diff)
 	}
@@ -103,10 +103,10 @@ func TestLastingFaultsOutliveTheAgent(t *testing.T) {
 // TestWhoWaitsIsTold of an error at once, and of nothing when nothing changed.
 func TestWhoWaitsIsTold(t *testing.T) {
 	d := &driver{fleet: twoCards(), events: make(chan hardware.Event, 1)}
-	c := newCards(&Options{CDIDir: t.TempDir(), Library: d, HealthyAfter: time.Minute, Log: slog.New(slog.DiscardHandler)}, NewMetrics())
-	c.observe(d.fleet, time.Now())
-	_, changed := c.Now()
-	c.observe(twoCards(), time.Now())
+	c := newGPUMonitor(&Options{CDIDir: t.TempDir(), Library: d, HealthyAfter: time.Minute, Log: slog.New(slog.DiscardHandler)}, NewMetrics())
+	c.updateFleet(d.fleet, time.Now())
+	_, changed := c.CurrentView()
+	c.updateFleet(twoCards(), time.Now())
 	select {
 	case <-changed:
 		t.Error("told of a change though nothing changed")
@@ -134,12 +134,12 @@ func TestWhoWaitsIsTold(t *testing.T) {
 func TestADriverThatFails(t *testing.T) {
 	c := cardsOf(t.TempDir())
 	now := time.Now()
-	c.observe(twoCards(), now)
-	c.failed(errors.New("unknown error"), now.Add(driverPatience), now)
+	c.updateFleet(twoCards(), now)
+	c.recordFailure(errors.New("unknown error"), now.Add(driverTimeout), now)
 	if diff := cmp.Diff(map[string]string{"A": gpu.Healthy, "B": gpu.Healthy}, healthOf(c)); diff != "" {
 		t.Errorf("health after a moment (-want +got):\n%s", diff)
 	}
-	c.failed(errors.New("unknown error"), now.Add(driverPatience+time.Second), now)
+	c.recordFailure(errors.New("unknown error"), now.Add(driverTimeout+time.Second), now)
 	if diff := cmp.Diff(map[string]string{"A": "Lost", "B": "Lost"}, healthOf(c)); diff != "" {
 		t.Errorf("health after a while (-want +got):\n%s", diff)
 	}
@@ -150,12 +150,12 @@ func TestADriverThatHangs(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		d := &driver{fleet: twoCards(), hangs: make(chan struct{})}
-		c := newCards(&Options{CDIDir: dir, Library: d, HealthyAfter: time.Minute, Log: slog.New(slog.DiscardHandler)}, NewMetrics())
-		c.observe(d.fleet, time.Now())
+		c := newGPUMonitor(&Options{CDIDir: dir, Library: d, HealthyAfter: time.Minute, Log: slog.New(slog.DiscardHandler)}, NewMetrics())
+		c.updateFleet(d.fleet, time.Now())
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- c.Run(ctx) }()
-		time.Sleep(driverPatience - time.Second)
+		time.Sleep(driverTimeout - time.Second)
 		if diff := cmp.Diff(map[string]string{"A": gpu.Healthy, "B": gpu.Healthy}, healthOf(c)); diff != "" {
 			t.Errorf("health after a moment (-want +got):\n%s", diff)
 		}
@@ -180,8 +180,8 @@ func TestADriverThatIsGone(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		d := &driver{err: errors.New("uninitialized")}
-		c := newCards(&Options{CDIDir: dir, Library: d, HealthyAfter: time.Minute, Log: slog.New(slog.DiscardHandler)}, NewMetrics())
-		c.observe(twoCards(), time.Now())
+		c := newGPUMonitor(&Options{CDIDir: dir, Library: d, HealthyAfter: time.Minute, Log: slog.New(slog.DiscardHandler)}, NewMetrics())
+		c.updateFleet(twoCards(), time.Now())
 		began := time.Now()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -202,20 +202,20 @@ func TestADriverThatIsGone(t *testing.T) {
 // TestOneAgentAtATime: the second waits until the first has ended, and ends when it is told to.
 func TestOneAgentAtATime(t *testing.T) {
 	dir, log := t.TempDir(), slog.New(slog.DiscardHandler)
-	first, err := alone(t.Context(), dir, log)
+	first, err := acquireNodeLock(t.Context(), dir, log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if _, err := alone(ctx, dir, log); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := acquireNodeLock(ctx, dir, log); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v, want to wait in vain", err)
 	}
 	second := make(chan error, 1)
 	go func() {
-		next, err := alone(t.Context(), dir, log)
+		next, err := acquireNodeLock(t.Context(), dir, log)
 		if err == nil {
-			next.release()
+			next.releaseLock()
 		}
 		second <- err
 	}()
@@ -224,7 +224,7 @@ func TestOneAgentAtATime(t *testing.T) {
 		t.Errorf("the second runs beside the first, error %v", err)
 	case <-time.After(300 * time.Millisecond):
 	}
-	first.release()
+	first.releaseLock()
 	if err := <-second; err != nil {
 		t.Error(err)
 	}
@@ -242,23 +242,23 @@ func TestALockThatKeepsNobodyOut(t *testing.T) {
 			if err := os.Mkdir(dir, 0o700); err != nil {
 				t.Fatal(err)
 			}
-			held, err := alone(t.Context(), dir, slog.New(slog.DiscardHandler))
+			held, err := acquireNodeLock(t.Context(), dir, slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer held.release()
+			defer held.releaseLock()
 			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithTimeout(t.Context(), 10*lockWatch)
+				ctx, cancel := context.WithTimeout(t.Context(), 10*lockCheckInterval)
 				defer cancel()
-				time.AfterFunc(2*lockWatch, func() {
-					if err := held.stands(); err != nil {
+				time.AfterFunc(2*lockCheckInterval, func() {
+					if err := held.checkIntact(); err != nil {
 						t.Errorf("the lock is lost before anything was done: %v", err)
 					}
 					if err := spoil(dir, filepath.Join(dir, lockFile)); err != nil {
 						t.Error(err)
 					}
 				})
-				if err := held.watch(ctx); err == nil || ctx.Err() != nil {
+				if err := held.watchFolder(ctx); err == nil || ctx.Err() != nil {
 					t.Errorf("error %v (%v), want one", err, ctx.Err())
 				}
 			})

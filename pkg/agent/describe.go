@@ -22,10 +22,10 @@ type Description struct {
 // Describe returns what a new agent would write after reading these GPUs once.
 func Describe(fleet hardware.Fleet) Description {
 	tracker := health.NewTracker(0)
-	tracker.Observe(fleet.Cards, time.Now())
+	tracker.ObserveGPUs(fleet.GPUs, time.Now())
 	view := View{Fleet: fleet, Known: true, Health: map[string]string{}}
-	for i := range fleet.Cards {
-		view.Health[fleet.Cards[i].UUID] = tracker.Of(fleet.Cards[i].UUID)
+	for i := range fleet.GPUs {
+		view.Health[fleet.GPUs[i].UUID] = tracker.StatusOf(fleet.GPUs[i].UUID)
 	}
 	return Description{Inventory: view.Inventory(), Labels: missingLabels(&corev1.Node{}, &view), Health: view.Health}
 }

@@ -27,7 +27,7 @@ type faultsJSON struct {
 	Faults map[string][]string `json:"faults"`
 }
 
-func faultsIn(folder string) faultFile {
+func newFaultFile(folder string) faultFile {
 	bootID, err := os.ReadFile(bootIDFile)
 	if err != nil {
 		bootID = nil // then the folder alone tells
@@ -35,8 +35,8 @@ func faultsIn(folder string) faultFile {
 	return faultFile{path: filepath.Join(folder, faultFileName), bootID: strings.TrimSpace(string(bootID))}
 }
 
-// read returns the faults that were found since the machine started.
-func (f faultFile) read() (map[string][]string, error) {
+// readFaults returns the faults that were found since the machine started.
+func (f faultFile) readFaults() (map[string][]string, error) {
 	data, err := os.ReadFile(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -54,7 +54,7 @@ func (f faultFile) read() (map[string][]string, error) {
 	return kept.Faults, nil
 }
 
-func (f faultFile) write(faults map[string][]string) error {
+func (f faultFile) writeFaults(faults map[string][]string) error {
 	data, err := json.Marshal(faultsJSON{BootID: f.bootID, Faults: faults})
 	if err != nil {
 		return err

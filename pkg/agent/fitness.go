@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// check is the interval at which the runtime is asked whether it supports CDI devices.
-const check = 10 * time.Second
+// fitnessInterval is the interval at which the runtime is asked whether it supports CDI devices.
+const fitnessInterval = 10 * time.Second
 
 // Fitness is whether containers on the node can get the GPUs that the agent assigns. If not, the agent offers none: a runtime that ignores CDI
 // devices would start containers without GPUs.
@@ -27,13 +27,13 @@ func newFitness(log *slog.Logger) *Fitness { return &Fitness{log: log, changed: 
 // Run asks the runtime until ctx ends.
 func (f *Fitness) Run(ctx context.Context, unfit func(context.Context) (string, error)) error {
 	for {
-		wait := check
+		wait := fitnessInterval
 		reason, err := unfit(ctx)
 		if err != nil {
 			wait = time.Second
 			f.log.Info("Asking the container runtime what it can", "error", err)
 		} else {
-			f.set(func() { f.known, f.ofRuntime = true, reason })
+			f.updateState(func() { f.known, f.ofRuntime = true, reason })
 		}
 		select {
 		case <-ctx.Done():
@@ -43,14 +43,14 @@ func (f *Fitness) Run(ctx context.Context, unfit func(context.Context) (string, 
 	}
 }
 
-func (f *Fitness) kubelet(reason string) { f.set(func() { f.ofKubelet = reason }) }
+func (f *Fitness) setKubeletReason(reason string) { f.updateState(func() { f.ofKubelet = reason }) }
 
-func (f *Fitness) set(change func()) {
+func (f *Fitness) updateState(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	before, knew := f.reason(), f.known
+	before, knew := f.currentReason(), f.known
 	change()
-	reason := f.reason()
+	reason := f.currentReason()
 	if reason == before && f.known == knew {
 		return
 	}
@@ -61,8 +61,8 @@ func (f *Fitness) set(change func()) {
 	f.changed = make(chan struct{})
 }
 
-// reason is why the node cannot allocate GPUs. The caller holds the lock.
-func (f *Fitness) reason() string {
+// currentReason is why the node cannot allocate GPUs. The caller holds the lock.
+func (f *Fitness) currentReason() string {
 	switch {
 	case f.ofRuntime != "":
 		return f.ofRuntime
@@ -72,10 +72,10 @@ func (f *Fitness) reason() string {
 	return ""
 }
 
-// Now returns why the node cannot allocate GPUs, "" if it can, and a channel that is closed when that changes. known is false until the runtime has
+// CurrentState returns why the node cannot allocate GPUs, "" if it can, and a channel that is closed when that changes. known is false until the runtime has
 // answered.
-func (f *Fitness) Now() (unfit string, known bool, changed <-chan struct{}) {
+func (f *Fitness) CurrentState() (unfit string, known bool, changed <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.reason(), f.known, f.changed
+	return f.currentReason(), f.known, f.changed
 }

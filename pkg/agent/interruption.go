@@ -18,45 +18,45 @@ import (
 )
 
 const (
-	// askEvery is the interval at which the machine's cloud is polled for an interruption, and cloudTimeout how long that may take.
-	askEvery   = 5 * time.Second
-	askTimeout = 3 * time.Second
-	// mostSaid is longer than any format of a time.
-	mostSaid = 64
-	// farthest is the longest time until an interruption that is believed: notices come minutes ahead, and reporting one moves all jobs away. A time
+	// cloudPollInterval is the interval at which the machine's cloud is polled for an interruption, and cloudTimeout how long that may take.
+	cloudPollInterval = 5 * time.Second
+	cloudTimeout      = 3 * time.Second
+	// maxResponseBytes is longer than any format of a time.
+	maxResponseBytes = 64
+	// maxInterruptionDelay is the longest time until an interruption that is believed: notices come minutes ahead, and reporting one moves all jobs away. A time
 	// in the past, beyond the clock skew, belongs to another machine or another day.
-	farthest = time.Hour
-	skew     = time.Minute
-	// repeatEvery is the interval at which a valid announcement is rewritten: a node that was registered again has lost it.
-	repeatEvery = time.Minute
-	// withdrawn is how many times in a row the cloud must announce nothing before the announcement is removed from the node.
-	withdrawn = 12
+	maxInterruptionDelay = time.Hour
+	maxClockSkew         = time.Minute
+	// rewriteInterval is the interval at which a valid announcement is rewritten: a node that was registered again has lost it.
+	rewriteInterval = time.Minute
+	// silentPollsToRemove is how many times in a row the cloud must announce nothing before the announcement is removed from the node.
+	silentPollsToRemove = 12
 )
 
 // beijing is the time zone of times without one: Tencent Cloud's.
 var beijing = time.FixedZone("UTC+8", 8*60*60)
 
-// herald polls the cloud of this machine for an interruption, and writes it on the node, from where gpu-controller moves the jobs away: docs/spot.md.
-type herald struct {
+// interruptionWatcher polls the cloud of this machine for an interruption, and writes it on the node, from where gpu-controller moves the jobs away: docs/spot.md.
+type interruptionWatcher struct {
 	url   string
 	log   *slog.Logger
 	now   func() time.Time
 	write func(ctx context.Context, kind types.PatchType, patch []byte) error
 
 	http *http.Client
-	// heard is the last announcement, written what the node's annotation has, complained the last logged error.
-	heard, written, complained string
+	// lastHeard is the last announcement, written what the node's annotation has, complained the last logged error.
+	lastHeard, written, lastError string
 	// wrote is when it was written, silent how many times in a row nothing was announced since.
 	wrote  time.Time
 	silent int
 }
 
-// newHerald returns nil if there is no cloud to poll.
-func newHerald(o *Options, client *apiServer) *herald {
+// newInterruptionWatcher returns nil if there is no cloud to poll.
+func newInterruptionWatcher(o *Options, client *apiServer) *interruptionWatcher {
 	if o.InterruptionURL == "" {
 		return nil
 	}
-	return &herald{
+	return &interruptionWatcher{
 		url: o.InterruptionURL, log: o.Log, now: time.Now, http: metadataClient(),
 		write: func(ctx context.Context, kind types.PatchType, patch []byte) error {
 			return client.patchNode(ctx, o.NodeName, kind, patch)
@@ -68,32 +68,32 @@ func newHerald(o *Options, client *apiServer) *herald {
 func metadataClient() *http.Client {
 	return &http.Client{
 		Transport:     &http.Transport{DisableKeepAlives: true},
-		Timeout:       askTimeout,
+		Timeout:       cloudTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-// run asks until ctx ends.
-func (h *herald) run(ctx context.Context) error {
+// runLoop asks until ctx ends.
+func (h *interruptionWatcher) runLoop(ctx context.Context) error {
 	for {
-		if err := h.ask(ctx); err != nil && ctx.Err() == nil && err.Error() != h.complained { // not every few seconds
-			h.complained = err.Error()
+		if err := h.pollOnce(ctx); err != nil && ctx.Err() == nil && err.Error() != h.lastError { // not every few seconds
+			h.lastError = err.Error()
 			h.log.WarnContext(ctx, "Nobody knows whether this machine is taken back", "error", err)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(askEvery):
+		case <-time.After(cloudPollInterval):
 		}
 	}
 }
 
-// ask polls once, and writes what was announced twice in a row. It rewrites the annotation from time to time, and removes it when the cloud announces
+// pollOnce polls once, and writes what was announced twice in a row. It rewrites the annotation from time to time, and removes it when the cloud announces
 // nothing any longer.
-func (h *herald) ask(ctx context.Context) error {
-	text, err := h.listen(ctx)
-	before := h.heard
-	h.heard = text
+func (h *interruptionWatcher) pollOnce(ctx context.Context) error {
+	text, err := h.readInterruption(ctx)
+	before := h.lastHeard
+	h.lastHeard = text
 	if err != nil || text != "" {
 		h.silent = 0
 	}
@@ -101,27 +101,27 @@ func (h *herald) ask(ctx context.Context) error {
 	case err != nil:
 		return err
 	case text == "":
-		return h.withdraw(ctx)
-	case text != before, text == h.written && now.Sub(h.wrote) < repeatEvery:
+		return h.removeAnnotation(ctx)
+	case text != before, text == h.written && now.Sub(h.wrote) < rewriteInterval:
 		return nil
 	}
-	return h.note(ctx, text)
+	return h.writeAnnotation(ctx, text)
 }
 
-// listen returns the announcement in the form that is written on nodes, "" if there is none.
-func (h *herald) listen(ctx context.Context) (string, error) {
-	said, err := h.read(ctx)
+// readInterruption returns the announcement in the form that is written on nodes, "" if there is none.
+func (h *interruptionWatcher) readInterruption(ctx context.Context) (string, error) {
+	said, err := h.fetchFromCloud(ctx)
 	if err != nil || said == "" {
 		return "", err
 	}
-	end, err := endOf(said, h.now())
+	end, err := parseInterruptionTime(said, h.now())
 	if err != nil {
 		return "", err
 	}
 	return end.UTC().Format(time.RFC3339), nil
 }
 
-func (h *herald) note(ctx context.Context, text string) error {
+func (h *interruptionWatcher) writeAnnotation(ctx context.Context, text string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{names.AnnotationInterruption: text}}})
 	if err != nil {
 		return fmt.Errorf("encoding when the machine is taken back: %w", err)
@@ -136,10 +136,10 @@ func (h *herald) note(ctx context.Context, text string) error {
 	return nil
 }
 
-// withdraw removes the agent's annotation from the node once the cloud has announced nothing for long enough. It does not touch a value written by
+// removeAnnotation removes the agent's annotation from the node once the cloud has announced nothing for long enough. It does not touch a value written by
 // another client since.
-func (h *herald) withdraw(ctx context.Context) error {
-	if h.silent++; h.written == "" || h.silent < withdrawn {
+func (h *interruptionWatcher) removeAnnotation(ctx context.Context) error {
+	if h.silent++; h.written == "" || h.silent < silentPollsToRemove {
 		return nil
 	}
 	at := "/metadata/annotations/" + strings.ReplaceAll(names.AnnotationInterruption, "/", "~1")
@@ -156,8 +156,8 @@ func (h *herald) withdraw(ctx context.Context) error {
 	return nil
 }
 
-// read returns the cloud's announcement, "" if there is none.
-func (h *herald) read(ctx context.Context) (string, error) {
+// fetchFromCloud returns the cloud's announcement, "" if there is none.
+func (h *interruptionWatcher) fetchFromCloud(ctx context.Context) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, h.url, nil)
 	if err != nil {
 		return "", fmt.Errorf("asking the machine's cloud: %w", err)
@@ -174,25 +174,25 @@ func (h *herald) read(ctx context.Context) (string, error) {
 	default:
 		return "", fmt.Errorf("asking the machine's cloud: it answers %s", response.Status)
 	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, mostSaid+1))
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxResponseBytes+1))
 	if err != nil {
 		return "", fmt.Errorf("asking the machine's cloud: %w", err)
 	}
-	if len(body) > mostSaid {
+	if len(body) > maxResponseBytes {
 		return "", errors.New("the machine's cloud says more than a time")
 	}
 	return strings.TrimSpace(string(body)), nil
 }
 
-// endOf parses the time at which a machine is taken back: RFC 3339, or Tencent Cloud's format.
-func endOf(said string, now time.Time) (time.Time, error) {
+// parseInterruptionTime parses the time at which a machine is taken back: RFC 3339, or Tencent Cloud's format.
+func parseInterruptionTime(said string, now time.Time) (time.Time, error) {
 	end, err := time.Parse(time.RFC3339, said)
 	if err != nil {
 		if end, err = time.ParseInLocation(time.DateTime, said, beijing); err != nil {
 			return end, fmt.Errorf("the machine's cloud says %q, which is no time", said)
 		}
 	}
-	if end.Before(now.Add(-skew)) || end.After(now.Add(farthest)) {
+	if end.Before(now.Add(-maxClockSkew)) || end.After(now.Add(maxInterruptionDelay)) {
 		return end, fmt.Errorf("the machine's cloud says that it ends at %s, which is not believed", said)
 	}
 	return end, nil

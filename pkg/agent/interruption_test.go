@@ -60,13 +60,13 @@ func TestTheWordOfAMachinesCloud(t *testing.T) {
 			server := httptest.NewServer(tc.answer)
 			defer server.Close()
 			var written []string
-			h := &herald{url: server.URL, log: slog.New(slog.DiscardHandler), now: func() time.Time { return now }, http: metadataClient(),
+			h := &interruptionWatcher{url: server.URL, log: slog.New(slog.DiscardHandler), now: func() time.Time { return now }, http: metadataClient(),
 				write: func(_ context.Context, _ types.PatchType, patch []byte) error {
 					written = append(written, string(patch))
 					return nil
 				}}
 			for range 3 {
-				err := h.ask(t.Context())
+				err := h.pollOnce(t.Context())
 				if (err != nil) != (tc.fails != "") || err != nil && !strings.Contains(err.Error(), tc.fails) {
 					t.Errorf("error %v, want %q", err, tc.fails)
 				}
@@ -93,26 +93,26 @@ func TestAWordThatCannotBeWritten(t *testing.T) {
 	defer server.Close()
 	var written []string
 	refused := errors.New("the API server is away")
-	h := &herald{url: server.URL, log: slog.New(slog.DiscardHandler), now: func() time.Time { return now }, http: metadataClient(),
+	h := &interruptionWatcher{url: server.URL, log: slog.New(slog.DiscardHandler), now: func() time.Time { return now }, http: metadataClient(),
 		write: func(_ context.Context, _ types.PatchType, patch []byte) error {
 			written = append(written, string(patch))
 			return refused
 		}}
-	if err := h.ask(t.Context()); err != nil || len(written) != 0 {
+	if err := h.pollOnce(t.Context()); err != nil || len(written) != 0 {
 		t.Errorf("error %v, written %q before it was said twice", err, written)
 	}
-	if err := h.ask(t.Context()); !errors.Is(err, refused) {
+	if err := h.pollOnce(t.Context()); !errors.Is(err, refused) {
 		t.Errorf("error %v", err)
 	}
 	refused = nil
-	if err := h.ask(t.Context()); err != nil || len(written) != 2 {
+	if err := h.pollOnce(t.Context()); err != nil || len(written) != 2 {
 		t.Errorf("error %v, written %q", err, written)
 	}
 	said.Store("2026-11-24 12:01:00")
-	if err := h.ask(t.Context()); err != nil || len(written) != 2 {
+	if err := h.pollOnce(t.Context()); err != nil || len(written) != 2 {
 		t.Errorf("error %v, written %q before it was said twice", err, written)
 	}
-	if err := h.ask(t.Context()); err != nil || len(written) != 3 || !strings.Contains(written[2], "2026-11-24T04:01:00Z") {
+	if err := h.pollOnce(t.Context()); err != nil || len(written) != 3 || !strings.Contains(written[2], "2026-11-24T04:01:00Z") {
 		t.Errorf("error %v, written %q", err, written)
 	}
 }
@@ -137,7 +137,7 @@ func TestAWordThatStands(t *testing.T) {
 	var kinds []types.PatchType
 	var last string
 	var refused error
-	h := &herald{url: server.URL, log: slog.New(slog.DiscardHandler), now: func() time.Time { return now }, http: metadataClient(),
+	h := &interruptionWatcher{url: server.URL, log: slog.New(slog.DiscardHandler), now: func() time.Time { return now }, http: metadataClient(),
 		write: func(_ context.Context, kind types.PatchType, patch []byte) error {
 			kinds, last = append(kinds, kind), string(patch)
 			return refused
@@ -150,25 +150,25 @@ func TestAWordThatStands(t *testing.T) {
 		refused    error
 		want       []types.PatchType
 	}{
-		{what: "nothing was written", said: silence, times: 2 * withdrawn},
+		{what: "nothing was written", said: silence, times: 2 * silentPollsToRemove},
 		{what: "once", said: word, times: 1},
 		{what: "an error between", said: broken, times: 1},
 		{what: "not in a row", said: word, times: 1},
 		{what: "in a row", said: word, times: 3, want: []types.PatchType{merge}},
-		{what: "a minute later", said: word, times: 2, later: repeatEvery, want: []types.PatchType{merge}},
-		{what: "almost silent", said: silence, times: withdrawn - 1},
+		{what: "a minute later", said: word, times: 2, later: rewriteInterval, want: []types.PatchType{merge}},
+		{what: "almost silent", said: silence, times: silentPollsToRemove - 1},
 		{what: "not known", said: broken, times: 1},
-		{what: "almost silent again", said: silence, times: withdrawn - 1},
+		{what: "almost silent again", said: silence, times: silentPollsToRemove - 1},
 		{what: "the API server is away", said: silence, times: 1, refused: errors.New("away"), want: []types.PatchType{remove}},
 		{what: "silent", said: silence, times: 2, want: []types.PatchType{remove}},
 		{what: "said again", said: word, times: 2, want: []types.PatchType{merge}},
-		{what: "another's word stands there now", said: silence, times: 2 * withdrawn, want: []types.PatchType{remove},
+		{what: "another's word stands there now", said: silence, times: 2 * silentPollsToRemove, want: []types.PatchType{remove},
 			refused: apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "patch", schema.GroupResource{}, "n", "the test failed", 0, false)},
 	}
 	for _, step := range steps {
 		said, refused, kinds, now = step.said, step.refused, nil, now.Add(step.later)
 		for range step.times {
-			_ = h.ask(t.Context()) // what is written counts
+			_ = h.pollOnce(t.Context()) // what is written counts
 		}
 		if !slices.Equal(kinds, step.want) {
 			t.Errorf("%s: written %v, want %v", step.what, kinds, step.want)

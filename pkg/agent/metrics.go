@@ -25,7 +25,7 @@ type Metrics struct {
 	startSeconds  *prometheus.HistogramVec
 	refusals      *prometheus.CounterVec
 	xids          *prometheus.CounterVec
-	cards         *prometheus.GaugeVec
+	gpus          *prometheus.GaugeVec
 	libraryErrors prometheus.Counter
 	nodeWrites    *prometheus.CounterVec
 	registrations *prometheus.CounterVec
@@ -53,7 +53,7 @@ func NewMetrics() *Metrics {
 			Help: "Containers that were not let start, by reason. kubelet tries again."}, []string{"reason"}),
 		xids: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gpu_agent_xids_total",
 			Help: "Errors that the driver reported, by class."}, []string{"class"}),
-		cards: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gpu_agent_cards",
+		gpus: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gpu_agent_cards",
 			Help: "Cards of the node, by state: healthy or sick."}, []string{"state"}),
 		libraryErrors: prometheus.NewCounter(prometheus.CounterOpts{Name: "gpu_agent_driver_errors_total",
 			Help: "Calls of the driver that failed."}),
@@ -75,9 +75,9 @@ func NewMetrics() *Metrics {
 		podMemory: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gpu_agent_pod_device_memory_bytes",
 			Help: "Memory of a device that the processes of a pod have, by the driver."}, []string{"namespace", "pod", "UUID"}),
 	}
-	m.registry.MustRegister(m.startSeconds, m.refusals, m.xids, m.cards, m.libraryErrors, m.nodeWrites, m.registrations, m.overruns, m.held,
+	m.registry.MustRegister(m.startSeconds, m.refusals, m.xids, m.gpus, m.libraryErrors, m.nodeWrites, m.registrations, m.overruns, m.held,
 		m.audits, m.differences, m.podDevices, m.podMemory)
-	m.differ(nil)
+	m.setDifferences(nil)
 	for _, reason := range binding.Reasons {
 		m.refusals.WithLabelValues(string(reason))
 	}
@@ -87,8 +87,8 @@ func NewMetrics() *Metrics {
 	return m
 }
 
-// started records a call of PreStartContainer.
-func (m *Metrics) started(took time.Duration, refusal *binding.Refusal) {
+// observeStart records a call of PreStartContainer.
+func (m *Metrics) observeStart(took time.Duration, refusal *binding.Refusal) {
 	if refusal == nil {
 		m.startSeconds.WithLabelValues("bound").Observe(took.Seconds())
 		return
@@ -97,36 +97,36 @@ func (m *Metrics) started(took time.Duration, refusal *binding.Refusal) {
 	m.refusals.WithLabelValues(string(refusal.Reason)).Inc()
 }
 
-func (m *Metrics) health(view *View) {
+func (m *Metrics) setHealth(view *View) {
 	counts := map[bool]int{}
 	for _, word := range view.Health {
 		counts[word == gpu.Healthy]++
 	}
-	m.cards.WithLabelValues("healthy").Set(float64(counts[true]))
-	m.cards.WithLabelValues("sick").Set(float64(counts[false]))
+	m.gpus.WithLabelValues("healthy").Set(float64(counts[true]))
+	m.gpus.WithLabelValues("sick").Set(float64(counts[false]))
 }
 
-// holds records what containers hold.
-func (m *Metrics) holds(records []binding.Record) {
+// setHeldDevices records what containers hold.
+func (m *Metrics) setHeldDevices(records []binding.Record) {
 	held, devices := series{}, series{}
 	for i := range records {
 		record := &records[i]
-		held.add(float64(len(record.Devices)), record.Resource)
+		held.addSample(float64(len(record.Devices)), record.Resource)
 		for _, uuid := range record.UUIDs() {
-			devices.add(1, record.Namespace, record.PodName, record.Container, record.Resource, uuid)
+			devices.addSample(1, record.Namespace, record.PodName, record.Container, record.Resource, uuid)
 		}
 	}
-	m.lastHeld = held.replace(m.held, m.lastHeld)
-	m.lastDevices = devices.replace(m.podDevices, m.lastDevices)
+	m.lastHeld = held.updateGauge(m.held, m.lastHeld)
+	m.lastDevices = devices.updateGauge(m.podDevices, m.lastDevices)
 }
 
 type key struct {
-	pod  types.UID
-	card string
+	pod types.UID
+	gpu string
 }
 
-// use records how much of their devices the processes of pods use. A pod without processes has 0.
-func (m *Metrics) use(records []binding.Record, uses []shares.Use) {
+// setPodUse records how much of their devices the processes of pods use. A pod without processes has 0.
+func (m *Metrics) setPodUse(records []binding.Record, uses []shares.Use) {
 	memory, told := series{}, map[key]bool{}
 	for i := range records {
 		record := &records[i]
@@ -137,18 +137,18 @@ func (m *Metrics) use(records []binding.Record, uses []shares.Use) {
 			told[key{record.Pod, uuid}] = true
 			var sum int64
 			for j := range uses {
-				if uses[j].Pod == record.Pod && uses[j].Card == uuid {
+				if uses[j].Pod == record.Pod && uses[j].GPUUUID == uuid {
 					sum += uses[j].UsedMiB
 				}
 			}
-			memory.add(float64(sum<<20), record.Namespace, record.PodName, uuid)
+			memory.addSample(float64(sum<<20), record.Namespace, record.PodName, uuid)
 		}
 	}
-	m.lastMemory = memory.replace(m.podMemory, m.lastMemory)
+	m.lastMemory = memory.updateGauge(m.podMemory, m.lastMemory)
 }
 
-// differ records the differences between kubelet and the records.
-func (m *Metrics) differ(differences []audit.Difference) {
+// setDifferences records the differences between kubelet and the records.
+func (m *Metrics) setDifferences(differences []audit.Difference) {
 	for _, kind := range audit.Kinds {
 		count := 0
 		for i := range differences {
@@ -165,8 +165,8 @@ const (
 	drainTimeout = 2 * time.Second
 )
 
-// serve answers /metrics and /healthz until ctx ends.
-func (m *Metrics) serve(ctx context.Context, address string) error {
+// listenAndServe answers /metrics and /healthz until ctx ends.
+func (m *Metrics) listenAndServe(ctx context.Context, address string) error {
 	if address == "" {
 		<-ctx.Done()
 		return nil

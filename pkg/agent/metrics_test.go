@@ -27,16 +27,16 @@ func TestTheSeriesOfANodeAreFew(t *testing.T) {
 	for i := range 8 {
 		pod := fmt.Sprint("pod-", i)
 		health[fake.UUID(i)] = gpu.Healthy
-		uses = append(uses, shares.Use{Card: fake.UUID(i), Pod: types.UID(pod), UsedMiB: 1})
+		uses = append(uses, shares.Use{GPUUUID: fake.UUID(i), Pod: types.UID(pod), UsedMiB: 1})
 		records = append(records, binding.Record{
 			Pod: types.UID(pod), Namespace: "team", PodName: pod, Container: "main", Resource: names.ResourceGPU, Devices: []gpu.Device{{UUID: fake.UUID(i)}},
 		})
 	}
-	m.health(&View{Health: health})
-	m.holds(records)
-	m.use(records, uses)
-	m.started(time.Second, nil)
-	m.started(time.Second, &binding.Refusal{Reason: binding.Reasons[0]})
+	m.setHealth(&View{Health: health})
+	m.setHeldDevices(records)
+	m.setPodUse(records, uses)
+	m.observeStart(time.Second, nil)
+	m.observeStart(time.Second, &binding.Refusal{Reason: binding.Reasons[0]})
 	for _, result := range []string{"ok", "error"} {
 		m.nodeWrites.WithLabelValues(result).Inc()
 	}
@@ -50,8 +50,8 @@ func TestTheSeriesOfANodeAreFew(t *testing.T) {
 	if total > mostOfANode || total < 2*len(records) {
 		t.Errorf("it has %d series, want at most %d, and two for each of %d pods", total, mostOfANode, len(records))
 	}
-	m.holds(nil)
-	m.use(nil, nil)
+	m.setHeldDevices(nil)
+	m.setPodUse(nil, nil)
 	families, err = m.registry.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// mountOf returns which folder of its file system is mounted where a file lies, according to the kernel. In a container the folder of specs is a
+// findMountRoot returns which folder of its file system is mounted where a file lies, according to the kernel. In a container the folder of specs is a
 // mount of its own: it stays there when the host renames the folder, and its path in the container stays the same.
-func mountOf(file *os.File) (string, error) {
+func findMountRoot(file *os.File) (string, error) {
 	info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", file.Fd()))
 	if err != nil {
 		return "", err
@@ -18,11 +18,11 @@ func mountOf(file *os.File) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return rootIn(mounts, info)
+	return mountRoot(mounts, info)
 }
 
-// rootIn finds the mount that fdinfo names in mountinfo, and returns its root; both are as proc(5) has them.
-func rootIn(mounts, info []byte) (string, error) {
+// mountRoot finds the mount that fdinfo names in mountinfo, and returns its root; both are as proc(5) has them.
+func mountRoot(mounts, info []byte) (string, error) {
 	id := ""
 	for line := range bytes.Lines(info) {
 		if value, ok := strings.CutPrefix(string(line), "mnt_id:"); ok {

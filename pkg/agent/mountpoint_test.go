@@ -51,31 +51,31 @@ func moveAway(t *testing.T, dir string) {
 	must(os.Mkdir(container, 0o700))
 	must(syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""))
 	must(syscall.Mount(host, container, "", syscall.MS_BIND, ""))
-	held, err := alone(t.Context(), container, slog.New(slog.DiscardHandler))
+	held, err := acquireNodeLock(t.Context(), container, slog.New(slog.DiscardHandler))
 	must(err)
-	defer held.release()
+	defer held.releaseLock()
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*lockWatch)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*lockCheckInterval)
 		defer cancel()
-		time.AfterFunc(2*lockWatch, func() {
-			if err := held.stands(); err != nil {
+		time.AfterFunc(2*lockCheckInterval, func() {
+			if err := held.checkIntact(); err != nil {
 				t.Errorf("the lock is lost before anything was done: %v", err)
 			}
 			if err := os.Rename(host, host+".old"); err != nil {
 				t.Error(err)
 			}
 		})
-		if err := held.watch(ctx); err == nil || ctx.Err() != nil {
+		if err := held.watchFolder(ctx); err == nil || ctx.Err() != nil {
 			t.Errorf("error %v (%v), want one", err, ctx.Err())
 		}
 	})
 	must(os.Mkdir(host, 0o700)) // as the runtime does
-	if err := held.stands(); err == nil {
+	if err := held.checkIntact(); err == nil {
 		t.Error("the lock stands beside a folder that was made anew")
 	}
 	must(os.Remove(host))
 	must(os.Rename(host+".old", host))
-	if err := held.stands(); err != nil {
+	if err := held.checkIntact(); err != nil {
 		t.Errorf("moved back, the folder is as it was: %v", err)
 	}
 }
@@ -86,7 +86,7 @@ func TestWhatIsMounted(t *testing.T) {
 	for info, want := range map[string]string{
 		"pos:\t0\nflags:\t02\nmnt_id:\t361\nino:\t7\n": "/cdi\\040old", "mnt_id:\t36\n": "/run", "mnt_id:\t3\n": "", "": "",
 	} {
-		if got, err := rootIn([]byte(mounts), []byte(info)); got != want || (err == nil) != (want != "") {
+		if got, err := mountRoot([]byte(mounts), []byte(info)); got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: mounted is %q, error %v; want %q", info, got, err, want)
 		}
 	}

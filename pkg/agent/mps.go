@@ -21,8 +21,8 @@ type MPS struct {
 // clientPipes is where programs look for the daemon by default.
 const clientPipes = "/tmp/nvidia-mps"
 
-// extend adds to edits what limits a container to its share of GPUs. A stopped daemon is an error: without it the container would have no limit.
-func (m MPS) extend(edits *specs.ContainerEdits, record *binding.Record) error {
+// addMPSEdits adds to edits what limits a container to its share of GPUs. A stopped daemon is an error: without it the container would have no limit.
+func (m MPS) addMPSEdits(edits *specs.ContainerEdits, record *binding.Record) error {
 	if m.Folder == "" || record.Devices[0].MemoryMiB == 0 {
 		return nil
 	}

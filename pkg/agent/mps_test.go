@@ -17,7 +17,7 @@ func TestMPS(t *testing.T) {
 	folder := t.TempDir()
 	share := &binding.Record{Devices: []gpu.Device{{UUID: "B", MemoryMiB: 2048}, {UUID: "A", MemoryMiB: 2048}}}
 	var edits specs.ContainerEdits
-	if err := (MPS{Folder: folder}).extend(&edits, share); err == nil || !strings.Contains(err.Error(), "does not run") {
+	if err := (MPS{Folder: folder}).addMPSEdits(&edits, share); err == nil || !strings.Contains(err.Error(), "does not run") {
 		t.Errorf("error %v: without the daemon nothing keeps the container to its share", err)
 	}
 	for name, tc := range map[string]struct {
@@ -37,7 +37,7 @@ func TestMPS(t *testing.T) {
 			}
 			write(t, filepath.Join(folder, "pipe", "control"), "")
 			var edits specs.ContainerEdits
-			if err := tc.mps.extend(&edits, tc.record); err != nil {
+			if err := tc.mps.addMPSEdits(&edits, tc.record); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tc.want, edits.Env); diff != "" {

@@ -47,32 +47,32 @@ type changes struct {
 	urgent bool
 }
 
-func (c *changes) none() bool { return len(c.labels)+len(c.annotations)+len(c.conditions) == 0 }
+func (c *changes) isEmpty() bool { return len(c.labels)+len(c.annotations)+len(c.conditions) == 0 }
 
-// changesOf compares a node with its GPUs and with the records of their holders. unfit is why the GPUs cannot be allocated, "" if they can.
-func changesOf(node *corev1.Node, view *View, records []binding.Record, unfit string, now metav1.Time) (changes, error) {
+// computeChanges compares a node with its GPUs and with the records of their holders. unfit is why the GPUs cannot be allocated, "" if they can.
+func computeChanges(node *corev1.Node, view *View, records []binding.Record, unfit string, now metav1.Time) (changes, error) {
 	c := changes{labels: missingLabels(node, view), annotations: map[string]string{}}
-	if err := c.tellSlices(node, view.Slices(records), now.Time); err != nil {
+	if err := c.addSlices(node, view.Slices(records), now.Time); err != nil {
 		return changes{}, err
 	}
 	inventory, before := view.Inventory(), node.Annotations[names.AnnotationInventory]
 	old, unreadable := gpu.ParseInventory(before)
-	date(&inventory, &old, now.Time)
+	setFaultTimes(&inventory, &old, now.Time)
 	text, err := inventory.Encode()
 	if err != nil {
 		return changes{}, err
 	}
 	// A node that never had a GPU has nothing to report. One that has lost them all does.
-	if before != text && (before != "" || len(view.Fleet.Cards) > 0) {
+	if before != text && (before != "" || len(view.Fleet.GPUs) > 0) {
 		c.annotations[names.AnnotationInventory] = text
 		c.urgent = unreadable != nil || givesOthers(&old, &inventory)
 	}
-	c.tell(node, []corev1.NodeCondition{readyCondition(unfit), healthCondition(view)}, now)
+	c.addConditions(node, []corev1.NodeCondition{readyCondition(unfit), healthCondition(view)}, now)
 	return c, nil
 }
 
-// tell adds conditions that differ from the node's, or all of them if the agent has not written for a while.
-func (c *changes) tell(node *corev1.Node, conditions []corev1.NodeCondition, now metav1.Time) {
+// addConditions adds conditions that differ from the node's, or all of them if the agent has not written for a while.
+func (c *changes) addConditions(node *corev1.Node, conditions []corev1.NodeCondition, now metav1.Time) {
 	for i := range conditions {
 		condition := &conditions[i]
 		condition.LastHeartbeatTime, condition.LastTransitionTime = now, now
@@ -92,8 +92,8 @@ func (c *changes) tell(node *corev1.Node, conditions []corev1.NodeCondition, now
 	}
 }
 
-// tellSlices adds the MIG slices and their holders. It adds nothing on a node that never had any.
-func (c *changes) tellSlices(node *corev1.Node, all []gpu.Slice, now time.Time) error {
+// addSlices adds the MIG slices and their holders. It adds nothing on a node that never had any.
+func (c *changes) addSlices(node *corev1.Node, all []gpu.Slice, now time.Time) error {
 	before, told := node.Annotations[names.AnnotationSlices]
 	if len(all) == 0 && !told {
 		return nil
@@ -102,7 +102,9 @@ func (c *changes) tellSlices(node *corev1.Node, all []gpu.Slice, now time.Time) 
 	for i := range all {
 		if slice := &all[i]; slice.Health != gpu.Healthy {
 			slice.Since = now.UTC().Truncate(time.Second)
-			at := slices.IndexFunc(old, func(o gpu.Slice) bool { return o.Card == slice.Card && o.Health == slice.Health && !o.Since.IsZero() })
+			at := slices.IndexFunc(old, func(o gpu.Slice) bool {
+				return o.ParentUUID == slice.ParentUUID && o.Health == slice.Health && !o.Since.IsZero()
+			})
 			if at >= 0 {
 				slice.Since = old[at].Since
 			}
@@ -115,10 +117,10 @@ func (c *changes) tellSlices(node *corev1.Node, all []gpu.Slice, now time.Time) 
 	return err
 }
 
-// date sets since when GPUs are unhealthy. It keeps the earlier time of those that already were, so the time outlives the agent.
-func date(inventory, before *gpu.Inventory, now time.Time) {
-	old := allOf(before)
-	for _, card := range allOf(inventory) {
+// setFaultTimes sets since when GPUs are unhealthy. It keeps the earlier time of those that already were, so the time outlives the agent.
+func setFaultTimes(inventory, before *gpu.Inventory, now time.Time) {
+	old := allGPUs(before)
+	for _, card := range allGPUs(inventory) {
 		if card.Health == gpu.Healthy {
 			continue
 		}
@@ -131,23 +133,23 @@ func date(inventory, before *gpu.Inventory, now time.Time) {
 	}
 }
 
-// allOf returns all GPUs of an inventory, those in MIG mode with them.
-func allOf(inventory *gpu.Inventory) []*gpu.Card {
-	var all []*gpu.Card
-	for i := range inventory.Cards {
-		all = append(all, &inventory.Cards[i])
+// allGPUs returns all GPUs of an inventory, those in MIG mode with them.
+func allGPUs(inventory *gpu.Inventory) []*gpu.GPU {
+	var all []*gpu.GPU
+	for i := range inventory.GPUs {
+		all = append(all, &inventory.GPUs[i])
 	}
 	for i := range inventory.Sliced {
-		all = append(all, &inventory.Sliced[i].Card)
+		all = append(all, &inventory.Sliced[i].GPU)
 	}
 	return all
 }
 
 // givesOthers reports whether an inventory has other GPUs or MIG slices than the previous one.
 func givesOthers(old, now *gpu.Inventory) bool {
-	same := func(a, b *gpu.Card) bool { return a.UUID == b.UUID && a.Health == b.Health }
-	return !slices.EqualFunc(old.Cards, now.Cards, func(a, b gpu.Card) bool { return same(&a, &b) }) ||
-		!slices.EqualFunc(old.Sliced, now.Sliced, func(a, b gpu.SlicedCard) bool { return same(&a.Card, &b.Card) && slices.Equal(a.Slices, b.Slices) })
+	same := func(a, b *gpu.GPU) bool { return a.UUID == b.UUID && a.Health == b.Health }
+	return !slices.EqualFunc(old.GPUs, now.GPUs, func(a, b gpu.GPU) bool { return same(&a, &b) }) ||
+		!slices.EqualFunc(old.Sliced, now.Sliced, func(a, b gpu.SlicedGPU) bool { return same(&a.GPU, &b.GPU) && slices.Equal(a.Slices, b.Slices) })
 }
 
 func readyCondition(unfit string) corev1.NodeCondition {
@@ -158,8 +160,8 @@ func readyCondition(unfit string) corev1.NodeCondition {
 		Message: "containers get the cards that the scheduler chooses"}
 }
 
-// farewell are the conditions of a node on which an agent is no longer wanted.
-func farewell(now metav1.Time) []corev1.NodeCondition {
+// noAgentConditions are the conditions of a node on which an agent is no longer wanted.
+func noAgentConditions(now metav1.Time) []corev1.NodeCondition {
 	conditions := []corev1.NodeCondition{
 		{Type: names.ConditionAgentReady, Status: corev1.ConditionFalse, Reason: names.ReasonNoAgent,
 			Message: "the node is not labelled " + names.LabelAgent + " any more: its cards are given out by somebody else, or by nobody"},
@@ -172,10 +174,10 @@ func farewell(now metav1.Time) []corev1.NodeCondition {
 }
 
 func healthCondition(view *View) corev1.NodeCondition {
-	sick, unread := view.Sick(), view.Fleet.Unread
+	sick, unread := view.SickGPUs(), view.Fleet.Unread
 	if len(sick)+len(unread) == 0 {
 		return corev1.NodeCondition{Type: names.ConditionGPUsHealthy, Status: corev1.ConditionTrue, Reason: "AllHealthy",
-			Message: fmt.Sprintf("all %d cards may be used", len(view.Fleet.Cards))}
+			Message: fmt.Sprintf("all %d cards may be used", len(view.Fleet.GPUs))}
 	}
 	var told []string
 	for i := range sick {
@@ -192,10 +194,10 @@ func healthCondition(view *View) corev1.NodeCondition {
 // missingLabels returns the labels about GPUs that the node lacks. It does not change labels that others set.
 func missingLabels(node *corev1.Node, view *View) map[string]string {
 	labels := map[string]string{}
-	if len(view.Fleet.Cards) == 0 {
+	if len(view.Fleet.GPUs) == 0 {
 		return labels
 	}
-	first := commonest(view.Fleet.Cards)
+	first := mostCommonGPU(view.Fleet.GPUs)
 	if name := typeName(first); gpu.TypeOf(node) == "" && name != "" {
 		labels[names.LabelGPUType] = name
 	}
@@ -203,9 +205,9 @@ func missingLabels(node *corev1.Node, view *View) map[string]string {
 		labels[names.LabelNVIDIAMemory] = strconv.FormatInt(first.MemoryMiB, 10)
 	}
 	if node.Labels[names.LabelNVIDIACount] == "" && node.Labels[names.LabelCount] == "" {
-		labels[names.LabelNVIDIACount] = strconv.Itoa(len(view.Fleet.Cards))
+		labels[names.LabelNVIDIACount] = strconv.Itoa(len(view.Fleet.GPUs))
 	}
-	if len(view.Fleet.Cards) > 1 && gpu.InterconnectOf(node) == "" {
+	if len(view.Fleet.GPUs) > 1 && gpu.InterconnectOf(node) == "" {
 		labels[names.LabelInterconnect] = names.InterconnectPCIe
 		if len(view.Fleet.Links) > 0 {
 			labels[names.LabelInterconnect] = names.InterconnectNVLink
@@ -214,8 +216,8 @@ func missingLabels(node *corev1.Node, view *View) map[string]string {
 	return labels
 }
 
-// commonest returns a GPU of the most frequent model, the first of equals: other GPUs may only drive a display.
-func commonest(cards []hardware.Card) *hardware.Card {
+// mostCommonGPU returns a GPU of the most frequent model, the first of equals: other GPUs may only drive a display.
+func mostCommonGPU(cards []hardware.GPU) *hardware.GPU {
 	count := map[string]int{}
 	for i := range cards {
 		count[cards[i].Product]++
@@ -236,7 +238,7 @@ var (
 )
 
 // typeName returns the default name of a type: A100-80G for "NVIDIA A100-SXM4-80GB", else the product's name as a valid label.
-func typeName(card *hardware.Card) string {
+func typeName(card *hardware.GPU) string {
 	model := modelPattern.FindString(card.Product)
 	size := ""
 	if found := sizePattern.FindStringSubmatch(card.Product); found != nil {
@@ -252,7 +254,7 @@ func typeName(card *hardware.Card) string {
 }
 
 // productName returns the product as GPU feature discovery writes it, "" if it cannot be a label.
-func productName(card *hardware.Card) string {
+func productName(card *hardware.GPU) string {
 	name := strings.Trim(notInLabels.ReplaceAllString(card.Product, "-"), "-_.")
 	if len(validation.IsValidLabelValue(name)) > 0 {
 		return ""

@@ -19,7 +19,7 @@ func a100s(health ...string) *View {
 	view := &View{Health: map[string]string{}}
 	for i, word := range health {
 		uuid := string(rune('A' + i))
-		view.Fleet.Cards = append(view.Fleet.Cards, hardware.Card{UUID: uuid, Index: i, Product: "NVIDIA A100-SXM4-80GB", MemoryMiB: 81920})
+		view.Fleet.GPUs = append(view.Fleet.GPUs, hardware.GPU{UUID: uuid, Index: i, Product: "NVIDIA A100-SXM4-80GB", MemoryMiB: 81920})
 		view.Health[uuid] = word
 	}
 	return view
@@ -31,7 +31,7 @@ func TestChanges(t *testing.T) {
 	node := &corev1.Node{}
 	apply := func(view *View, unfit string) changes {
 		t.Helper()
-		c, err := changesOf(node, view, nil, unfit, now)
+		c, err := computeChanges(node, view, nil, unfit, now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,10 +50,10 @@ func TestChanges(t *testing.T) {
 		node = next
 		return c
 	}
-	if first := apply(a100s(gpu.Healthy, gpu.Healthy), ""); first.none() || !first.urgent {
+	if first := apply(a100s(gpu.Healthy, gpu.Healthy), ""); first.isEmpty() || !first.urgent {
 		t.Errorf("the first changes are %+v, want all, at once", first)
 	}
-	if again := apply(a100s(gpu.Healthy, gpu.Healthy), ""); !again.none() {
+	if again := apply(a100s(gpu.Healthy, gpu.Healthy), ""); !again.isEmpty() {
 		t.Errorf("changes %+v though nothing changed", again)
 	}
 	quiet := now
@@ -61,12 +61,12 @@ func TestChanges(t *testing.T) {
 	if c := apply(a100s(gpu.Healthy, gpu.Healthy), ""); c.urgent || len(c.conditions) != 2 || !c.conditions[0].LastTransitionTime.Equal(&quiet) {
 		t.Errorf("changes %+v after a while, want a heartbeat of both conditions without haste, as old as they are", c)
 	}
-	if again := apply(a100s(gpu.Healthy, gpu.Healthy), ""); !again.none() {
+	if again := apply(a100s(gpu.Healthy, gpu.Healthy), ""); !again.isEmpty() {
 		t.Errorf("changes %+v just after a heartbeat", again)
 	}
 	linked := a100s(gpu.Healthy, gpu.Healthy)
 	linked.Fleet.Links = []gpu.Link{{GPUs: []int{0, 1}, NVLinks: 4}}
-	if c := apply(linked, ""); c.none() || c.urgent {
+	if c := apply(linked, ""); c.isEmpty() || c.urgent {
 		t.Errorf("changes %+v of links, want them without haste", c)
 	}
 	if c := apply(a100s(gpu.Healthy, "Xid79"), ""); !c.urgent || len(c.conditions) != 1 || c.conditions[0].Reason != "Xid79" {
@@ -81,7 +81,7 @@ func TestChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if lost, broken := inventory.Cards[0].Since, inventory.Cards[1].Since; !broken.Equal(began.Truncate(time.Second)) || lost.Sub(broken) != time.Hour {
+	if lost, broken := inventory.GPUs[0].Since, inventory.GPUs[1].Since; !broken.Equal(began.Truncate(time.Second)) || lost.Sub(broken) != time.Hour {
 		t.Errorf("the cards are ill since %s and %s, want since each was found so", lost, broken)
 	}
 	if c := apply(a100s("Lost", "Xid79"), "no CDI"); len(c.conditions) != 1 || c.conditions[0].Status != corev1.ConditionFalse || c.conditions[0].Message != "no CDI" {
@@ -104,7 +104,7 @@ func TestANodeThatHasNoCards(t *testing.T) {
 		"a node that had":           {map[string]string{names.AnnotationInventory: `{"version":1,"gpus":[{"uuid":"A","index":0,"health":"Healthy"}]}`}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, err := changesOf(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: tc.annotations}}, none, nil, "", metav1.Now())
+			c, err := computeChanges(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: tc.annotations}}, none, nil, "", metav1.Now())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -149,7 +149,7 @@ func TestTypeName(t *testing.T) {
 		"NVIDIA A100-SXM4-80GB": "A100-80G", "NVIDIA A100-PCIE-40GB": "A100-40G", "NVIDIA H100 80GB HBM3": "H100-80G", "NVIDIA H200": "H200-141G",
 		"Tesla T4": "T4-141G", "NVIDIA L40S": "L40S-141G", "NVIDIA GB200": "GB200-141G", "Mock Card (two)": "Mock-Card-two", "": "", "---": "",
 	} {
-		if got := typeName(&hardware.Card{Product: product, MemoryMiB: 143771}); got != want {
+		if got := typeName(&hardware.GPU{Product: product, MemoryMiB: 143771}); got != want {
 			t.Errorf("%q is called %q, want %q", product, got, want)
 		}
 	}
@@ -167,17 +167,17 @@ func TestUnfitKubelet(t *testing.T) {
 // TestMIG: a card in MIG mode is given out as slices, and is none of the whole cards of the inventory.
 func TestMIG(t *testing.T) {
 	view := a100s(gpu.Healthy, "Xid79", gpu.Healthy)
-	view.Fleet.Cards[1].MIG = true
-	view.Fleet.Cards[1].Slices = []hardware.Slice{{UUID: "M1", Profile: "1g.10gb"}, {UUID: "M2", Profile: "3g.40gb"}, {UUID: "M3", Profile: "1g.10gb"}}
+	view.Fleet.GPUs[1].MIG = true
+	view.Fleet.GPUs[1].Slices = []hardware.Slice{{UUID: "M1", Profile: "1g.10gb"}, {UUID: "M2", Profile: "3g.40gb"}, {UUID: "M3", Profile: "1g.10gb"}}
 	view.Fleet.Links = []gpu.Link{{GPUs: []int{0, 1, 2}, NVLinks: 12}}
-	view.SlotsPerCard = 3
+	view.SlotsPerGPU = 3
 	inventory := view.Inventory()
-	if err := inventory.Validate(); err != nil || len(inventory.Cards) != 2 || len(inventory.Links) != 1 || len(inventory.Links[0].GPUs) != 2 {
+	if err := inventory.Validate(); err != nil || len(inventory.GPUs) != 2 || len(inventory.Links) != 1 || len(inventory.Links[0].GPUs) != 2 {
 		t.Errorf("error %v, inventory %+v; want the two whole cards, and the link between them", err, inventory)
 	}
-	want := []gpu.SlicedCard{{
-		Card:   gpu.Card{UUID: "B", Index: 1, MemoryMiB: 81920, Product: "NVIDIA-A100-SXM4-80GB", Health: "Xid79"},
-		Slices: []gpu.CardSlice{{UUID: "M1", Profile: "1g.10gb"}, {UUID: "M2", Profile: "3g.40gb"}, {UUID: "M3", Profile: "1g.10gb"}},
+	want := []gpu.SlicedGPU{{
+		GPU:    gpu.GPU{UUID: "B", Index: 1, MemoryMiB: 81920, Product: "NVIDIA-A100-SXM4-80GB", Health: "Xid79"},
+		Slices: []gpu.GPUSlice{{UUID: "M1", Profile: "1g.10gb"}, {UUID: "M2", Profile: "3g.40gb"}, {UUID: "M3", Profile: "1g.10gb"}},
 	}}
 	if diff := cmp.Diff(want, inventory.Sliced); diff != "" {
 		t.Errorf("cards in MIG mode (-want +got):\n%s", diff)
@@ -185,10 +185,10 @@ func TestMIG(t *testing.T) {
 	if diff := cmp.Diff([]string{names.ResourceSharedGPU, names.ResourceGPU, "nvidia.com/mig-1g.10gb", "nvidia.com/mig-3g.40gb"}, view.Resources()); diff != "" {
 		t.Errorf("resources (-want +got):\n%s", diff)
 	}
-	if slots := view.offers()["nvidia.com/mig-1g.10gb"].slots("nvidia.com/mig-1g.10gb", nil, nil, nil); len(slots) != 2 || slots[0].Healthy || slots[1].Healthy {
+	if slots := view.offersByResource()["nvidia.com/mig-1g.10gb"].buildSlots("nvidia.com/mig-1g.10gb", nil, nil, nil); len(slots) != 2 || slots[0].Healthy || slots[1].Healthy {
 		t.Errorf("slots %v, want two, of a broken card", slots)
 	}
-	if slots := view.offers()[names.ResourceSharedGPU].slots(names.ResourceSharedGPU, nil, nil, nil); len(slots) != 6 {
+	if slots := view.offersByResource()[names.ResourceSharedGPU].buildSlots(names.ResourceSharedGPU, nil, nil, nil); len(slots) != 6 {
 		t.Errorf("%d slots on 2 cards, want 3 on each", len(slots))
 	}
 }
@@ -200,8 +200,8 @@ func TestOtherSlicesAreToldAtOnce(t *testing.T) {
 	tell := func(health string, slices ...hardware.Slice) (changes, gpu.Inventory) {
 		t.Helper()
 		view := a100s(gpu.Healthy, health)
-		view.Fleet.Cards[1].MIG, view.Fleet.Cards[1].Slices = true, slices
-		c, err := changesOf(node, view, nil, "", now)
+		view.Fleet.GPUs[1].MIG, view.Fleet.GPUs[1].Slices = true, slices
+		c, err := computeChanges(node, view, nil, "", now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -239,7 +239,7 @@ func TestSlicesAreTold(t *testing.T) {
 	node := &corev1.Node{}
 	told := func(view *View, records ...binding.Record) []gpu.Slice {
 		t.Helper()
-		c, err := changesOf(node, view, records, "", now)
+		c, err := computeChanges(node, view, records, "", now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -252,12 +252,12 @@ func TestSlicesAreTold(t *testing.T) {
 		t.Errorf("a node without slices tells %+v", got)
 	}
 	sliced := a100s(gpu.Healthy, "Xid79")
-	sliced.Fleet.Cards[1].MIG = true
-	sliced.Fleet.Cards[1].Slices = []hardware.Slice{{UUID: "M2", Profile: "1g.10gb", MemoryMiB: 9728}, {UUID: "M1", Profile: "1g.10gb"}}
+	sliced.Fleet.GPUs[1].MIG = true
+	sliced.Fleet.GPUs[1].Slices = []hardware.Slice{{UUID: "M2", Profile: "1g.10gb", MemoryMiB: 9728}, {UUID: "M1", Profile: "1g.10gb"}}
 	record := binding.Record{Pod: "uid", Resource: "nvidia.com/mig-1g.10gb", Devices: []gpu.Device{{UUID: "M2", Index: 1}}}
 	want := []gpu.Slice{
-		{UUID: "M1", Profile: "1g.10gb", Card: "B", GPU: 1, Health: "Xid79", Since: now.UTC()},
-		{UUID: "M2", Profile: "1g.10gb", Card: "B", GPU: 1, MemoryMiB: 9728, Health: "Xid79", Since: now.UTC(), Pod: "uid"},
+		{UUID: "M1", Profile: "1g.10gb", ParentUUID: "B", GPU: 1, Health: "Xid79", Since: now.UTC()},
+		{UUID: "M2", Profile: "1g.10gb", ParentUUID: "B", GPU: 1, MemoryMiB: 9728, Health: "Xid79", Since: now.UTC(), Pod: "uid"},
 	}
 	if diff := cmp.Diff(want, told(sliced, record)); diff != "" {
 		t.Errorf("slices (-want +got):\n%s", diff)

@@ -15,7 +15,7 @@ import (
 // plugins offers slots of every resource that the node's GPUs have.
 type plugins struct {
 	starter *Starter
-	cards   *Cards
+	gpus    *GPUMonitor
 	fitness *Fitness
 	metrics *Metrics
 	log     *slog.Logger
@@ -25,23 +25,23 @@ type plugins struct {
 	changed chan struct{}
 }
 
-// run keeps the slots up to date, and a plugin for each resource, until ctx ends. A resource that disappears keeps its plugin, which then offers
+// runPlugins keeps the slots up to date, and a plugin for each resource, until ctx ends. A resource that disappears keeps its plugin, which then offers
 // none, because kubelet would keep the last slots for minutes. Every resource does the same while the node is unfit.
-func (p *plugins) run(ctx context.Context) error {
+func (p *plugins) runPlugins(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	running := map[string]bool{}
 	for {
-		view, changed := p.cards.Now()
-		unfit, _, fitChanged := p.fitness.Now()
-		offers := view.offers()
+		view, changed := p.gpus.CurrentView()
+		unfit, _, fitChanged := p.fitness.CurrentState()
+		offers := view.offersByResource()
 		if unfit != "" {
 			clear(offers)
 		}
-		p.count(offers)
+		p.countSlots(offers)
 		for resource := range offers {
 			if !running[resource] {
 				running[resource] = true
-				group.Go(func() error { return p.plugin(resource).Run(ctx) })
+				group.Go(func() error { return p.newPlugin(resource).Run(ctx) })
 			}
 		}
 		select {
@@ -53,13 +53,13 @@ func (p *plugins) run(ctx context.Context) error {
 	}
 }
 
-// count makes the slots of all resources.
-func (p *plugins) count(offers map[string]*offer) {
-	claims, err := p.starter.Claims()
+// countSlots makes the slots of all resources.
+func (p *plugins) countSlots(offers map[string]*offer) {
+	claims, err := p.starter.ReadClaims()
 	if err != nil {
 		p.log.Info("Counting slots without kubelet's checkpoint", "error", err)
 	}
-	records, err := p.starter.Folder.Records()
+	records, err := p.starter.Folder.ReadRecords()
 	if err != nil {
 		p.log.Warn("Counting slots without records", "error", err)
 	}
@@ -67,7 +67,7 @@ func (p *plugins) count(offers map[string]*offer) {
 	defer p.mu.Unlock()
 	next := map[string][]kubelet.Slot{}
 	for resource, offer := range offers {
-		next[resource] = offer.slots(resource, p.slots[resource], claims, records)
+		next[resource] = offer.buildSlots(resource, p.slots[resource], claims, records)
 	}
 	same := len(next) == len(p.slots)
 	for resource := range next {
@@ -81,7 +81,7 @@ func (p *plugins) count(offers map[string]*offer) {
 	p.changed = make(chan struct{})
 }
 
-func (p *plugins) plugin(resource string) *kubelet.Plugin {
+func (p *plugins) newPlugin(resource string) *kubelet.Plugin {
 	return &kubelet.Plugin{
 		Resource: resource, Kind: cdi.Kind, Folder: p.starter.DevicePlugins, Start: p.starter.Start, Log: p.log,
 		Registered: p.metrics.registrations.WithLabelValues(resource).Inc,

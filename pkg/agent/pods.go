@@ -44,13 +44,13 @@ func NewPods(client metadata.Interface, node string) (*Pods, error) {
 			return pods.Watch(ctx, options)
 		},
 	}, &metav1.PartialObjectMetadata{}, 0, cache.Indexers{})
-	if err := p.informer.SetTransform(trim); err != nil {
+	if err := p.informer.SetTransform(trimPod); err != nil {
 		return nil, fmt.Errorf("watching pods: %w", err)
 	}
 	_, err := p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { p.set(object) },
-		UpdateFunc: func(_, object any) { p.set(object) },
-		DeleteFunc: func(object any) { p.forget(object) },
+		AddFunc:    func(object any) { p.setPod(object) },
+		UpdateFunc: func(_, object any) { p.setPod(object) },
+		DeleteFunc: func(object any) { p.deletePod(object) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("watching pods: %w", err)
@@ -58,8 +58,8 @@ func NewPods(client metadata.Interface, node string) (*Pods, error) {
 	return p, nil
 }
 
-// trim keeps what is read of a pod.
-func trim(object any) (any, error) {
+// trimPod keeps what is read of a pod.
+func trimPod(object any) (any, error) {
 	pod, ok := object.(*metav1.PartialObjectMetadata)
 	if !ok {
 		return object, nil
@@ -81,14 +81,14 @@ func (p *Pods) Run(ctx context.Context) error {
 	return nil
 }
 
-// Known returns the pods, and a channel that is closed when they change.
-func (p *Pods) Known() (map[types.UID]binding.Pod, <-chan struct{}) {
+// KnownPods returns the pods, and a channel that is closed when they change.
+func (p *Pods) KnownPods() (map[types.UID]binding.Pod, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return maps.Clone(p.known), p.changed
 }
 
-func (p *Pods) set(object any) {
+func (p *Pods) setPod(object any) {
 	pod, ok := object.(*metav1.PartialObjectMetadata)
 	if !ok {
 		return
@@ -102,11 +102,11 @@ func (p *Pods) set(object any) {
 	}
 	if p.known[pod.UID] != now {
 		p.known[pod.UID] = now
-		p.announce()
+		p.signalChange()
 	}
 }
 
-func (p *Pods) forget(object any) {
+func (p *Pods) deletePod(object any) {
 	if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = gone.Obj
 	}
@@ -117,11 +117,11 @@ func (p *Pods) forget(object any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.known, pod.UID)
-	p.announce()
+	p.signalChange()
 }
 
-// announce wakes the waiters. The caller holds the lock.
-func (p *Pods) announce() {
+// signalChange wakes the waiters. The caller holds the lock.
+func (p *Pods) signalChange() {
 	close(p.changed)
 	p.changed = make(chan struct{})
 }

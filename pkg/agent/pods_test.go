@@ -19,19 +19,19 @@ func TestWhatIsKeptOfAPod(t *testing.T) {
 		"counted":   {names.AnnotationDecision: "1/2"},
 		"another's": nil,
 	} {
-		kept, err := trim(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Name: uid, Annotations: annotations}})
+		kept, err := trimPod(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Name: uid, Annotations: annotations}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if pod := kept.(*metav1.PartialObjectMetadata); pod.Annotations["notes"] != "" {
 			t.Errorf("kept is %v", pod.Annotations)
 		}
-		p.set(kept)
+		p.setPod(kept)
 	}
 	want := map[types.UID]binding.Pod{
 		"ours": {Name: "ours", Assignment: "devices", Decided: true}, "counted": {Name: "counted", Decided: true}, "another's": {Name: "another's"},
 	}
-	known, _ := p.Known()
+	known, _ := p.KnownPods()
 	if diff := cmp.Diff(want, known); diff != "" {
 		t.Errorf("pods (-want +got):\n%s", diff)
 	}

@@ -22,10 +22,10 @@ import (
 )
 
 const (
-	// rarely is the shortest interval between writes to the node when nothing urgent has changed.
-	rarely = 10 * time.Second
-	// soon is the shortest interval between any writes, and writeTimeout how long a write may take.
-	soon         = 200 * time.Millisecond
+	// publishInterval is the shortest interval between writes to the node when nothing urgent has changed.
+	publishInterval = 10 * time.Second
+	// publishDelay is the shortest interval between any writes, and writeTimeout how long a write may take.
+	publishDelay = 200 * time.Millisecond
 	writeTimeout = 5 * time.Second
 	// retryWrite is the first delay before a failed write is retried. An API server that rejects the agents of a thousand nodes, or is overloaded,
 	// does not get a request per second from each.
@@ -36,7 +36,7 @@ const (
 type Publisher struct {
 	client   *apiServer
 	node     string
-	cards    *Cards
+	gpus     *GPUMonitor
 	fitness  *Fitness
 	folder   cdi.Folder
 	slots    int
@@ -51,13 +51,13 @@ type Publisher struct {
 	seen   chan struct{}
 }
 
-func newPublisher(client *apiServer, o *Options, cards *Cards, fitness *Fitness, metrics *Metrics) (*Publisher, error) {
-	p := &Publisher{client: client, node: o.NodeName, cards: cards, fitness: fitness, folder: cdi.Folder{Path: o.CDIDir}, slots: o.SlotsPerCard, metrics: metrics, log: o.Log,
+func newPublisher(client *apiServer, o *Options, cards *GPUMonitor, fitness *Fitness, metrics *Metrics) (*Publisher, error) {
+	p := &Publisher{client: client, node: o.NodeName, gpus: cards, fitness: fitness, folder: cdi.Folder{Path: o.CDIDir}, slots: o.SlotsPerGPU, metrics: metrics, log: o.Log,
 		seen: make(chan struct{}, 1)}
-	p.informer = cache.NewSharedIndexInformer(client.node(o.NodeName), &corev1.Node{}, 0, cache.Indexers{})
+	p.informer = cache.NewSharedIndexInformer(client.nodeListWatch(o.NodeName), &corev1.Node{}, 0, cache.Indexers{})
 	_, err := p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    p.see,
-		UpdateFunc: func(_, object any) { p.see(object) },
+		AddFunc:    p.observeNode,
+		UpdateFunc: func(_, object any) { p.observeNode(object) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("watching the node: %w", err)
@@ -65,8 +65,8 @@ func newPublisher(client *apiServer, o *Options, cards *Cards, fitness *Fitness,
 	return p, nil
 }
 
-// see records the current node.
-func (p *Publisher) see(object any) {
+// observeNode records the current node.
+func (p *Publisher) observeNode(object any) {
 	node, ok := object.(*corev1.Node)
 	if !ok {
 		return
@@ -75,8 +75,8 @@ func (p *Publisher) see(object any) {
 	if node.Labels[names.LabelSharing] == names.SharingMemory {
 		slots = p.slots
 	}
-	p.cards.Share(slots)
-	p.fitness.kubelet(unfitKubelet(node))
+	p.gpus.SetSlotsPerGPU(slots)
+	p.fitness.setKubeletReason(unfitKubelet(node))
 	p.mu.Lock()
 	p.current = node
 	p.wanted = p.wanted || hasAgent(node)
@@ -96,32 +96,32 @@ func (p *Publisher) Run(ctx context.Context) error {
 	var last time.Time
 	again := retryWrite
 	for {
-		view, viewChanged := p.cards.Now()
-		_, _, fitChanged := p.fitness.Now()
-		wait, err := p.publish(ctx, &view, &last)
+		view, viewChanged := p.gpus.CurrentView()
+		_, _, fitChanged := p.fitness.CurrentState()
+		wait, err := p.publishChanges(ctx, &view, &last)
 		if err == nil {
 			again = retryWrite
 		} else if ctx.Err() == nil {
 			p.log.Warn("Telling how the cards are", "error", err)
-			wait, again = again, min(2*again, rarely)
+			wait, again = again, min(2*again, publishInterval)
 		}
 		select {
 		case <-ctx.Done():
-			p.leave(context.WithoutCancel(ctx))
+			p.clearNodeStatus(context.WithoutCancel(ctx))
 			return nil
 		case <-time.After(wait):
 		case <-viewChanged:
 		case <-fitChanged:
 		case <-p.seen:
 		}
-		time.Sleep(soon) // what changes together is written together
+		time.Sleep(publishDelay) // what changes together is written together
 	}
 }
 
-// leave clears the agents' data from the node if its label was removed, which is why this agent ends and no other follows. Otherwise the scheduler
+// clearNodeStatus clears the agents' data from the node if its label was removed, which is why this agent ends and no other follows. Otherwise the scheduler
 // would rely on data about GPUs that another plugin now allocates, and would skip those that were unhealthy. An agent that restarts, or is replaced
 // by a newer one, changes nothing.
-func (p *Publisher) leave(ctx context.Context) {
+func (p *Publisher) clearNodeStatus(ctx context.Context) {
 	p.mu.Lock()
 	wanted := p.wanted
 	p.mu.Unlock()
@@ -136,10 +136,10 @@ func (p *Publisher) leave(ctx context.Context) {
 		return // the node's data then becomes stale: gpu-controller sees no heartbeat
 	}
 	err = errors.Join(
-		p.patch(ctx, types.MergePatchType, map[string]any{"metadata": map[string]any{"annotations": map[string]any{
+		p.patchNode(ctx, types.MergePatchType, map[string]any{"metadata": map[string]any{"annotations": map[string]any{
 			names.AnnotationInventory: nil, names.AnnotationSlices: nil,
 		}}}),
-		p.patch(ctx, types.StrategicMergePatchType, map[string]any{"status": map[string]any{"conditions": farewell(metav1.Now())}}, "status"),
+		p.patchNode(ctx, types.StrategicMergePatchType, map[string]any{"status": map[string]any{"conditions": noAgentConditions(metav1.Now())}}, "status"),
 	)
 	if err != nil {
 		p.log.Warn("Taking back what the node says of its cards", "error", err)
@@ -148,62 +148,62 @@ func (p *Publisher) leave(ctx context.Context) {
 	p.log.Info("Took back what the node says of its cards, as it is to have no agent any more")
 }
 
-// publish writes pending changes, and returns when to check again.
-func (p *Publisher) publish(ctx context.Context, view *View, last *time.Time) (time.Duration, error) {
-	unfit, known, _ := p.fitness.Now()
+// publishChanges writes pending changes, and returns when to check again.
+func (p *Publisher) publishChanges(ctx context.Context, view *View, last *time.Time) (time.Duration, error) {
+	unfit, known, _ := p.fitness.CurrentState()
 	p.mu.Lock()
 	node := p.current
 	p.mu.Unlock()
 	if node == nil || !known || !view.Known {
-		return rarely, nil
+		return publishInterval, nil
 	}
-	records, err := p.records(view)
+	records, err := p.sliceRecords(view)
 	if err != nil {
-		return rarely, err
+		return publishInterval, err
 	}
-	due, err := changesOf(node, view, records, unfit, metav1.Now())
-	if err != nil || due.none() {
-		return rarely, err
+	due, err := computeChanges(node, view, records, unfit, metav1.Now())
+	if err != nil || due.isEmpty() {
+		return publishInterval, err
 	}
-	if since := time.Since(*last); !due.urgent && since < rarely {
-		return rarely - since, nil
+	if since := time.Since(*last); !due.urgent && since < publishInterval {
+		return publishInterval - since, nil
 	}
 	*last = time.Now()
-	err = p.write(ctx, &due)
+	err = p.writeChanges(ctx, &due)
 	result := "ok"
 	if err != nil {
 		result = "error"
 	}
 	p.metrics.nodeWrites.WithLabelValues(result).Inc()
-	return rarely, err
+	return publishInterval, err
 }
 
-// records returns the holders of devices if the node publishes them, as for MIG slices.
-func (p *Publisher) records(view *View) ([]binding.Record, error) {
-	if !slices.ContainsFunc(view.Fleet.Cards, func(card hardware.Card) bool { return len(card.Slices) > 0 }) {
+// sliceRecords returns the holders of devices if the node publishes them, as for MIG slices.
+func (p *Publisher) sliceRecords(view *View) ([]binding.Record, error) {
+	if !slices.ContainsFunc(view.Fleet.GPUs, func(card hardware.GPU) bool { return len(card.Slices) > 0 }) {
 		return nil, nil
 	}
-	return p.folder.Records()
+	return p.folder.ReadRecords()
 }
 
-func (p *Publisher) write(ctx context.Context, due *changes) error {
+func (p *Publisher) writeChanges(ctx context.Context, due *changes) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	var errs []error
 	if len(due.labels)+len(due.annotations) > 0 {
-		errs = append(errs, p.patch(ctx, types.MergePatchType, map[string]any{
+		errs = append(errs, p.patchNode(ctx, types.MergePatchType, map[string]any{
 			"metadata": map[string]any{"labels": due.labels, "annotations": due.annotations},
 		}))
 	}
 	if len(due.conditions) > 0 {
-		errs = append(errs, p.patch(ctx, types.StrategicMergePatchType, map[string]any{
+		errs = append(errs, p.patchNode(ctx, types.StrategicMergePatchType, map[string]any{
 			"status": map[string]any{"conditions": due.conditions},
 		}, "status"))
 	}
 	return errors.Join(errs...)
 }
 
-func (p *Publisher) patch(ctx context.Context, kind types.PatchType, patch map[string]any, subresource ...string) error {
+func (p *Publisher) patchNode(ctx context.Context, kind types.PatchType, patch map[string]any, subresource ...string) error {
 	data, err := json.Marshal(patch)
 	if err != nil {
 		return err

@@ -16,28 +16,28 @@ import (
 func (a *agent) podResources(o *Options) *kubelet.PodResources {
 	return &kubelet.PodResources{
 		Kubelet: filepath.Join(o.KubeletDir, "pod-resources", "kubelet.sock"), Socket: o.PodResourcesSocket,
-		Held: a.starter.held, All: a.cards.all, Log: o.Log,
+		Held: a.starter.heldGPUs, All: a.gpus.resourceUUIDs, Log: o.Log,
 	}
 }
 
-// held returns the GPUs that are currently held, from one read of kubelet's checkpoint and the records.
-func (s *Starter) held() (kubelet.Cards, error) {
-	claims, err := s.Claims()
+// heldGPUs returns the GPUs that are currently held, from one read of kubelet's checkpoint and the records.
+func (s *Starter) heldGPUs() (kubelet.GPULookup, error) {
+	claims, err := s.ReadClaims()
 	if err != nil {
 		return nil, err
 	}
-	records, err := s.Folder.Records()
+	records, err := s.Folder.ReadRecords()
 	if err != nil {
 		return nil, err
 	}
 	return func(pod types.NamespacedName, resource string, slots []string) []string {
-		return heldBy(claims, records, pod, resource, slots)
+		return findHeldGPUs(claims, records, pod, resource, slots)
 	}, nil
 }
 
-// heldBy returns the GPUs of a pod's containers with some slots, including init containers, which have the slots at another time. Slots alone do not
+// findHeldGPUs returns the GPUs of a pod's containers with some slots, including init containers, which have the slots at another time. Slots alone do not
 // identify their holder, as kubelet may give them to two pods.
-func heldBy(claims []checkpoint.Claim, records []binding.Record, pod types.NamespacedName, resource string, slots []string) []string {
+func findHeldGPUs(claims []checkpoint.Claim, records []binding.Record, pod types.NamespacedName, resource string, slots []string) []string {
 	slots = slices.Sorted(slices.Values(slots))
 	var uuids []string
 	for i := range records {
@@ -51,10 +51,10 @@ func heldBy(claims []checkpoint.Claim, records []binding.Record, pod types.Names
 	return slices.Compact(slices.Sorted(slices.Values(uuids)))
 }
 
-// all returns the GPUs of a resource, by UUID.
-func (c *Cards) all(resource string) (uuids []string, known bool) {
-	view, _ := c.Now()
-	offer, ok := view.offers()[resource]
+// resourceUUIDs returns the GPUs of a resource, by UUID.
+func (c *GPUMonitor) resourceUUIDs(resource string) (uuids []string, known bool) {
+	view, _ := c.CurrentView()
+	offer, ok := view.offersByResource()[resource]
 	if !ok {
 		return nil, false
 	}

@@ -14,8 +14,8 @@ import (
 func TestWhoAsksMeanwhile(t *testing.T) {
 	m := NewMetrics()
 	records := []binding.Record{{Pod: "one", Namespace: "team", PodName: "one", Container: "main", Resource: names.ResourceGPU, Devices: devicesOf(fake.UUID(0))}}
-	m.holds(records)
-	m.use(records, nil)
+	m.setHeldDevices(records)
+	m.setPodUse(records, nil)
 	over, missed := make(chan struct{}), make(chan int)
 	go func() {
 		count := 0
@@ -32,8 +32,8 @@ func TestWhoAsksMeanwhile(t *testing.T) {
 		}
 	}()
 	for range 20_000 {
-		m.holds(records)
-		m.use(records, nil)
+		m.setHeldDevices(records)
+		m.setPodUse(records, nil)
 	}
 	close(over)
 	if count := <-missed; count > 0 {

@@ -13,7 +13,7 @@ import (
 // start again else.
 func TestSharesAreOfferedBeforeTheAPIServerAnswers(t *testing.T) {
 	b := newBed(t, "count: 2")
-	if b.Shared() {
+	if b.WasShared() {
 		t.Error("a node without kubelet's checkpoint has shared before")
 	}
 	for resource, want := range map[string]bool{names.ResourceGPU: false, names.ResourceSharedGPU: true} {
@@ -22,7 +22,7 @@ func TestSharesAreOfferedBeforeTheAPIServerAnswers(t *testing.T) {
 			t.Fatal(err)
 		}
 		write(t, filepath.Join(b.DevicePlugins, "kubelet_internal_checkpoint"), string(data))
-		if got := b.Shared(); got != want {
+		if got := b.WasShared(); got != want {
 			t.Errorf("after %s was offered: %v, want %v", resource, got, want)
 		}
 	}

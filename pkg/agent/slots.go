@@ -18,10 +18,10 @@ type offer struct {
 	perUnit int
 }
 
-// slots returns the slots of a resource. A slot stands for no particular GPU, but an unhealthy GPU has to take its slots with it, so that kubelet
+// buildSlots returns the slots of a resource. A slot stands for no particular GPU, but an unhealthy GPU has to take its slots with it, so that kubelet
 // counts fewer: those of the containers that hold the GPU, which cannot continue, else free ones, preferring those of before. Slots of containers
 // with other GPUs are left alone: a restarting kubelet ends pods whose slots are unhealthy.
-func (o *offer) slots(resource string, before []kubelet.Slot, claims []checkpoint.Claim, records []binding.Record) []kubelet.Slot {
+func (o *offer) buildSlots(resource string, before []kubelet.Slot, claims []checkpoint.Claim, records []binding.Record) []kubelet.Slot {
 	slots := make([]kubelet.Slot, len(o.units)*o.perUnit)
 	for i := range slots {
 		slots[i] = kubelet.Slot{ID: "slot-" + strconv.Itoa(i), Healthy: true}
@@ -35,7 +35,7 @@ func (o *offer) slots(resource string, before []kubelet.Slot, claims []checkpoin
 	if sick == 0 {
 		return slots
 	}
-	claimed, lost := o.claimed(resource, sick, claims, records)
+	claimed, lost := o.claimedSlots(resource, sick, claims, records)
 	for _, slot := range before {
 		if !slot.Healthy && !claimed.Has(slot.ID) && lost.Len() < sick {
 			lost.Insert(slot.ID)
@@ -52,9 +52,9 @@ func (o *offer) slots(resource string, before []kubelet.Slot, claims []checkpoin
 	return slots
 }
 
-// claimed returns the slots that containers have, and those of them that stand for an unhealthy GPU. These are no more than the GPUs have, as
+// claimedSlots returns the slots that containers have, and those of them that stand for an unhealthy GPU. These are no more than the GPUs have, as
 // containers of one pod can have a GPU one after the other, and with other slots.
-func (o *offer) claimed(resource string, sick int, claims []checkpoint.Claim, records []binding.Record) (claimed, lost sets.Set[string]) {
+func (o *offer) claimedSlots(resource string, sick int, claims []checkpoint.Claim, records []binding.Record) (claimed, lost sets.Set[string]) {
 	claimed, lost = sets.New[string](), sets.New[string]()
 	held := map[string]*binding.Record{}
 	for i := range records {

@@ -56,7 +56,7 @@ func TestSlotsOfSickCards(t *testing.T) {
 			for _, id := range tc.before {
 				before = append(before, kubelet.Slot{ID: id})
 			}
-			slots := o.slots(resource, before, claims, records)
+			slots := o.buildSlots(resource, before, claims, records)
 			var lost []string
 			for _, slot := range slots {
 				if !slot.Healthy {
@@ -74,7 +74,7 @@ func TestSlotsOfSickCards(t *testing.T) {
 func TestSlotsOfOthersAreLeftAlone(t *testing.T) {
 	o := offer{units: map[string]bool{"A": false, "B": true}, perUnit: 1}
 	claims := []checkpoint.Claim{{Resource: "r", Name: "N1", Slots: []string{"slot-0", "slot-1"}}}
-	for _, slot := range o.slots("r", nil, claims, nil) {
+	for _, slot := range o.buildSlots("r", nil, claims, nil) {
 		if !slot.Healthy {
 			t.Errorf("%s is lost, and its container might have the other card", slot.ID)
 		}
@@ -89,7 +89,7 @@ func TestASickCardTakesItsOwnSlotsAlone(t *testing.T) {
 	}
 	records := []binding.Record{{Name: "N1", Devices: devicesOf("A", "B")}, {Name: "N2", Devices: devicesOf("A")}}
 	lost := 0
-	for _, slot := range o.slots("r", nil, claims, records) {
+	for _, slot := range o.buildSlots("r", nil, claims, records) {
 		if !slot.Healthy {
 			lost++
 		}

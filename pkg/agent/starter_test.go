@@ -52,16 +52,16 @@ func newBed(t *testing.T, config string) *bed {
 	}
 	options := &Options{CDIDir: dir, Library: library, Log: slog.New(slog.DiscardHandler)}
 	b := &bed{pods: map[types.UID]binding.Pod{}, changed: make(chan struct{}), live: map[types.UID]map[string]bool{}, asked: names.ResourceGPU}
-	cards := newCards(options, NewMetrics())
+	cards := newGPUMonitor(options, NewMetrics())
 	fleet, err := library.Read()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cards.observe(fleet, time.Now())
+	cards.updateFleet(fleet, time.Now())
 	fitness := newFitness(options.Log)
-	fitness.set(func() { fitness.known = true })
+	fitness.updateState(func() { fitness.known = true })
 	b.Starter = &Starter{
-		DevicePlugins: dir, Folder: cdi.Folder{Path: dir}, Runtime: b, Pods: b, Cards: cards, Fitness: fitness, Unassigned: binding.Refuse,
+		DevicePlugins: dir, Folder: cdi.Folder{Path: dir}, Runtime: b, Pods: b, GPUs: cards, Fitness: fitness, Unassigned: binding.Refuse,
 		Log: options.Log, Observe: func(_ time.Duration, refusal *binding.Refusal) {
 			if refusal != nil {
 				b.refused = append(b.refused, refusal.Reason)
@@ -71,13 +71,13 @@ func newBed(t *testing.T, config string) *bed {
 	return b
 }
 
-func (b *bed) Live(context.Context) (map[types.UID]map[string]bool, error) {
+func (b *bed) LivePods(context.Context) (map[types.UID]map[string]bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return maps.Clone(b.live), b.silent
 }
 
-func (b *bed) Known() (map[types.UID]binding.Pod, <-chan struct{}) {
+func (b *bed) KnownPods() (map[types.UID]binding.Pod, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return maps.Clone(b.pods), b.changed
@@ -276,18 +276,18 @@ func TestStartRefusesAtOnce(t *testing.T) {
 	}{
 		"a pod of another scheduler": {func(_ *testing.T, b *bed) { b.pods["one"] = binding.Pod{Namespace: "team", Name: "one"} }, binding.Unassigned},
 		"a card that is sick": {func(_ *testing.T, b *bed) {
-			fleet, _ := b.Cards.library.Read()
-			fleet.Cards = slices.Clone(fleet.Cards)
-			fleet.Cards[0].Signs.Lost = true
-			b.Cards.observe(fleet, time.Now())
-		}, binding.SickCard},
+			fleet, _ := b.GPUs.library.Read()
+			fleet.GPUs = slices.Clone(fleet.GPUs)
+			fleet.GPUs[0].Signs.Lost = true
+			b.GPUs.updateFleet(fleet, time.Now())
+		}, binding.SickGPU},
 		"a share on a node that shares no more": {func(t *testing.T, b *bed) {
 			b.entries[0].ResourceName = names.ResourceSharedGPU
 			b.checkpoint(t)
 			b.tell("one", `{"version":1,"containers":{"main":[{"uuid":"`+fake.UUID(0)+`","index":0,"memoryMiB":100}]}}`)
 			b.asked = names.ResourceSharedGPU
 		}, binding.BadAssignment},
-		"a node that cannot": {func(_ *testing.T, b *bed) { b.Fitness.kubelet("kubelet is too old") }, binding.Unfit},
+		"a node that cannot": {func(_ *testing.T, b *bed) { b.Fitness.setKubeletReason("kubelet is too old") }, binding.Unfit},
 		"a folder that cannot be written": {func(t *testing.T, b *bed) {
 			// A folder in the place of the file that is written first, as root may write everywhere.
 			if err := os.MkdirAll(filepath.Join(b.Folder.Path, "g8s.host-gpu-CDIone.json.new"), 0o700); err != nil {
@@ -338,12 +338,12 @@ func TestSweep(t *testing.T) {
 		}
 	}
 	b.silent = errors.New("no answer")
-	if err := b.Sweep(t.Context()); err == nil {
+	if err := b.SweepEnded(t.Context()); err == nil {
 		t.Error("a runtime that does not answer is no reason to believe that pods have ended")
 	}
 	b.silent = nil
 	delete(b.live, "one")
-	if err := b.Sweep(t.Context()); err != nil {
+	if err := b.SweepEnded(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"g8s.host-gpu-CDItwo.json"}, b.files(t)); diff != "" {

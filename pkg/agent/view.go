@@ -20,26 +20,26 @@ type View struct {
 	Known bool
 	// Health is [gpu.Healthy] or one word for what is wrong, by UUID of the GPU.
 	Health map[string]string
-	// SlotsPerCard is how many slots a shared GPU has, 0 where GPUs are not shared.
-	SlotsPerCard int
+	// SlotsPerGPU is how many slots a shared GPU has, 0 where GPUs are not shared.
+	SlotsPerGPU int
 }
 
-// Offered returns the devices that can be allocated, by UUID.
-func (v *View) Offered() map[string]binding.Card {
-	offered := map[string]binding.Card{}
-	for i := range v.Fleet.Cards {
-		card := &v.Fleet.Cards[i]
+// OfferedGPUs returns the devices that can be allocated, by UUID.
+func (v *View) OfferedGPUs() map[string]binding.GPU {
+	offered := map[string]binding.GPU{}
+	for i := range v.Fleet.GPUs {
+		card := &v.Fleet.GPUs[i]
 		if card.MIG {
 			for _, slice := range card.Slices {
-				offered[slice.UUID] = binding.Card{
-					Resource: names.ResourceMIGPrefix + slice.Profile, Card: card.UUID, Index: card.Index, MemoryMiB: slice.MemoryMiB,
+				offered[slice.UUID] = binding.GPU{
+					Resource: names.ResourceMIGPrefix + slice.Profile, ParentUUID: card.UUID, Index: card.Index, MemoryMiB: slice.MemoryMiB,
 					Health: v.Health[card.UUID],
 				}
 			}
 			continue
 		}
-		one := binding.Card{Resource: names.ResourceGPU, Index: card.Index, MemoryMiB: card.MemoryMiB, Health: v.Health[card.UUID]}
-		if v.SlotsPerCard > 0 {
+		one := binding.GPU{Resource: names.ResourceGPU, Index: card.Index, MemoryMiB: card.MemoryMiB, Health: v.Health[card.UUID]}
+		if v.SlotsPerGPU > 0 {
 			one.Shared = names.ResourceSharedGPU
 		}
 		offered[card.UUID] = one
@@ -47,8 +47,8 @@ func (v *View) Offered() map[string]binding.Card {
 	return offered
 }
 
-// offers returns what there is of each resource.
-func (v *View) offers() map[string]*offer {
+// offersByResource returns what there is of each resource.
+func (v *View) offersByResource() map[string]*offer {
 	offers := map[string]*offer{}
 	add := func(resource, uuid string, perUnit int, healthy bool) {
 		if offers[resource] == nil {
@@ -56,35 +56,35 @@ func (v *View) offers() map[string]*offer {
 		}
 		offers[resource].units[uuid] = healthy
 	}
-	for uuid, card := range v.Offered() {
+	for uuid, card := range v.OfferedGPUs() {
 		add(card.Resource, uuid, 1, card.Health == gpu.Healthy)
 		if card.Shared != "" {
-			add(card.Shared, uuid, v.SlotsPerCard, card.Health == gpu.Healthy)
+			add(card.Shared, uuid, v.SlotsPerGPU, card.Health == gpu.Healthy)
 		}
 	}
 	return offers
 }
 
 // Resources returns the names of all that is offered, sorted.
-func (v *View) Resources() []string { return slices.Sorted(maps.Keys(v.offers())) }
+func (v *View) Resources() []string { return slices.Sorted(maps.Keys(v.offersByResource())) }
 
 // Inventory returns the inventory for the scheduler: the GPUs that can be allocated whole, and those in MIG mode with their slices, with their
 // health.
 func (v *View) Inventory() gpu.Inventory {
 	var inventory gpu.Inventory
 	whole := map[int]bool{}
-	for i := range v.Fleet.Cards {
-		card := &v.Fleet.Cards[i]
-		told := gpu.Card{
+	for i := range v.Fleet.GPUs {
+		card := &v.Fleet.GPUs[i]
+		told := gpu.GPU{
 			UUID: card.UUID, Index: card.Index, MemoryMiB: card.MemoryMiB, ReservedMiB: card.ReservedMiB, Product: productName(card), NUMANode: card.NUMANode,
 			PCIeSwitch: card.PCIeSwitch, Health: v.Health[card.UUID],
 		}
 		if card.MIG {
-			inventory.Sliced = append(inventory.Sliced, gpu.SlicedCard{Card: told, Slices: slicesOf(card)})
+			inventory.Sliced = append(inventory.Sliced, gpu.SlicedGPU{GPU: told, Slices: gpuSlices(card)})
 			continue
 		}
 		whole[card.Index] = true
-		inventory.Cards = append(inventory.Cards, told)
+		inventory.GPUs = append(inventory.GPUs, told)
 	}
 	for _, link := range v.Fleet.Links {
 		link.GPUs = slices.DeleteFunc(slices.Clone(link.GPUs), func(index int) bool { return !whole[index] })
@@ -95,10 +95,10 @@ func (v *View) Inventory() gpu.Inventory {
 	return inventory
 }
 
-func slicesOf(card *hardware.Card) []gpu.CardSlice {
-	var out []gpu.CardSlice
+func gpuSlices(card *hardware.GPU) []gpu.GPUSlice {
+	var out []gpu.GPUSlice
 	for _, slice := range card.Slices {
-		out = append(out, gpu.CardSlice(slice))
+		out = append(out, gpu.GPUSlice(slice))
 	}
 	return out
 }
@@ -112,11 +112,11 @@ func (v *View) Slices(records []binding.Record) []gpu.Slice {
 		}
 	}
 	var out []gpu.Slice
-	for i := range v.Fleet.Cards {
-		card := &v.Fleet.Cards[i]
+	for i := range v.Fleet.GPUs {
+		card := &v.Fleet.GPUs[i]
 		for _, slice := range card.Slices {
 			out = append(out, gpu.Slice{
-				UUID: slice.UUID, Profile: slice.Profile, Card: card.UUID, GPU: card.Index, MemoryMiB: slice.MemoryMiB,
+				UUID: slice.UUID, Profile: slice.Profile, ParentUUID: card.UUID, GPU: card.Index, MemoryMiB: slice.MemoryMiB,
 				Health: v.Health[card.UUID], Pod: pods[slice.UUID],
 			})
 		}
@@ -125,18 +125,18 @@ func (v *View) Slices(records []binding.Record) []gpu.Slice {
 	return out
 }
 
-// Sick returns the GPUs that must not be used, by index.
-func (v *View) Sick() []hardware.Card {
-	var sick []hardware.Card
-	for i := range v.Fleet.Cards {
-		if v.Health[v.Fleet.Cards[i].UUID] != gpu.Healthy {
-			sick = append(sick, v.Fleet.Cards[i])
+// SickGPUs returns the GPUs that must not be used, by index.
+func (v *View) SickGPUs() []hardware.GPU {
+	var sick []hardware.GPU
+	for i := range v.Fleet.GPUs {
+		if v.Health[v.Fleet.GPUs[i].UUID] != gpu.Healthy {
+			sick = append(sick, v.Fleet.GPUs[i])
 		}
 	}
 	return sick
 }
 
-func byIndex(cards []hardware.Card) []hardware.Card {
-	slices.SortFunc(cards, func(a, b hardware.Card) int { return cmp.Compare(a.Index, b.Index) })
+func sortByIndex(cards []hardware.GPU) []hardware.GPU {
+	slices.SortFunc(cards, func(a, b hardware.GPU) int { return cmp.Compare(a.Index, b.Index) })
 	return cards
 }

@@ -21,12 +21,12 @@ type slowAtLast struct {
 	from time.Time
 }
 
-func (s slowAtLast) Live(ctx context.Context) (map[types.UID]map[string]bool, error) {
-	if time.Since(s.from) > patience-time.Second {
+func (s slowAtLast) LivePods(ctx context.Context) (map[types.UID]map[string]bool, error) {
+	if time.Since(s.from) > startTimeout-time.Second {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	return s.bed.Live(ctx)
+	return s.bed.LivePods(ctx)
 }
 
 // TestStartSaysWhatItWaitedFor, and not that its last look was cut short.
@@ -46,7 +46,7 @@ func TestStartSaysWhatItWaitedFor(t *testing.T) {
 			t.Errorf("error %v, want that another pod holds the card", err)
 		}
 	})
-	if diff := cmp.Diff([]binding.Reason{binding.HeldCard}, b.refused); diff != "" {
+	if diff := cmp.Diff([]binding.Reason{binding.HeldGPU}, b.refused); diff != "" {
 		t.Errorf("refusals (-want +got):\n%s", diff)
 	}
 }

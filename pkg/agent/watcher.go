@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// watchEvery is the interval at which the use of shared GPUs is compared with the shares.
-	watchEvery = 2 * time.Second
+	// usageInterval is the interval at which the use of shared GPUs is compared with the shares.
+	usageInterval = 2 * time.Second
 	// measureEvery is how often the use of the other devices is queried: once in so many rounds.
 	measureEvery = 5
 )
@@ -35,8 +35,8 @@ const (
 	End OverrunPolicy = "end"
 )
 
-// watcher observes how much of shared GPUs each process uses. Without MPS nothing enforces a share; the watcher detects overruns.
-type watcher struct {
+// usageWatcher observes how much of shared GPUs each process uses. Without MPS nothing enforces a share; the watcher detects overruns.
+type usageWatcher struct {
 	folder  cdi.Folder
 	library hardware.Library
 	policy  OverrunPolicy
@@ -53,54 +53,54 @@ type watcher struct {
 	looks int
 }
 
-func newWatcher(o *Options, folder cdi.Folder, events record.EventRecorder, metrics *Metrics) *watcher {
-	return &watcher{
+func newUsageWatcher(o *Options, folder cdi.Folder, events record.EventRecorder, metrics *Metrics) *usageWatcher {
+	return &usageWatcher{
 		folder: folder, library: o.Library, policy: o.Overruns, events: events, metrics: metrics, log: o.Log,
-		podOf: func(pid int) (types.UID, error) { return procs.PodOf(procs.Root, pid) },
+		podOf: func(pid int) (types.UID, error) { return procs.FindPod(procs.Root, pid) },
 		kill:  func(pid int) error { return syscall.Kill(pid, syscall.SIGKILL) },
 	}
 }
 
-func (w *watcher) run(ctx context.Context) error {
+func (w *usageWatcher) runLoop(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(watchEvery):
+		case <-time.After(usageInterval):
 		}
-		if err := w.look(); err != nil {
+		if err := w.checkOnce(); err != nil {
 			w.log.Warn("Asking who uses the cards", "error", err)
 		}
 	}
 }
 
-// look compares once.
-func (w *watcher) look() error {
-	records, err := w.folder.Records()
+// checkOnce compares once.
+func (w *usageWatcher) checkOnce() error {
+	records, err := w.folder.ReadRecords()
 	if err != nil {
 		return err
 	}
-	w.metrics.holds(records)
+	w.metrics.setHeldDevices(records)
 	all := w.looks%measureEvery == 0
 	w.looks++
-	uses, err := w.uses(records, all)
+	uses, err := w.readProcessUse(records, all)
 	if all {
-		w.metrics.use(records, uses)
+		w.metrics.setPodUse(records, uses)
 	}
 	over := map[types.UID]bool{}
-	for _, overrun := range shares.Overruns(records, uses) {
+	for _, overrun := range shares.FindOverruns(records, uses) {
 		over[overrun.Pod] = true
-		w.tell(&overrun)
+		w.reportOverrun(&overrun)
 		if w.policy == End && w.before[overrun.Pod] {
-			w.end(&overrun)
+			w.killLargestProcess(&overrun)
 		}
 	}
 	w.before = over
 	return err
 }
 
-// uses returns the use of the GPUs that are shared, or of all that are held. A GPU that does not answer does not hide the others.
-func (w *watcher) uses(records []binding.Record, all bool) (uses []shares.Use, failure error) {
+// readProcessUse returns the use of the GPUs that are shared, or of all that are held. A GPU that does not answer does not hide the others.
+func (w *usageWatcher) readProcessUse(records []binding.Record, all bool) (uses []shares.Use, failure error) {
 	seen := map[string]bool{}
 	for i := range records {
 		for _, device := range records[i].Devices {
@@ -115,7 +115,7 @@ func (w *watcher) uses(records []binding.Record, all bool) (uses []shares.Use, f
 			}
 			for _, process := range processes {
 				if pod, err := w.podOf(process.PID); err == nil { // else it has ended
-					uses = append(uses, shares.Use{Card: device.UUID, PID: process.PID, Pod: pod, UsedMiB: process.UsedMiB})
+					uses = append(uses, shares.Use{GPUUUID: device.UUID, PID: process.PID, Pod: pod, UsedMiB: process.UsedMiB})
 				}
 			}
 		}
@@ -123,18 +123,18 @@ func (w *watcher) uses(records []binding.Record, all bool) (uses []shares.Use, f
 	return uses, failure
 }
 
-// tell writes an event on the pod the first time it is found over its share.
-func (w *watcher) tell(o *shares.Overrun) {
+// reportOverrun writes an event on the pod the first time it is found over its share.
+func (w *usageWatcher) reportOverrun(o *shares.Overrun) {
 	if w.before[o.Pod] {
 		return
 	}
 	w.metrics.overruns.Inc()
-	w.log.Warn("A pod uses more of a card than its share", "pod", o.Namespace+"/"+o.Name, "card", o.Card, "usedMiB", o.UsedMiB, "shareMiB", o.ShareMiB)
-	w.event(o, "GPUShareExceeded", "the pod uses %d MiB of card %s, and its share is %d MiB", o.UsedMiB, o.Card, o.ShareMiB)
+	w.log.Warn("A pod uses more of a card than its share", "pod", o.Namespace+"/"+o.Name, "card", o.GPUUUID, "usedMiB", o.UsedMiB, "shareMiB", o.ShareMiB)
+	w.writeEvent(o, "GPUShareExceeded", "the pod uses %d MiB of card %s, and its share is %d MiB", o.UsedMiB, o.GPUUUID, o.ShareMiB)
 }
 
-// end kills the process with the most memory. It first checks again that the process id still belongs to the pod.
-func (w *watcher) end(o *shares.Overrun) {
+// killLargestProcess kills the process with the most memory. It first checks again that the process id still belongs to the pod.
+func (w *usageWatcher) killLargestProcess(o *shares.Overrun) {
 	pid := o.PIDs[0]
 	if pod, err := w.podOf(pid); err != nil || pod != o.Pod {
 		return
@@ -143,10 +143,10 @@ func (w *watcher) end(o *shares.Overrun) {
 		w.log.Warn("Ending a process over its share", "pod", o.Namespace+"/"+o.Name, "pid", pid, "error", err)
 		return
 	}
-	w.event(o, "GPUShareEnforced", "a process of the pod was ended: the pod used %d MiB of card %s, and its share is %d MiB", o.UsedMiB, o.Card, o.ShareMiB)
+	w.writeEvent(o, "GPUShareEnforced", "a process of the pod was ended: the pod used %d MiB of card %s, and its share is %d MiB", o.UsedMiB, o.GPUUUID, o.ShareMiB)
 }
 
-func (w *watcher) event(o *shares.Overrun, reason, format string, args ...any) {
+func (w *usageWatcher) writeEvent(o *shares.Overrun, reason, format string, args ...any) {
 	pod := &corev1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: o.Namespace, Name: o.Name, UID: o.Pod}
 	w.events.Eventf(pod, corev1.EventTypeWarning, reason, format, args...)
 }

@@ -43,7 +43,7 @@ func TestWatcher(t *testing.T) {
 				t.Fatal(err)
 			}
 			events := record.NewFakeRecorder(10)
-			w := newWatcher(&Options{Library: library, Overruns: policy, Log: slog.New(slog.DiscardHandler)}, folder, events, NewMetrics())
+			w := newUsageWatcher(&Options{Library: library, Overruns: policy, Log: slog.New(slog.DiscardHandler)}, folder, events, NewMetrics())
 			w.podOf = func(pid int) (types.UID, error) {
 				switch pid {
 				case 7, 8:
@@ -55,7 +55,7 @@ func TestWatcher(t *testing.T) {
 			w.kill = func(pid int) error { killed = append(killed, pid); return nil }
 			look := func() (told []string) {
 				t.Helper()
-				if err := w.look(); err != nil {
+				if err := w.checkOnce(); err != nil {
 					t.Fatal(err)
 				}
 				for len(events.Events) > 0 {

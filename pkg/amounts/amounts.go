@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Most replaces an amount beyond all bounds, and -Most a negative one. In thousandths it still fits in 63 bits.
-const Most = math.MaxInt64 / 1000
+// MaxAmount replaces an amount beyond all bounds, and -Most a negative one. In thousandths it still fits in 63 bits.
+const MaxAmount = math.MaxInt64 / 1000
 
 // Add adds two counts, neither of them negative, and saturates if the sum does not fit in 63 bits: a kubelet may claim any number for its node,
 // and a user for a pod, and a sum that wraps looks like nothing, or less.
@@ -26,8 +26,8 @@ func Add(a, b int64) int64 {
 	return a + b
 }
 
-// mostDigits and maxExponent bound the notation of an amount. 63 bits take 19 digits.
-const mostDigits, mostExponent = 32, 24
+// maxDigits and maxExponent bound the notation of an amount. 63 bits take 19 digits.
+const maxDigits, maxExponent = 32, 24
 
 // Bound replaces all amounts beyond the bounds: in a pod, a node, a volume or its claim, a storage capacity, a device claim, and a device list.
 // Other objects stay as they are.
@@ -36,15 +36,15 @@ func Bound(object any) {
 	case *corev1.Pod:
 		boundPod(object)
 	case *corev1.Node:
-		bound(object.Status.Capacity)
-		bound(object.Status.Allocatable)
+		boundList(object.Status.Capacity)
+		boundList(object.Status.Allocatable)
 	case *corev1.PersistentVolume:
-		bound(object.Spec.Capacity)
+		boundList(object.Spec.Capacity)
 	case *corev1.PersistentVolumeClaim:
-		bound(object.Spec.Resources.Requests)
-		bound(object.Spec.Resources.Limits)
-		bound(object.Status.Capacity)
-		bound(object.Status.AllocatedResources)
+		boundList(object.Spec.Resources.Requests)
+		boundList(object.Spec.Resources.Limits)
+		boundList(object.Status.Capacity)
+		boundList(object.Status.AllocatedResources)
 	case *storagev1.CSIStorageCapacity:
 		boundOne(object.Capacity)
 		boundOne(object.MaximumVolumeSize)
@@ -63,13 +63,13 @@ func boundPod(pod *corev1.Pod) {
 	}
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for i := range statuses {
-			bound(statuses[i].AllocatedResources)
+			boundList(statuses[i].AllocatedResources)
 			boundRequirements(statuses[i].Resources)
 		}
 	}
 	boundRequirements(pod.Spec.Resources)
-	bound(pod.Spec.Overhead)
-	bound(pod.Status.AllocatedResources)
+	boundList(pod.Spec.Overhead)
+	boundList(pod.Status.AllocatedResources)
 	boundRequirements(pod.Status.Resources)
 	for _, claim := range pod.Status.NodeAllocatableResourceClaimStatuses { // what is changed is behind pointers
 		for _, mapped := range claim.Mapping {
@@ -84,13 +84,13 @@ func boundPod(pod *corev1.Pod) {
 
 func boundRequirements(resources *corev1.ResourceRequirements) {
 	if resources != nil {
-		bound(resources.Requests)
-		bound(resources.Limits)
+		boundList(resources.Requests)
+		boundList(resources.Limits)
 	}
 }
 
-// bound bounds the amounts of a list, whatever its keys are.
-func bound[List ~map[Name]resource.Quantity, Name ~string](list List) {
+// boundList bounds the amounts of a list, whatever its keys are.
+func boundList[List ~map[Name]resource.Quantity, Name ~string](list List) {
 	for name, amount := range list {
 		if boundOne(&amount) {
 			list[name] = amount
@@ -107,23 +107,23 @@ func boundOne(amount *resource.Quantity) bool {
 		// 0e999999999 is zero as well, and takes a second to compare.
 		*amount = resource.Quantity{Format: amount.Format}
 		return true
-	case beyond(amount):
-		*amount = *resource.NewQuantity(int64(amount.Sign())*Most, amount.Format)
+	case exceedsBounds(amount):
+		*amount = *resource.NewQuantity(int64(amount.Sign())*MaxAmount, amount.Format)
 		return true
 	}
 	return false
 }
 
-// beyond reports whether an amount is written longer, or with a larger exponent, than any reasonable one. It does no arithmetic.
-func beyond(amount *resource.Quantity) bool {
+// exceedsBounds reports whether an amount is written longer, or with a larger exponent, than any reasonable one. It does no arithmetic.
+func exceedsBounds(amount *resource.Quantity) bool {
 	if _, ok := amount.AsInt64(); ok {
 		return false
 	}
 	text := amount.String()
 	digits, exponent, found := strings.Cut(text, "e")
-	if len(digits) > mostDigits {
+	if len(digits) > maxDigits {
 		return true
 	}
 	power, err := strconv.Atoi(exponent)
-	return found && (err != nil || power > mostExponent || power < -mostExponent)
+	return found && (err != nil || power > maxExponent || power < -maxExponent)
 }

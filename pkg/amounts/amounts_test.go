@@ -39,7 +39,7 @@ func TestBound(t *testing.T) {
 			}
 			began := time.Now()
 			list := corev1.ResourceList{corev1.ResourceCPU: amount}
-			bound(list)
+			boundList(list)
 			got := list[corev1.ResourceCPU]
 			if got.CmpInt64(1) > 0 && got.Sign() < 0 {
 				t.Error("the amount is above and below nothing")

@@ -17,14 +17,14 @@ func boundClaim(claim *resourcev1.ResourceClaim) {
 	}
 	if allocation := claim.Status.Allocation; allocation != nil {
 		for i := range allocation.Devices.Results {
-			bound(allocation.Devices.Results[i].ConsumedCapacity)
+			boundList(allocation.Devices.Results[i].ConsumedCapacity)
 		}
 	}
 }
 
 func boundCapacity(capacity *resourcev1.CapacityRequirements) {
 	if capacity != nil {
-		bound(capacity.Requests)
+		boundList(capacity.Requests)
 	}
 }
 

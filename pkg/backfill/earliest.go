@@ -25,15 +25,15 @@ type Problem struct {
 	Latest time.Time
 }
 
-// Earliest returns when a gang fits first, and where; no plan if it does not fit by the latest time. It bisects the end times of pods: there is
+// EarliestStart returns when a gang fits first, and where; no plan if it does not fit by the latest time. It bisects the end times of pods: there is
 // more room when more pods are gone.
-func Earliest(p Problem) (at time.Time, plan *gangplan.Plan) {
-	times := p.times()
+func EarliestStart(p Problem) (at time.Time, plan *gangplan.Plan) {
+	times := p.endTimes()
 	s := &search{Problem: &p, known: map[question]int{}}
 	low, high := 0, len(times)
 	for low < high {
 		middle := int(uint(low+high) >> 1)
-		found := s.at(times[middle])
+		found := s.planAt(times[middle])
 		if found == nil {
 			low = middle + 1
 			continue
@@ -43,8 +43,8 @@ func Earliest(p Problem) (at time.Time, plan *gangplan.Plan) {
 	return at, plan
 }
 
-// times returns the distinct end times.
-func (p *Problem) times() (times []time.Time) {
+// endTimes returns the distinct end times.
+func (p *Problem) endTimes() (times []time.Time) {
 	for _, ends := range p.Ends {
 		for _, end := range ends {
 			if !end.After(p.Latest) {
@@ -64,11 +64,11 @@ type search struct {
 
 type question struct{ node, role, gone int }
 
-// at returns a plan for a time.
-func (s *search) at(then time.Time) *gangplan.Plan {
+// planAt returns a plan for a time.
+func (s *search) planAt(then time.Time) *gangplan.Plan {
 	problem := s.Problem.Problem
 	problem.Room = func(node, role int, beside []int) int {
-		q := question{node, role, Gone(s.Ends[node], then)}
+		q := question{node, role, CountGone(s.Ends[node], then)}
 		if beside != nil {
 			return s.RoomAfter(node, role, beside, q.gone)
 		}
@@ -83,8 +83,8 @@ func (s *search) at(then time.Time) *gangplan.Plan {
 	return plan
 }
 
-// Gone returns how many of some ends are over by a time.
-func Gone(ends []time.Time, by time.Time) int {
+// CountGone returns how many of some ends are over by a time.
+func CountGone(ends []time.Time, by time.Time) int {
 	after := slices.IndexFunc(ends, func(end time.Time) bool { return end.After(by) })
 	if after < 0 {
 		return len(ends)

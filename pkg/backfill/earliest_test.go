@@ -37,14 +37,14 @@ func TestEarliestIsTheFirst(t *testing.T) {
 		for minute := 0; minute < 10 && want.IsZero(); minute++ {
 			room := 0
 			for node := range nodes {
-				room += free[node] + Gone(ends[node], after(minute))
+				room += free[node] + CountGone(ends[node], after(minute))
 			}
-			ends := slices.ContainsFunc(p.times(), after(minute).Equal)
+			ends := slices.ContainsFunc(p.endTimes(), after(minute).Equal)
 			if ends && room >= p.Roles[0] && !after(minute).After(p.Latest) {
 				want = after(minute)
 			}
 		}
-		at, plan := Earliest(p)
+		at, plan := EarliestStart(p)
 		if !at.Equal(want) || (plan == nil) != want.IsZero() {
 			t.Fatalf("%d members fit at %s, want %s: free %v, ends %v", p.Roles[0], at, want, free, ends)
 		}

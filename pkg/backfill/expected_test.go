@@ -23,7 +23,7 @@ import (
 func ran(namespace string, minutes ...int) *survival.History {
 	past := &survival.History{}
 	for _, took := range minutes {
-		past.Learn(survival.Job{Namespace: namespace, GPUs: 8}, time.Duration(took)*time.Minute)
+		past.AddRun(survival.Job{Namespace: namespace, GPUs: 8}, time.Duration(took)*time.Minute)
 	}
 	return past
 }
@@ -64,8 +64,8 @@ func TestWhoIsExpectedToBeGone(t *testing.T) {
 		"nobody knows anything":                   {},
 		"those of others were":                    {past: ran("others", times(40, 20)...)},
 		"the promise rests on deadlines":          {past: ran("team", times(40, 20)...), sure: true},
-		"the job has waited for nearly that long": {past: ran("team", times(40, 20)...), waited: trust - time.Second, want: math.MaxInt},
-		"the job has waited for so long":          {past: ran("team", times(40, 20)...), waited: trust},
+		"the job has waited for nearly that long": {past: ran("team", times(40, 20)...), waited: trustPeriod - time.Second, want: math.MaxInt},
+		"the job has waited for so long":          {past: ran("team", times(40, 20)...), waited: trustPeriod},
 		"it takes just as long as there is":       {past: ran("team", times(40, 59)...), want: math.MaxInt},
 		"it takes a minute more":                  {past: ran("team", times(40, 60)...)},
 		"it is a service":                         {past: ran("team", times(40, 20)...), change: func(pod *corev1.Pod) { pod.Spec.RestartPolicy = corev1.RestartPolicyAlways }},
@@ -73,18 +73,18 @@ func TestWhoIsExpectedToBeGone(t *testing.T) {
 		"its deadline is sooner than they took":   {past: ran("team", times(40, 90)...), change: func(pod *corev1.Pod) { pod.Spec.ActiveDeadlineSeconds = ptr.To[int64](1200) }, want: math.MaxInt},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := NewPromises(func() time.Time { return noon })
-			p.LineUp(func(pod *corev1.Pod) Turn { return Turn{Job: pod.Name, Since: noon} })
-			p.Learn(tc.past)
-			p.Give(&Promise{
-				Turn: Turn{Job: "large", Since: noon.Add(-tc.waited)}, At: after(60), Expected: !tc.sure,
-				Places: map[string]Place{"n": {Needs: cycle.AsksOf(podOf("large", 8, 0))}},
+			p := NewStartReservations(func() time.Time { return noon })
+			p.SetPositionFunc(func(pod *corev1.Pod) QueuePosition { return QueuePosition{Job: pod.Name, Since: noon} })
+			p.SetHistory(tc.past)
+			p.ReserveStart(&StartReservation{
+				QueuePosition: QueuePosition{Job: "large", Since: noon.Add(-tc.waited)}, At: after(60), Expected: !tc.sure,
+				Places: map[string]NodeReservation{"n": {Needs: cycle.PodResourceRequests(podOf("large", 8, 0))}},
 			})
 			pod := onceOf("a", 8)
 			if tc.change != nil {
 				tc.change(pod)
 			}
-			if got := p.Against(pod).Room(full); got != tc.want {
+			if got := p.ReservedFrom(pod).RoomFor(full); got != tc.want {
 				t.Errorf("there is room for %d, want %d", got, tc.want)
 			}
 		})
@@ -103,15 +103,15 @@ func TestWhoStaysIsCounted(t *testing.T) {
 		"the promise rests on deadlines": {past: ran("team", times(40, 20)...), sure: true, want: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := NewPromises(func() time.Time { return noon })
-			p.LineUp(func(pod *corev1.Pod) Turn { return Turn{Job: pod.Name, Since: noon} })
-			p.Learn(tc.past)
-			p.Give(&Promise{Turn: Turn{Job: "large", Since: noon}, At: after(60), Expected: !tc.sure, Places: map[string]Place{
-				"n": {Needs: cycle.AsksOf(podOf("large", 4, 0)), Leaving: sets.New[types.UID]()},
+			p := NewStartReservations(func() time.Time { return noon })
+			p.SetPositionFunc(func(pod *corev1.Pod) QueuePosition { return QueuePosition{Job: pod.Name, Since: noon} })
+			p.SetHistory(tc.past)
+			p.ReserveStart(&StartReservation{QueuePosition: QueuePosition{Job: "large", Since: noon}, At: after(60), Expected: !tc.sure, Places: map[string]NodeReservation{
+				"n": {Needs: cycle.PodResourceRequests(podOf("large", 4, 0)), Leaving: sets.New[types.UID]()},
 			}})
 			on := framework.NewNodeInfo(onceOf("there", 2))
 			on.SetNode(fixture.Node("n").GPUs(8, "T4").Obj())
-			if got := p.Against(podOf("stays", 1, 0)).Room(on); got != tc.want {
+			if got := p.ReservedFrom(podOf("stays", 1, 0)).RoomFor(on); got != tc.want {
 				t.Errorf("there is room for %d, want %d", got, tc.want)
 			}
 		})
@@ -124,9 +124,9 @@ func TestAnExpectationHoldsUntilItIsOver(t *testing.T) {
 	for minute := range 100 {
 		minutes = append(minutes, times(4, minute+1)...)
 	}
-	p := NewPromises(nil)
-	p.LineUp(func(pod *corev1.Pod) Turn { return Turn{Job: pod.Name} })
-	p.Learn(ran("team", minutes...))
+	p := NewStartReservations(nil)
+	p.SetPositionFunc(func(pod *corev1.Pod) QueuePosition { return QueuePosition{Job: pod.Name} })
+	p.SetHistory(ran("team", minutes...))
 	pod := onceOf("a", 8)
 	pod.Status.StartTime = &metav1.Time{Time: noon}
 	for _, step := range []struct {
@@ -136,17 +136,17 @@ func TestAnExpectationHoldsUntilItIsOver(t *testing.T) {
 	}{
 		{what: "it begins", at: 0, end: 95},
 		{what: "half of those before it have ended by then", at: 50, end: 95},
-		{what: "another ledger says that they take an hour", do: func() { p.Learn(ran("team", times(40, 60)...)) }, at: 51, end: 95},
+		{what: "another ledger says that they take an hour", do: func() { p.SetHistory(ran("team", times(40, 60)...)) }, at: 51, end: 95},
 		{what: "it lasts longer than all of those", at: 96},
-		{what: "the first says more", do: func() { p.Learn(ran("team", minutes...)) }, at: 96, end: 100},
-		{what: "nobody knows any more", do: func() { p.Learn(nil) }, at: 97},
-		{what: "it lasts longer than any", do: func() { p.Learn(ran("team", minutes...)) }, at: 101},
+		{what: "the first says more", do: func() { p.SetHistory(ran("team", minutes...)) }, at: 96, end: 100},
+		{what: "nobody knows any more", do: func() { p.SetHistory(nil) }, at: 97},
+		{what: "it lasts longer than any", do: func() { p.SetHistory(ran("team", minutes...)) }, at: 101},
 	} {
 		if step.do != nil {
 			step.do()
 		}
 		got := 0
-		if end, known := p.Gone(pod, after(step.at)); known {
+		if end, known := p.ExpectedEnd(pod, after(step.at)); known {
 			got = int(end.Sub(noon).Minutes())
 		}
 		if got != step.end {
@@ -158,35 +158,35 @@ func TestAnExpectationHoldsUntilItIsOver(t *testing.T) {
 // TestExpectationsAreBounded, however many pods come and go; those that count are kept while there is room.
 func TestExpectationsAreBounded(t *testing.T) {
 	var e expectations
-	for i := range mostExpected {
-		e.remember(types.UID(fmt.Sprint(i)), after(i%2*60), after(0))
+	for i := range maxExpectedEnds {
+		e.rememberEnd(types.UID(fmt.Sprint(i)), after(i%2*60), after(0))
 	}
-	e.remember("next", after(60), after(30))
-	if want := mostExpected/2 + 1; len(e.ends) != want {
+	e.rememberEnd("next", after(60), after(30))
+	if want := maxExpectedEnds/2 + 1; len(e.ends) != want {
 		t.Errorf("%d are kept when half of them are over, want %d", len(e.ends), want)
 	}
-	for i := range mostExpected {
-		e.remember(types.UID(fmt.Sprint("more", i)), after(60), after(30))
+	for i := range maxExpectedEnds {
+		e.rememberEnd(types.UID(fmt.Sprint("more", i)), after(60), after(30))
 	}
-	if len(e.ends) > mostExpected {
+	if len(e.ends) > maxExpectedEnds {
 		t.Errorf("%d are kept", len(e.ends))
 	}
 }
 
 // TestExpectationsAreAskedAtOnce by filters of many nodes, while a ledger says more.
 func TestExpectationsAreAskedAtOnce(t *testing.T) {
-	p := NewPromises(nil)
-	p.LineUp(func(pod *corev1.Pod) Turn { return Turn{Job: pod.Name} })
-	p.Learn(ran("team", times(40, 20)...))
+	p := NewStartReservations(nil)
+	p.SetPositionFunc(func(pod *corev1.Pod) QueuePosition { return QueuePosition{Job: pod.Name} })
+	p.SetHistory(ran("team", times(40, 20)...))
 	var all sync.WaitGroup
 	for worker := range 4 {
 		all.Go(func() {
 			for i := range 100 {
-				if _, known := p.Gone(onceOf(fmt.Sprint(worker, i), 8), noon); !known {
+				if _, known := p.ExpectedEnd(onceOf(fmt.Sprint(worker, i), 8), noon); !known {
 					t.Error("it is not known")
 				}
 				if worker == 0 {
-					p.Learn(ran("team", times(40, 20+i)...))
+					p.SetHistory(ran("team", times(40, 20+i)...))
 				}
 			}
 		})
@@ -212,22 +212,22 @@ func TestWhoLosesTooManyBets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := noon
-			p := NewPromises(func() time.Time { return now })
-			p.LineUp(func(pod *corev1.Pod) Turn { return Turn{Job: pod.Name, Since: now} })
+			p := NewStartReservations(func() time.Time { return now })
+			p.SetPositionFunc(func(pod *corev1.Pod) QueuePosition { return QueuePosition{Job: pod.Name, Since: now} })
 			past := ran("team", times(40, 20)...)
 			for range 40 {
-				past.Learn(survival.Job{Namespace: "fair", GPUs: 8}, 20*time.Minute)
+				past.AddRun(survival.Job{Namespace: "fair", GPUs: 8}, 20*time.Minute)
 			}
-			p.Learn(past)
+			p.SetHistory(past)
 			give := func() {
-				p.Give(&Promise{
-					Turn: Turn{Job: "large", Since: noon.Add(-time.Hour)}, At: after(60), Expected: true,
-					Places: map[string]Place{"n": {Needs: cycle.AsksOf(podOf("large", 8, 0))}},
+				p.ReserveStart(&StartReservation{
+					QueuePosition: QueuePosition{Job: "large", Since: noon.Add(-time.Hour)}, At: after(60), Expected: true,
+					Places: map[string]NodeReservation{"n": {Needs: cycle.PodResourceRequests(podOf("large", 8, 0))}},
 				})
 			}
 			give()
 			for i := range tc.placed {
-				p.Place(onceOf(fmt.Sprint(i), 8), tc.on)
+				p.PlaceBet(onceOf(fmt.Sprint(i), 8), tc.on)
 			}
 			now = after(25)
 			p.SettleBets("large", func(name types.NamespacedName, _ types.UID) bool {
@@ -236,12 +236,12 @@ func TestWhoLosesTooManyBets(t *testing.T) {
 				return number < tc.lost
 			})
 			give()
-			if got := p.Against(onceOf("next", 8)).Room(full) == 0; got != tc.want {
+			if got := p.ReservedFrom(onceOf("next", 8)).RoomFor(full) == 0; got != tc.want {
 				t.Errorf("it is kept out: %v, want %v", got, tc.want)
 			}
 			fair := onceOf("fair", 8)
 			fair.Namespace = "fair"
-			if p.Against(fair).Room(full) == 0 {
+			if p.ReservedFrom(fair).RoomFor(full) == 0 {
 				t.Error("those of another namespace are kept out")
 			}
 		})

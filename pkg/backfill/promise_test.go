@@ -37,10 +37,10 @@ func TestAPromiseIsKept(t *testing.T) {
 	for range 2_000 {
 		at, need := after(60), int64(1+random.IntN(8))
 		node := fixture.Node("n").GPUs(8, "T4").Obj()
-		promise := &Promise{Turn: Turn{Job: "large"}, At: at, Places: map[string]Place{
-			"n": {Needs: cycle.AsksOf(podOf("large", need, 0)), Leaving: sets.New[types.UID]()},
+		promise := &StartReservation{QueuePosition: QueuePosition{Job: "large"}, At: at, Places: map[string]NodeReservation{
+			"n": {Needs: cycle.PodResourceRequests(podOf("large", need, 0)), Leaving: sets.New[types.UID]()},
 		}}
-		book := &Book{promises: []*Promise{promise}}
+		book := &ReservationSet{reservations: []*StartReservation{promise}}
 		var there []*corev1.Pod
 		gone := map[types.UID]time.Time{} // the zero time for never
 		held := func(then time.Time) (gpus int64) {
@@ -66,7 +66,7 @@ func TestAPromiseIsKept(t *testing.T) {
 			}
 			info := framework.NewNodeInfo(running...)
 			info.SetNode(node)
-			if book.Against(pod, Turn{Job: pod.Name, Since: now}, now).Room(info) == 0 {
+			if book.ReservedFrom(pod, QueuePosition{Job: pod.Name, Since: now}, now).RoomFor(info) == 0 {
 				kept++
 				continue
 			}
@@ -87,32 +87,32 @@ func TestAPromiseIsKept(t *testing.T) {
 }
 
 func TestAgainst(t *testing.T) {
-	large := Turn{Job: "large", Priority: 10, Since: noon}
+	large := QueuePosition{Job: "large", Priority: 10, Since: noon}
 	full := framework.NewNodeInfo()
 	full.SetNode(fixture.Node("n").GPUs(8, "T4").Obj())
 	for name, tc := range map[string]struct {
-		turn  Turn
+		turn  QueuePosition
 		pod   *corev1.Pod
 		need  int64
 		after time.Duration
 		want  int
 	}{
-		"a job that comes after it":               {turn: Turn{Job: "a", Priority: 10, Since: after(1)}, pod: podOf("a", 1, 0), need: 8},
-		"one that came before":                    {turn: Turn{Job: "a", Priority: 10, Since: after(-1)}, pod: podOf("a", 1, 0), need: 8, want: math.MaxInt},
-		"one of higher priority":                  {turn: Turn{Job: "a", Priority: 11, Since: after(1)}, pod: podOf("a", 1, 0), need: 8, want: math.MaxInt},
-		"one of lower priority that came before":  {turn: Turn{Job: "a", Priority: 9, Since: after(-1)}, pod: podOf("a", 1, 0), need: 8},
-		"one of the same second":                  {turn: Turn{Job: "a", Priority: 10, Since: noon}, pod: podOf("a", 1, 0), need: 8},
+		"a job that comes after it":               {turn: QueuePosition{Job: "a", Priority: 10, Since: after(1)}, pod: podOf("a", 1, 0), need: 8},
+		"one that came before":                    {turn: QueuePosition{Job: "a", Priority: 10, Since: after(-1)}, pod: podOf("a", 1, 0), need: 8, want: math.MaxInt},
+		"one of higher priority":                  {turn: QueuePosition{Job: "a", Priority: 11, Since: after(1)}, pod: podOf("a", 1, 0), need: 8, want: math.MaxInt},
+		"one of lower priority that came before":  {turn: QueuePosition{Job: "a", Priority: 9, Since: after(-1)}, pod: podOf("a", 1, 0), need: 8},
+		"one of the same second":                  {turn: QueuePosition{Job: "a", Priority: 10, Since: noon}, pod: podOf("a", 1, 0), need: 8},
 		"itself":                                  {turn: large, pod: podOf("a", 8, 0), need: 8, want: math.MaxInt},
-		"one that is gone by then":                {turn: Turn{Job: "a", Priority: 10, Since: after(1)}, pod: podOf("a", 8, 50*time.Minute), need: 8, want: math.MaxInt},
-		"one that may be there for a second more": {turn: Turn{Job: "a", Priority: 10, Since: after(1)}, pod: podOf("a", 8, 58*time.Minute+31*time.Second), need: 8},
-		"what it leaves":                          {turn: Turn{Job: "a", Priority: 10, Since: after(1)}, pod: podOf("a", 1, 0), need: 5, want: 3},
-		"a pod without GPUs":                      {turn: Turn{Job: "a", Priority: 10, Since: after(1)}, pod: podOf("a", 0, 0), need: 8, want: math.MaxInt},
-		"its time is over for long":               {turn: Turn{Job: "a", Priority: 10, Since: after(1)}, pod: podOf("a", 1, 0), need: 8, after: 70 * time.Minute, want: math.MaxInt},
+		"one that is gone by then":                {turn: QueuePosition{Job: "a", Priority: 10, Since: after(1)}, pod: podOf("a", 8, 50*time.Minute), need: 8, want: math.MaxInt},
+		"one that may be there for a second more": {turn: QueuePosition{Job: "a", Priority: 10, Since: after(1)}, pod: podOf("a", 8, 58*time.Minute+31*time.Second), need: 8},
+		"what it leaves":                          {turn: QueuePosition{Job: "a", Priority: 10, Since: after(1)}, pod: podOf("a", 1, 0), need: 5, want: 3},
+		"a pod without GPUs":                      {turn: QueuePosition{Job: "a", Priority: 10, Since: after(1)}, pod: podOf("a", 0, 0), need: 8, want: math.MaxInt},
+		"its time is over for long":               {turn: QueuePosition{Job: "a", Priority: 10, Since: after(1)}, pod: podOf("a", 1, 0), need: 8, after: 70 * time.Minute, want: math.MaxInt},
 	} {
 		t.Run(name, func(t *testing.T) {
-			needs := []cycle.Ask{{Resource: "nvidia.com/gpu", Amount: tc.need}}
-			book := &Book{promises: []*Promise{{Turn: large, At: after(60), Places: map[string]Place{"n": {Needs: needs}}}}}
-			if got := book.Against(tc.pod, tc.turn, noon.Add(tc.after)).Room(full); got != tc.want {
+			needs := []cycle.ResourceRequest{{Resource: "nvidia.com/gpu", Amount: tc.need}}
+			book := &ReservationSet{reservations: []*StartReservation{{QueuePosition: large, At: after(60), Places: map[string]NodeReservation{"n": {Needs: needs}}}}}
+			if got := book.ReservedFrom(tc.pod, tc.turn, noon.Add(tc.after)).RoomFor(full); got != tc.want {
 				t.Errorf("there is room for %d, want %d", got, tc.want)
 			}
 		})
@@ -121,15 +121,15 @@ func TestAgainst(t *testing.T) {
 
 // TestNodesAreReleased when nothing is promised of them any more, or from a later time on.
 func TestNodesAreReleased(t *testing.T) {
-	of := func(job string, at int, nodes ...string) *Promise {
-		promise := &Promise{Turn: Turn{Job: job}, Pool: job[:1], At: after(at), Places: map[string]Place{}}
+	of := func(job string, at int, nodes ...string) *StartReservation {
+		promise := &StartReservation{QueuePosition: QueuePosition{Job: job}, Pool: job[:1], At: after(at), Places: map[string]NodeReservation{}}
 		for _, node := range nodes {
-			promise.Places[node] = Place{}
+			promise.Places[node] = NodeReservation{}
 		}
 		return promise
 	}
 	synctest.Test(t, func(t *testing.T) {
-		p, at := NewPromises(nil), after(12)
+		p, at := NewStartReservations(nil), after(12)
 		var released []string
 		p.OnRelease(func(change Release) { released = append(released, change.Nodes...) })
 		for _, step := range []struct {
@@ -138,25 +138,25 @@ func TestNodesAreReleased(t *testing.T) {
 			want []string
 			same bool // what was promised
 		}{
-			{what: "the first promise", do: func() { p.Give(of("a", 10, "x", "y")) }},
-			{what: "it is confirmed", do: func() { p.Give(of("a", 10, "x", "y")) }, same: true},
-			{what: "it is for a moment later", do: func() { p.Give(of("a", 10, "x", "y")) }, same: true},
-			{what: "it is for an earlier time", do: func() { p.Give(of("a", 5, "x", "y")) }},
-			{what: "it is for a later time", do: func() { p.Give(of("a", 12, "x", "y")) }, want: []string{"x", "y"}},
+			{what: "the first promise", do: func() { p.ReserveStart(of("a", 10, "x", "y")) }},
+			{what: "it is confirmed", do: func() { p.ReserveStart(of("a", 10, "x", "y")) }, same: true},
+			{what: "it is for a moment later", do: func() { p.ReserveStart(of("a", 10, "x", "y")) }, same: true},
+			{what: "it is for an earlier time", do: func() { p.ReserveStart(of("a", 5, "x", "y")) }},
+			{what: "it is for a later time", do: func() { p.ReserveStart(of("a", 12, "x", "y")) }, want: []string{"x", "y"}},
 			{what: "it is for a later time, bit by bit", do: func() {
 				for range 3 {
 					at = at.Add(50 * time.Second)
 					promise := of("a", 0, "x", "y")
 					promise.At = at
-					p.Give(promise)
+					p.ReserveStart(promise)
 				}
 			}, want: []string{"x", "y"}},
-			{what: "it is for other nodes", do: func() { p.Give(of("a", 12, "y", "z")) }, want: []string{"x"}},
-			{what: "another line has its own", do: func() { p.Give(of("b", 11, "z")) }},
-			{what: "another job comes first", do: func() { p.Give(of("a2", 11, "y")) }, want: []string{"y", "z"}},
-			{what: "nobody's ends", do: func() { p.End("a") }, same: true},
-			{what: "its job has started", do: func() { p.End("a2", "x") }, want: []string{"y"}},
-			{what: "another has, on its nodes", do: func() { p.Give(of("c", 11, "u", "v")); p.End("c", "v", "u") }},
+			{what: "it is for other nodes", do: func() { p.ReserveStart(of("a", 12, "y", "z")) }, want: []string{"x"}},
+			{what: "another line has its own", do: func() { p.ReserveStart(of("b", 11, "z")) }},
+			{what: "another job comes first", do: func() { p.ReserveStart(of("a2", 11, "y")) }, want: []string{"y", "z"}},
+			{what: "nobody's ends", do: func() { p.EndReservation("a") }, same: true},
+			{what: "its job has started", do: func() { p.EndReservation("a2", "x") }, want: []string{"y"}},
+			{what: "another has, on its nodes", do: func() { p.ReserveStart(of("c", 11, "u", "v")); p.EndReservation("c", "v", "u") }},
 		} {
 			released = nil
 			before := p.Version()
@@ -172,4 +172,6 @@ func TestNodesAreReleased(t *testing.T) {
 	})
 }
 
-func gpusOf(pod *corev1.Pod) int64 { return cycle.SumOf(cycle.AsksOf(pod), "nvidia.com/gpu") }
+func gpusOf(pod *corev1.Pod) int64 {
+	return cycle.SumOf(cycle.PodResourceRequests(pod), "nvidia.com/gpu")
+}

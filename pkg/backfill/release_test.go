@@ -13,31 +13,31 @@ import (
 
 // TestWhomAReleaseHelps: those whom the promise kept out, also if it did not count any more when it ended, as nobody is told of that.
 func TestWhomAReleaseHelps(t *testing.T) {
-	promised := func(job string, at int) *Promise {
-		return &Promise{Turn: Turn{Job: job, Priority: 10, Since: noon}, At: after(at), Places: map[string]Place{
-			"n": {Needs: cycle.AsksOf(podOf("large", 8, 0)), Leaving: sets.New[types.UID]()},
+	promised := func(job string, at int) *StartReservation {
+		return &StartReservation{QueuePosition: QueuePosition{Job: job, Priority: 10, Since: noon}, At: after(at), Places: map[string]NodeReservation{
+			"n": {Needs: cycle.PodResourceRequests(podOf("large", 8, 0)), Leaving: sets.New[types.UID]()},
 		}}
 	}
 	node := fixture.Node("n").GPUs(8, "T4").Obj()
 	for name, tc := range map[string]struct {
-		before, after []*Promise
-		turn          Turn
+		before, after []*StartReservation
+		turn          QueuePosition
 		want          bool
 	}{
-		"it is over":                    {before: []*Promise{promised("large", 60)}, want: true},
-		"it had not counted for long":   {before: []*Promise{promised("large", -600)}, want: true},
-		"another has come in its place": {before: []*Promise{promised("large", 60)}, after: []*Promise{promised("larger", 60)}},
-		"the pod comes before it":       {before: []*Promise{promised("large", 60)}, turn: Turn{Job: "a", Priority: 20}},
-		"it is the pod's own":           {before: []*Promise{promised("large", 60)}, turn: Turn{Job: "large"}},
+		"it is over":                    {before: []*StartReservation{promised("large", 60)}, want: true},
+		"it had not counted for long":   {before: []*StartReservation{promised("large", -600)}, want: true},
+		"another has come in its place": {before: []*StartReservation{promised("large", 60)}, after: []*StartReservation{promised("larger", 60)}},
+		"the pod comes before it":       {before: []*StartReservation{promised("large", 60)}, turn: QueuePosition{Job: "a", Priority: 20}},
+		"it is the pod's own":           {before: []*StartReservation{promised("large", 60)}, turn: QueuePosition{Job: "large"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tc.turn.Job == "" {
-				tc.turn = Turn{Job: "a", Priority: 1, Since: noon}
+				tc.turn = QueuePosition{Job: "a", Priority: 1, Since: noon}
 			}
-			promises := NewPromises(nil)
-			promises.LineUp(func(*corev1.Pod) Turn { return tc.turn })
-			change := Release{before: &Book{promises: tc.before}, after: &Book{promises: tc.after}, of: promises, now: after(0)}
-			on := change.Helps(podOf("a", 1, 0))
+			promises := NewStartReservations(nil)
+			promises.SetPositionFunc(func(*corev1.Pod) QueuePosition { return tc.turn })
+			change := Release{before: &ReservationSet{reservations: tc.before}, after: &ReservationSet{reservations: tc.after}, owner: promises, now: after(0)}
+			on := change.FreesRoomFor(podOf("a", 1, 0))
 			if got := on != nil && on(node); got != tc.want {
 				t.Errorf("it helps: %v, want %v", got, tc.want)
 			}

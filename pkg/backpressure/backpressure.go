@@ -44,43 +44,43 @@ func NewGate(most int) *Gate {
 	return &Gate{limit: newLimiter(most), most: max(most, 1)}
 }
 
-// Begin records the begin of a binding, and returns a function to call once when it has succeeded or failed. It never blocks: every decision is
+// BeginBinding records the begin of a binding, and returns a function to call once when it has succeeded or failed. It never blocks: every decision is
 // bound.
-func (g *Gate) Begin() (end func()) {
+func (g *Gate) BeginBinding() (end func()) {
 	if g == nil {
 		return func() {}
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	begun := &binding{began: time.Now(), rank: g.counted() + 1}
+	begun := &binding{began: time.Now(), rank: g.countBlocking() + 1}
 	g.underway = append(g.underway, begun)
-	g.changed()
+	g.updateState()
 	return func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.ended(begun)
+		g.endBinding(begun)
 	}
 }
 
-// ended removes a binding. The caller holds the lock.
-func (g *Gate) ended(done *binding) {
+// endBinding removes a binding. The caller holds the lock.
+func (g *Gate) endBinding(done *binding) {
 	at := slices.Index(g.underway, done)
 	g.underway = slices.Delete(g.underway, at, at+1)
 	now := time.Now()
 	if done.stuck { // its duration reflects what it hung on
 		g.stuck--
 	} else {
-		g.limit.ended(now, now.Sub(done.began), done.rank)
+		g.limit.recordBinding(now, now.Sub(done.began), done.rank)
 	}
-	g.overtake(g.underway[:at], now, now.Sub(done.began))
-	g.changed()
+	g.markOvertaken(g.underway[:at], now, now.Sub(done.began))
+	g.updateState()
 }
 
-// overtake records that a binding ended which began after the earlier ones and took the given time. An API server takes about as long for later
+// markOvertaken records that a binding ended which began after the earlier ones and took the given time. An API server takes about as long for later
 // bindings and ends them later. So a binding that is overtaken repeatedly, by ones that took a tenth of its time, does not wait for others: it hangs,
 // for example on a slow webhook of its namespace, and no longer blocks other pods. At most most bindings are marked, so that pods of that namespace
 // cannot pile up without limit.
-func (g *Gate) overtake(earlier []*binding, now time.Time, took time.Duration) {
+func (g *Gate) markOvertaken(earlier []*binding, now time.Time, took time.Duration) {
 	for _, each := range earlier {
 		if 10*took >= now.Sub(each.began) {
 			continue
@@ -92,16 +92,16 @@ func (g *Gate) overtake(earlier []*binding, now time.Time, took time.Duration) {
 	}
 }
 
-// counted returns the number of blocking bindings.
-func (g *Gate) counted() int { return len(g.underway) - g.stuck }
+// countBlocking returns the number of blocking bindings.
+func (g *Gate) countBlocking() int { return len(g.underway) - g.stuck }
 
-// changed updates the metrics and opens the gate if possible. The caller holds the lock.
-func (g *Gate) changed() {
+// updateState updates the metrics and opens the gate if possible. The caller holds the lock.
+func (g *Gate) updateState() {
 	bindings.Set(float64(len(g.underway)))
 	overtaken.Set(float64(g.stuck))
-	limits.Set(float64(g.limit.now()))
-	if g.peak = max(g.peak, g.counted()); g.counted() < g.limit.now() {
-		g.peak = g.counted()
+	limits.Set(float64(g.limit.currentLimit()))
+	if g.peak = max(g.peak, g.countBlocking()); g.countBlocking() < g.limit.currentLimit() {
+		g.peak = g.countBlocking()
 	}
 	if g.isOpen() && g.opened != nil {
 		close(g.opened)
@@ -109,10 +109,10 @@ func (g *Gate) changed() {
 	}
 }
 
-func (g *Gate) isOpen() bool { return g.counted() < max(g.limit.now(), 3*g.peak/4) }
+func (g *Gate) isOpen() bool { return g.countBlocking() < max(g.limit.currentLimit(), 3*g.peak/4) }
 
-// Wait blocks until the gate is open, for at most [MaxWait].
-func (g *Gate) Wait() {
+// WaitUntilOpen blocks until the gate is open, for at most [MaxWait].
+func (g *Gate) WaitUntilOpen() {
 	if g == nil {
 		return
 	}

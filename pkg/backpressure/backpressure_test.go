@@ -15,14 +15,14 @@ import (
 func TestTheGateOpensWhenABindingEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGate(2)
-		first := g.Begin()
-		g.Wait() // room for one more
-		second := g.Begin()
-		g.Begin() // what is decided is bound, also beyond the limit
+		first := g.BeginBinding()
+		g.WaitUntilOpen() // room for one more
+		second := g.BeginBinding()
+		g.BeginBinding() // what is decided is bound, also beyond the limit
 		passed := false
 		var waiting sync.WaitGroup
 		waiting.Go(func() {
-			g.Wait()
+			g.WaitUntilOpen()
 			passed = true
 		})
 		synctest.Wait()
@@ -43,7 +43,7 @@ func TestTheGateOpensWhenAQuarterOfAGangIsBound(t *testing.T) {
 		var underway []func()
 		begin := func(times int) {
 			for range times {
-				underway = append(underway, g.Begin())
+				underway = append(underway, g.BeginBinding())
 			}
 		}
 		end := func() {
@@ -77,14 +77,14 @@ func TestTheGateOpensWhenAQuarterOfAGangIsBound(t *testing.T) {
 func TestBindingsThatHangDoNotStopTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGate(1)
-		end := g.Begin()
+		end := g.BeginBinding()
 		start := time.Now()
-		g.Wait()
+		g.WaitUntilOpen()
 		if waited := time.Since(start); waited != MaxWait {
 			t.Errorf("the next pod waits %v for a binding that hangs, want %v", waited, MaxWait)
 		}
 		end()
-		g.Wait()
+		g.WaitUntilOpen()
 		if waited := time.Since(start); waited != MaxWait {
 			t.Errorf("the gate is shut for %v after the binding ended", waited-MaxWait)
 		}
@@ -96,8 +96,8 @@ func TestBindingsThatHangDoNotStopTheOthers(t *testing.T) {
 func flow(g *Gate, pods int, took func(pod int) time.Duration) time.Duration {
 	start := time.Now()
 	for pod := range pods {
-		g.Wait()
-		end := g.Begin()
+		g.WaitUntilOpen()
+		end := g.BeginBinding()
 		time.AfterFunc(took(pod), end)
 		time.Sleep(200 * time.Microsecond) // to decide upon it
 	}
@@ -188,7 +188,7 @@ func TestTheLastOfAGangDoNotHang(t *testing.T) {
 		const size, each = 512, 5 * time.Millisecond
 		g := NewGate(16)
 		for _, turn := range rand.New(rand.NewPCG(3, 4)).Perm(size) {
-			time.AfterFunc(time.Duration(turn)*each, g.Begin())
+			time.AfterFunc(time.Duration(turn)*each, g.BeginBinding())
 		}
 		flow(g, 200, func(pod int) time.Duration {
 			underway, stuck := seen(g)
@@ -206,14 +206,14 @@ func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGate(2)
 		before := shown(t, "gpu_scheduler_binding_wait_seconds").GetHistogram()
-		first := g.Begin()
-		g.Wait() // at once, which does not count
-		second := g.Begin()
+		first := g.BeginBinding()
+		g.WaitUntilOpen() // at once, which does not count
+		second := g.BeginBinding()
 		if got := shown(t, "gpu_scheduler_bindings_in_flight").GetGauge().GetValue(); got != 2 {
 			t.Errorf("%v bindings are shown, want 2", got)
 		}
 		time.AfterFunc(5*time.Millisecond, first)
-		g.Wait()
+		g.WaitUntilOpen()
 		after := shown(t, "gpu_scheduler_binding_wait_seconds").GetHistogram()
 		if after.GetSampleCount()-before.GetSampleCount() != 1 || math.Abs(after.GetSampleSum()-before.GetSampleSum()-0.005) > 1e-9 {
 			t.Errorf("the wait of 5 ms makes %v of %v", after, before)
@@ -249,8 +249,8 @@ func shown(t *testing.T, name string) *dto.Metric {
 
 func TestNoGateIsOpen(*testing.T) {
 	var g *Gate
-	end := g.Begin()
-	g.Wait()
+	end := g.BeginBinding()
+	g.WaitUntilOpen()
 	end()
-	NewGate(0).Wait() // a limit of none would never open
+	NewGate(0).WaitUntilOpen() // a limit of none would never open
 }

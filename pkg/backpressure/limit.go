@@ -39,18 +39,18 @@ func newLimiter(most int) *limiter {
 	return &limiter{most: most, limit: min(startLimit, most)}
 }
 
-// now returns the limit.
-func (l *limiter) now() int {
+// currentLimit returns the limit.
+func (l *limiter) currentLimit() int {
 	if l.probing {
 		return min(max(leastLimit, l.limit/4), l.limit)
 	}
 	return l.limit
 }
 
-// ended records the duration of a binding and the number in flight when it began. Those beyond the limit are members of a gang, which begin at once
+// recordBinding records the duration of a binding and the number in flight when it began. Those beyond the limit are members of a gang, which begin at once
 // and wait for each other.
-func (l *limiter) ended(at time.Time, took time.Duration, underway int) {
-	limit := l.now()
+func (l *limiter) recordBinding(at time.Time, took time.Duration, underway int) {
+	limit := l.currentLimit()
 	if underway > limit {
 		return
 	}
@@ -64,15 +64,15 @@ func (l *limiter) ended(at time.Time, took time.Duration, underway int) {
 		return
 	}
 	slices.Sort(l.round)
-	l.adjust(l.round[len(l.round)/2])
+	l.adjustLimit(l.round[len(l.round)/2])
 	l.round, l.reached, l.probing = l.round[:0], false, false
 	if at.Sub(l.probed) >= probeEvery {
 		l.probed, l.probing = at, true
 	}
 }
 
-// adjust ends a round with the given median duration.
-func (l *limiter) adjust(took time.Duration) {
+// adjustLimit ends a round with the given median duration.
+func (l *limiter) adjustLimit(took time.Duration) {
 	if l.probing {
 		l.base, l.recent = took, took
 		return

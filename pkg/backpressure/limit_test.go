@@ -40,7 +40,7 @@ func (l *load) run(s apiServer, from, until time.Duration) (rate float64, median
 	l.free = make([]time.Duration, s.workers)
 	due := from
 	for now := from; now < until; {
-		if len(l.ends) < l.limit.now() && due <= now {
+		if len(l.ends) < l.limit.currentLimit() && due <= now {
 			l.begin(s, now)
 			due += l.every
 			continue
@@ -51,13 +51,13 @@ func (l *load) run(s apiServer, from, until time.Duration) (rate float64, median
 				next = i
 			}
 		}
-		if len(l.ends) == 0 || len(l.ends) < l.limit.now() && due < l.ends[next].end {
+		if len(l.ends) == 0 || len(l.ends) < l.limit.currentLimit() && due < l.ends[next].end {
 			now = due
 			continue
 		}
 		ended := l.ends[next]
 		now = max(now, ended.end)
-		l.limit.ended(time.Unix(1, 0).Add(now), ended.end-ended.began, ended.rank)
+		l.limit.recordBinding(time.Unix(1, 0).Add(now), ended.end-ended.began, ended.rank)
 		l.ends = slices.Delete(l.ends, next, next+1)
 		if now > (from+until)/2 {
 			took = append(took, ended.end-ended.began)
@@ -147,7 +147,7 @@ func TestMembersOfAGangAreNoSlowServer(t *testing.T) {
 	at := time.Unix(100, 0)
 	for range 100 {
 		for rank := 1; rank <= 512; rank++ {
-			l.ended(at, time.Duration(rank)*5*time.Millisecond, rank)
+			l.recordBinding(at, time.Duration(rank)*5*time.Millisecond, rank)
 			at = at.Add(5 * time.Millisecond)
 		}
 	}
@@ -166,8 +166,8 @@ func TestTheLimitStaysWithinBounds(t *testing.T) {
 				took = 0 // a clock that stands
 			}
 			at = at.Add(took / 16)
-			l.ended(at, took, 1+random.IntN(20))
-			if now := l.now(); now < 1 || now > max(most, 1) {
+			l.recordBinding(at, took, 1+random.IntN(20))
+			if now := l.currentLimit(); now < 1 || now > max(most, 1) {
 				t.Fatalf("at most %d: the limit is %d", most, now)
 			}
 		}

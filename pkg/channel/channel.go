@@ -13,8 +13,8 @@ import (
 // everywhere stands for all namespaces.
 const everywhere = "*"
 
-// Allowed returns the channels of a namespace according to the administrators' policy, sorted.
-func Allowed(policy map[string]string, namespace string) []string {
+// AllowedChannels returns the channels of a namespace according to the administrators' policy, sorted.
+func AllowedChannels(policy map[string]string, namespace string) []string {
 	var out []string
 	for key, namespaces := range policy {
 		name, ok := strings.CutPrefix(key, names.PolicyChannel)
@@ -29,15 +29,15 @@ func Allowed(policy map[string]string, namespace string) []string {
 	return out
 }
 
-// Refused returns why the jobs of a namespace may not notify a channel; nothing if they may. It does not reveal whether other namespaces have the
+// RefusalReason returns why the jobs of a namespace may not notify a channel; nothing if they may. It does not reveal whether other namespaces have the
 // channel.
-func Refused(policy map[string]string, namespace, name string) phrase.Text {
-	allowed := Allowed(policy, namespace)
+func RefusalReason(policy map[string]string, namespace, name string) phrase.Text {
+	allowed := AllowedChannels(policy, namespace)
 	switch {
 	case slices.Contains(allowed, name):
 		return nil
 	case len(allowed) == 0:
-		return phrase.Of("there is no channel %q for jobs of namespace %s, and no other: administrators set them up (docs/operations.md)", name, namespace)
+		return phrase.Textf("there is no channel %q for jobs of namespace %s, and no other: administrators set them up (docs/operations.md)", name, namespace)
 	}
-	return phrase.Of("there is no channel %q for jobs of namespace %s: those that there are: %s", name, namespace, strings.Join(allowed, ", "))
+	return phrase.Textf("there is no channel %q for jobs of namespace %s: those that there are: %s", name, namespace, strings.Join(allowed, ", "))
 }

@@ -19,13 +19,13 @@ func TestRefused(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := Refused(policy, tc.namespace, tc.name).String()
+			got := RefusalReason(policy, tc.namespace, tc.name).String()
 			if (tc.want == "") != (got == "") || !strings.Contains(got, tc.want) {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
 	}
-	if got := Refused(nil, "team", "ml").String(); !strings.Contains(got, "and no other: administrators set them up") {
+	if got := RefusalReason(nil, "team", "ml").String(); !strings.Contains(got, "and no other: administrators set them up") {
 		t.Errorf("without any channel: got %q", got)
 	}
 }

@@ -16,9 +16,9 @@ type Change struct {
 	After  string `json:"after"`
 }
 
-// Changes returns the differences between two meanings, sorted by path.
-func Changes(before, after *Meaning) []Change {
-	was, is := before.flat(), after.flat()
+// FindChanges returns the differences between two meanings, sorted by path.
+func FindChanges(before, after *Meaning) []Change {
+	was, is := before.flattenValues(), after.flattenValues()
 	all := maps.Clone(was)
 	maps.Copy(all, is)
 	changes := []Change{}
@@ -30,10 +30,10 @@ func Changes(before, after *Meaning) []Change {
 	return changes
 }
 
-// flat returns a meaning as values by path.
-func (m *Meaning) flat() map[string]string {
+// flattenValues returns a meaning as values by path.
+func (m *Meaning) flattenValues() map[string]string {
 	into := map[string]string{}
-	flatten(m.Settings, "", into)
+	flattenValue(m.Settings, "", into)
 	for i := range m.Profiles {
 		p := &m.Profiles[i]
 		at := ""
@@ -47,7 +47,7 @@ func (m *Meaning) flat() map[string]string {
 			into[at+point.Name] = point.String()
 		}
 		for plugin, args := range p.Args {
-			flatten(args, at+plugin, into)
+			flattenValue(args, at+plugin, into)
 		}
 	}
 	return into
@@ -64,25 +64,25 @@ func (p Point) String() string {
 	return strings.Join(names, ", ")
 }
 
-func flatten(value any, path string, into map[string]string) {
+func flattenValue(value any, path string, into map[string]string) {
 	if fields, ok := value.(map[string]any); ok {
 		for name, field := range fields {
-			flatten(field, join(path, name), into)
+			flattenValue(field, joinPath(path, name), into)
 		}
 		return
 	}
 	if entries, ok := value.([]any); ok {
 		texts := make([]string, len(entries))
 		for i, entry := range entries {
-			texts[i] = written(entry)
+			texts[i] = jsonText(entry)
 		}
 		into[path] = "[" + strings.Join(texts, ", ") + "]"
 		return
 	}
-	into[path] = written(value)
+	into[path] = jsonText(value)
 }
 
-func written(value any) string {
+func jsonText(value any) string {
 	text, err := json.Marshal(value)
 	if err != nil { // values decoded from JSON can be encoded
 		return fmt.Sprint(value)

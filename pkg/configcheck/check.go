@@ -76,11 +76,11 @@ func (m Mistakes) Error() string {
 // Read returns the meaning of a KubeSchedulerConfiguration, or of a scoring policy (kind GPUScoreArgs), which is a profile without plugins. The error
 // is [Mistakes] if there are unknown fields, and otherwise the scheduler's own startup error.
 func Read(ctx context.Context, data []byte) (*Meaning, error) {
-	root, warnings, err := parse(data)
+	root, warnings, err := parseFirstDocument(data)
 	if err != nil {
 		return nil, err
 	}
-	switch kind := valueOf(root, "kind"); kind {
+	switch kind := mappingValue(root, "kind"); kind {
 	case "ConfigMap", "List":
 		return nil, fmt.Errorf("it is a %s: give the configuration within, as "+`kubectl get configmap -n kube-system `+
 			`-o 'jsonpath={.data.scheduler-config\.yaml}' $(kubectl get deployment gpu-scheduler -n kube-system `+
@@ -95,18 +95,18 @@ func Read(ctx context.Context, data []byte) (*Meaning, error) {
 	if warning != "" {
 		warnings = append(warnings, warning)
 	}
-	if err := unknown(root, reflect.TypeFor[kubeschedulerv1.KubeSchedulerConfiguration]()); err != nil {
+	if err := checkUnknownFields(root, reflect.TypeFor[kubeschedulerv1.KubeSchedulerConfiguration]()); err != nil {
 		return nil, err
 	}
 	cfg, err := simulate.ParseConfig(data)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the error is complete
 	}
-	return meaningOf(ctx, cfg, append(warnings, classic(root)...))
+	return newMeaning(ctx, cfg, append(warnings, classicWarnings(root)...))
 }
 
-// parse parses the first document, the only one that the scheduler reads.
-func parse(data []byte) (root *yaml.Node, warnings []string, err error) {
+// parseFirstDocument parses the first document, the only one that the scheduler reads.
+func parseFirstDocument(data []byte) (root *yaml.Node, warnings []string, err error) {
 	var documents [2]yaml.Node
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	if err := decoder.Decode(&documents[0]); errors.Is(err, io.EOF) {
@@ -127,31 +127,31 @@ func parse(data []byte) (root *yaml.Node, warnings []string, err error) {
 	return root, warnings, nil
 }
 
-func unknown(root *yaml.Node, of reflect.Type) error {
+func checkUnknownFields(root *yaml.Node, of reflect.Type) error {
 	known := scheme.Scheme.KnownTypes(kubeschedulerv1.SchemeGroupVersion)
 	w := &walker{argsOf: func(plugin string) reflect.Type { return known[plugin+"Args"] }}
-	if w.walk(root, of, ""); len(w.problems) > 0 {
+	if w.walkNode(root, of, ""); len(w.problems) > 0 {
 		return Mistakes(w.problems)
 	}
 	return nil
 }
 
 func readPolicy(root *yaml.Node, data []byte, warnings []string) (*Meaning, error) {
-	if err := unknown(root, reflect.TypeFor[configv1.GPUScoreArgs]()); err != nil {
+	if err := checkUnknownFields(root, reflect.TypeFor[configv1.GPUScoreArgs]()); err != nil {
 		return nil, err
 	}
 	args, err := configv1.ParseScorePolicy(data)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the error is complete
 	}
-	values, err := generic(args)
+	values, err := toGenericMap(args)
 	if err != nil {
 		return nil, err
 	}
 	return &Meaning{Warnings: warnings, Profiles: []Profile{{Args: map[string]any{"GPUScore": values}}}}, nil
 }
 
-func meaningOf(ctx context.Context, cfg *config.KubeSchedulerConfiguration, warnings []string) (*Meaning, error) {
+func newMeaning(ctx context.Context, cfg *config.KubeSchedulerConfiguration, warnings []string) (*Meaning, error) {
 	plugins, err := simulate.Plugins(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("making the plugins: %w", err)
@@ -175,28 +175,28 @@ func meaningOf(ctx context.Context, cfg *config.KubeSchedulerConfiguration, warn
 	for _, field := range []string{"apiVersion", "kind", "profiles"} {
 		delete(meaning.Settings, field)
 	}
-	meaning.Warnings = append(meaning.Warnings, unfenced(&cfg.LeaderElection)...)
+	meaning.Warnings = append(meaning.Warnings, leaderElectionWarnings(&cfg.LeaderElection)...)
 	for i := range cfg.Profiles {
 		given := cfg.Profiles[i]
 		profile := Profile{
 			SchedulerName: given.SchedulerName, PercentageOfNodesToScore: given.PercentageOfNodesToScore,
-			Points: pointsOf(plugins[given.SchedulerName]), Args: map[string]any{},
+			Points: extensionPoints(plugins[given.SchedulerName]), Args: map[string]any{},
 		}
 		for _, plugin := range whole.Profiles[i].PluginConfig {
 			delete(plugin.Args, "apiVersion")
 			delete(plugin.Args, "kind")
-			if profile.runs(plugin.Name) {
+			if profile.runsPlugin(plugin.Name) {
 				profile.Args[plugin.Name] = plugin.Args
 			}
 		}
 		meaning.Profiles = append(meaning.Profiles, profile)
-		meaning.Warnings = append(meaning.Warnings, doubts(&profile, &given)...)
+		meaning.Warnings = append(meaning.Warnings, profileWarnings(&profile, &given)...)
 	}
 	return meaning, nil
 }
 
-// pointsOf lists the extension points with plugins, in the order of a scheduling cycle.
-func pointsOf(plugins *config.Plugins) []Point {
+// extensionPoints lists the extension points with plugins, in the order of a scheduling cycle.
+func extensionPoints(plugins *config.Plugins) []Point {
 	all := []struct {
 		name string
 		set  config.PluginSet
@@ -227,7 +227,7 @@ func pointsOf(plugins *config.Plugins) []Point {
 	return points
 }
 
-func generic(value any) (map[string]any, error) {
+func toGenericMap(value any) (map[string]any, error) {
 	data, err := json.Marshal(value)
 	if err != nil {
 		return nil, fmt.Errorf("writing the arguments: %w", err)

@@ -42,7 +42,7 @@ func TestMeanings(t *testing.T) {
 			if err := Write(&out, meaning); err != nil {
 				t.Fatal(err)
 			}
-			if err := WriteChanges(&out, "the other", Changes(read(t, files.against), meaning)); err != nil {
+			if err := WriteChanges(&out, "the other", FindChanges(read(t, files.against), meaning)); err != nil {
 				t.Fatal(err)
 			}
 			golden.Compare(t, "testdata/"+name+".txt", out.String())

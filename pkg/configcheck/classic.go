@@ -7,14 +7,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// classic warns about a configuration that was written for the classic plugins. Their code contained a band of 60 to 80 % and a matrix of
+// classicWarnings warns about a configuration that was written for the classic plugins. Their code contained a band of 60 to 80 % and a matrix of
 // types, so that their files contain only weights.
-func classic(root *yaml.Node) []string {
+func classicWarnings(root *yaml.Node) []string {
 	var all []string
-	for i, profile := range itemsOf(root, "profiles") {
-		for _, plugin := range itemsOf(profile, "pluginConfig") {
-			args := fieldOf(plugin, "args")
-			if valueOf(plugin, "name") != "GPUScore" || fieldOf(args, "weights") == nil || saysHow(args) {
+	for i, profile := range sequenceItems(root, "profiles") {
+		for _, plugin := range sequenceItems(profile, "pluginConfig") {
+			args := mappingField(plugin, "args")
+			if mappingValue(plugin, "name") != "GPUScore" || mappingField(args, "weights") == nil || hasScoringOptions(args) {
 				continue
 			}
 			all = append(all, fmt.Sprintf("profiles[%d]: GPUScore has weights alone, so utilization is what LeastFragmentation values, SpreadReplicas for inference and "+
@@ -25,14 +25,14 @@ func classic(root *yaml.Node) []string {
 	return all
 }
 
-// saysHow reports whether arguments of GPUScore contain more than weights, which means that they were written for our plugin.
-func saysHow(args *yaml.Node) bool {
+// hasScoringOptions reports whether arguments of GPUScore contain more than weights, which means that they were written for our plugin.
+func hasScoringOptions(args *yaml.Node) bool {
 	return slices.ContainsFunc([]string{"strategy", "strategyByJobType", "targetBand", "compatibleTypes", "keepWholePerMille", "policyFile"},
-		func(name string) bool { return fieldOf(args, name) != nil })
+		func(name string) bool { return mappingField(args, name) != nil })
 }
 
-// fieldOf returns a field of a mapping, nil if it is missing.
-func fieldOf(mapping *yaml.Node, name string) *yaml.Node {
+// mappingField returns a field of a mapping, nil if it is missing.
+func mappingField(mapping *yaml.Node, name string) *yaml.Node {
 	if mapping == nil || mapping.Kind != yaml.MappingNode {
 		return nil
 	}
@@ -44,9 +44,9 @@ func fieldOf(mapping *yaml.Node, name string) *yaml.Node {
 	return nil
 }
 
-// itemsOf returns the items of a list in a mapping.
-func itemsOf(mapping *yaml.Node, name string) []*yaml.Node {
-	list := fieldOf(mapping, name)
+// sequenceItems returns the items of a list in a mapping.
+func sequenceItems(mapping *yaml.Node, name string) []*yaml.Node {
+	list := mappingField(mapping, name)
 	if list == nil || list.Kind != yaml.SequenceNode {
 		return nil
 	}

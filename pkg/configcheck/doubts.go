@@ -12,12 +12,12 @@ import (
 	"g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// leastRatio is the recommended minimum ratio of GPUScore's weight to the sum of all other scorers' weights: each gives at most 100 points, and
+// minWeightRatio is the recommended minimum ratio of GPUScore's weight to the sum of all other scorers' weights: each gives at most 100 points, and
 // one point of GPUScore should outweigh them all.
-const leastRatio = 100
+const minWeightRatio = 100
 
-// doubts returns warnings about settings of a profile that are accepted but probably not intended.
-func doubts(p *Profile, given *config.KubeSchedulerProfile) []string {
+// profileWarnings returns warnings about settings of a profile that are accepted but probably not intended.
+func profileWarnings(p *Profile, given *config.KubeSchedulerProfile) []string {
 	var all []string
 	doubt := func(is bool, format string, args ...any) {
 		if is {
@@ -25,17 +25,17 @@ func doubts(p *Profile, given *config.KubeSchedulerProfile) []string {
 		}
 	}
 	doubt(p.SchedulerName != v1alpha1.SchedulerName, "gpuctl's jobs name the scheduler %s, so none of them comes here", v1alpha1.SchedulerName)
-	filters, scores, chooses := p.runs("GPUFilter"), p.runs("GPUScore"), p.at("reserve", "GPUDevices") >= 0
+	filters, scores, chooses := p.runsPlugin("GPUFilter"), p.runsPlugin("GPUScore"), p.pluginIndex("reserve", "GPUDevices") >= 0
 	doubt((filters || scores) && !chooses, "GPUDevices is not at reserve, so no cards are chosen for pods: enable it at reserve and at bind, before DefaultBinder")
-	doubt(chooses && !p.binds(), "GPUDevices is not the first at bind, so the cards that it chose are not written down: enable it at bind, and disable DefaultBinder")
-	doubt(filters && p.at("preFilter", "GPUFilter") < 0, "GPUFilter is not at preFilter, so each pod is tried on the nodes of all pools: enable it at multiPoint")
-	doubt(scores && p.at("preScore", "GPUScore") < 0, "GPUScore is not at preScore, so it cannot tell racks and replicas apart: enable it at multiPoint")
-	weight, others := p.weights()
-	doubt(scores && int64(weight) <= leastRatio*others, "GPUScore has the weight %d and the other scorers %d together, so they can undo what it decides: give it more than %d",
-		weight, others, leastRatio*others)
+	doubt(chooses && !p.bindsFirst(), "GPUDevices is not the first at bind, so the cards that it chose are not written down: enable it at bind, and disable DefaultBinder")
+	doubt(filters && p.pluginIndex("preFilter", "GPUFilter") < 0, "GPUFilter is not at preFilter, so each pod is tried on the nodes of all pools: enable it at multiPoint")
+	doubt(scores && p.pluginIndex("preScore", "GPUScore") < 0, "GPUScore is not at preScore, so it cannot tell racks and replicas apart: enable it at multiPoint")
+	weight, others := p.scorerWeights()
+	doubt(scores && int64(weight) <= minWeightRatio*others, "GPUScore has the weight %d and the other scorers %d together, so they can undo what it decides: give it more than %d",
+		weight, others, minWeightRatio*others)
 	for _, plugin := range given.PluginConfig {
 		ours := strings.HasPrefix(plugin.Name, "GPU") || plugin.Name == "Coscheduling"
-		doubt(ours && !p.runs(plugin.Name), "there are arguments of %s, which is not enabled", plugin.Name)
+		doubt(ours && !p.runsPlugin(plugin.Name), "there are arguments of %s, which is not enabled", plugin.Name)
 	}
 	if args := p.argsOf("GPUFilter"); args["promiseLedger"] != nil {
 		doubt(args["promiseHorizon"] == "0s", "GPUFilter promises nothing with the promiseHorizon 0s, so it asks no promiseLedger: leave one of them out")
@@ -51,24 +51,24 @@ func (p *Profile) argsOf(plugin string) map[string]any {
 	return args
 }
 
-// lease is the Lease of manifests/scheduler, by which the API server knows the leader.
-const lease = metav1.NamespaceSystem + "/gpu-scheduler"
+// leaderLease is the Lease of manifests/scheduler, by which the API server knows the leader.
+const leaderLease = metav1.NamespaceSystem + "/gpu-scheduler"
 
-// unfenced warns if the API server would refuse each binding of the scheduler, as it does where manifests/policy is installed.
-func unfenced(election *componentbaseconfig.LeaderElectionConfiguration) []string {
+// leaderElectionWarnings warns if the API server would refuse each binding of the scheduler, as it does where manifests/policy is installed.
+func leaderElectionWarnings(election *componentbaseconfig.LeaderElectionConfiguration) []string {
 	const refused = ", so the API server refuses every binding where manifests/policy is installed: "
 	switch {
 	case !election.LeaderElect:
 		return []string{"leaderElection.leaderElect is false" + refused + "leave it out, or make it true"}
-	case election.ResourceNamespace+"/"+election.ResourceName != lease:
+	case election.ResourceNamespace+"/"+election.ResourceName != leaderLease:
 		return []string{fmt.Sprintf("leaderElection names the Lease %s/%s and not %s%swrite resourceNamespace: %s and resourceName: gpu-scheduler",
-			election.ResourceNamespace, election.ResourceName, lease, refused, metav1.NamespaceSystem)}
+			election.ResourceNamespace, election.ResourceName, leaderLease, refused, metav1.NamespaceSystem)}
 	}
 	return nil
 }
 
-// at returns the index of a plugin at an extension point, -1 if it is not there.
-func (p *Profile) at(point, plugin string) int {
+// pluginIndex returns the index of a plugin at an extension point, -1 if it is not there.
+func (p *Profile) pluginIndex(point, plugin string) int {
 	for _, at := range p.Points {
 		if at.Name == point {
 			return slices.IndexFunc(at.Plugins, func(is Plugin) bool { return is.Name == plugin })
@@ -77,15 +77,15 @@ func (p *Profile) at(point, plugin string) int {
 	return -1
 }
 
-// binds reports whether GPUDevices is the first plugin that binds.
-func (p *Profile) binds() bool { return p.at("bind", "GPUDevices") == 0 }
+// bindsFirst reports whether GPUDevices is the first plugin that binds.
+func (p *Profile) bindsFirst() bool { return p.pluginIndex("bind", "GPUDevices") == 0 }
 
-func (p *Profile) runs(plugin string) bool {
-	return slices.ContainsFunc(p.Points, func(at Point) bool { return p.at(at.Name, plugin) >= 0 })
+func (p *Profile) runsPlugin(plugin string) bool {
+	return slices.ContainsFunc(p.Points, func(at Point) bool { return p.pluginIndex(at.Name, plugin) >= 0 })
 }
 
-// weights returns the weight of GPUScore, and the sum of the weights of all other scorers.
-func (p *Profile) weights() (ours int32, others int64) {
+// scorerWeights returns the weight of GPUScore, and the sum of the weights of all other scorers.
+func (p *Profile) scorerWeights() (ours int32, others int64) {
 	for _, at := range p.Points {
 		for _, plugin := range at.Plugins {
 			switch {

@@ -32,7 +32,7 @@ type walker struct {
 	problems []Problem
 }
 
-func (w *walker) walk(node *yaml.Node, of reflect.Type, path string) {
+func (w *walker) walkNode(node *yaml.Node, of reflect.Type, path string) {
 	for of.Kind() == reflect.Pointer {
 		of = of.Elem()
 	}
@@ -44,52 +44,52 @@ func (w *walker) walk(node *yaml.Node, of reflect.Type, path string) {
 		w.walkStruct(node, of, path)
 	case node.Kind == yaml.MappingNode && of.Kind() == reflect.Map:
 		for i := 0; i+1 < len(node.Content); i += 2 {
-			w.walk(node.Content[i+1], of.Elem(), join(path, node.Content[i].Value))
+			w.walkNode(node.Content[i+1], of.Elem(), joinPath(path, node.Content[i].Value))
 		}
 	case node.Kind == yaml.SequenceNode && of.Kind() == reflect.Slice:
 		for i, entry := range node.Content {
-			w.walk(entry, of.Elem(), fmt.Sprintf("%s[%d]", path, i))
+			w.walkNode(entry, of.Elem(), fmt.Sprintf("%s[%d]", path, i))
 		}
 	}
 }
 
 func (w *walker) walkStruct(node *yaml.Node, of reflect.Type, path string) {
 	fields := map[string]reflect.Type{}
-	fieldsOf(of, fields)
+	collectFields(of, fields)
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key, value := node.Content[i], node.Content[i+1]
 		field, known := fields[key.Value]
 		switch {
 		case key.Tag == "!!merge":
-			w.walk(value, of, path)
+			w.walkNode(value, of, path)
 		case !known:
-			w.problems = append(w.problems, Problem{key.Line, join(path, key.Value), "unknown field" + meant(key.Value, fields)})
+			w.problems = append(w.problems, Problem{key.Line, joinPath(path, key.Value), "unknown field" + suggestField(key.Value, fields)})
 		case of == reflect.TypeFor[kubeschedulerv1.PluginConfig]() && key.Value == "args":
-			if args := w.argsOf(valueOf(node, "name")); args != nil {
-				w.walk(value, args, join(path, key.Value))
+			if args := w.argsOf(mappingValue(node, "name")); args != nil {
+				w.walkNode(value, args, joinPath(path, key.Value))
 			}
 		default:
-			w.walk(value, field, join(path, key.Value))
+			w.walkNode(value, field, joinPath(path, key.Value))
 		}
 	}
 }
 
-// fieldsOf collects the fields of a struct by their YAML names, including those of inlined structs.
-func fieldsOf(of reflect.Type, into map[string]reflect.Type) {
+// collectFields collects the fields of a struct by their YAML names, including those of inlined structs.
+func collectFields(of reflect.Type, into map[string]reflect.Type) {
 	for i := range of.NumField() {
 		field := of.Field(i)
 		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 		switch {
 		case name == "-" || !field.IsExported():
 		case name == "" && (field.Anonymous || strings.Contains(options, "inline")):
-			fieldsOf(field.Type, into)
+			collectFields(field.Type, into)
 		default:
 			into[name] = field.Type
 		}
 	}
 }
 
-func meant(name string, fields map[string]reflect.Type) string {
+func suggestField(name string, fields map[string]reflect.Type) string {
 	var known []string
 	for field := range fields {
 		known = append(known, field)
@@ -102,15 +102,15 @@ func meant(name string, fields map[string]reflect.Type) string {
 	return ", want one of " + strings.Join(known, ", ")
 }
 
-// valueOf returns the text of a key of a section, "" if it has none.
-func valueOf(node *yaml.Node, key string) string {
-	if value := fieldOf(node, key); value != nil {
+// mappingValue returns the text of a key of a section, "" if it has none.
+func mappingValue(node *yaml.Node, key string) string {
+	if value := mappingField(node, key); value != nil {
 		return value.Value
 	}
 	return ""
 }
 
-func join(path, name string) string {
+func joinPath(path, name string) string {
 	if path == "" {
 		return name
 	}

@@ -21,7 +21,7 @@ const (
 func Write(to io.Writer, m *Meaning) error {
 	var out bytes.Buffer
 	for _, warning := range m.Warnings {
-		out.WriteString(wrap("warning: ", strings.Fields(warning), " "))
+		out.WriteString(wrapWords("warning: ", strings.Fields(warning), " "))
 	}
 	for i := range m.Profiles {
 		if err := writeProfile(&out, &m.Profiles[i]); err != nil {
@@ -49,7 +49,7 @@ func writeProfile(out *bytes.Buffer, p *Profile) error {
 	}
 	out.WriteString("\n  plugins, in the order in which they run (weight)\n")
 	for _, point := range p.Points {
-		out.WriteString(wrap(fmt.Sprintf("  %-*s", column, point.Name), strings.Split(point.String(), ", "), ", "))
+		out.WriteString(wrapWords(fmt.Sprintf("  %-*s", column, point.Name), strings.Split(point.String(), ", "), ", "))
 	}
 	out.WriteString("\n  arguments, with their defaults\n")
 	for _, plugin := range slices.Sorted(maps.Keys(p.Args)) {
@@ -71,22 +71,22 @@ func WriteChanges(to io.Writer, against string, changes []Change) error {
 	}
 	for _, change := range changes {
 		fmt.Fprintf(&out, "  %s\n", change.Where)
-		out.WriteString(wrap("    - ", words(change.Before), ", "))
-		out.WriteString(wrap("    + ", words(change.After), ", "))
+		out.WriteString(wrapWords("    - ", splitWords(change.Before), ", "))
+		out.WriteString(wrapWords("    + ", splitWords(change.After), ", "))
 	}
 	_, err := to.Write(out.Bytes())
 	return err //nolint:wrapcheck // the terminal's own error
 }
 
-func words(value string) []string {
+func splitWords(value string) []string {
 	if value == "" {
 		return []string{"none"}
 	}
 	return strings.Split(value, ", ")
 }
 
-// wrap writes words after a heading, and wraps full lines below the first word.
-func wrap(heading string, words []string, separator string) string {
+// wrapWords writes words after a heading, and wraps full lines below the first word.
+func wrapWords(heading string, words []string, separator string) string {
 	var out strings.Builder
 	indent, used := strings.Repeat(" ", len(heading)), len(heading)
 	out.WriteString(heading)

@@ -7,22 +7,22 @@ import (
 	"g8s.host/gpu-scheduler/pkg/amounts"
 )
 
-// Ask is an amount of one resource, in the scheduler's unit: CPU in thousandths.
-type Ask struct {
+// ResourceRequest is an amount of one resource, in the scheduler's unit: CPU in thousandths.
+type ResourceRequest struct {
 	Resource corev1.ResourceName
 	Amount   int64
 }
 
-// AsksOf returns what a pod requests from its node: the positive amounts.
-func AsksOf(pod *corev1.Pod) []Ask {
-	asks := []Ask{{corev1.ResourcePods, 1}}
+// PodResourceRequests returns what a pod requests from its node: the positive amounts.
+func PodResourceRequests(pod *corev1.Pod) []ResourceRequest {
+	asks := []ResourceRequest{{corev1.ResourcePods, 1}}
 	for name, amount := range amounts.Requests(pod) {
 		units := amount.Value()
 		if name == corev1.ResourceCPU {
 			units = amount.MilliValue()
 		}
 		if units > 0 {
-			asks = append(asks, Ask{name, units})
+			asks = append(asks, ResourceRequest{name, units})
 		}
 	}
 	return asks
@@ -57,7 +57,7 @@ func OfferedBy(node *corev1.Node, name corev1.ResourceName) int64 {
 // allocated, which may exceed the current request.
 func HeldBy(pods []fwk.PodInfo, name corev1.ResourceName) (sum int64) {
 	for _, pod := range pods {
-		sum += min(heldBy(pod, name), most-sum)
+		sum += min(heldBy(pod, name), maxSum-sum)
 	}
 	return sum
 }
@@ -77,14 +77,14 @@ func heldBy(pod fwk.PodInfo, name corev1.ResourceName) int64 {
 	return held.GetScalarResources()[name]
 }
 
-// most is the limit of a sum: 64 TiB, so that the sums of a gang can be added up.
-const most = 1 << 46
+// maxSum is the limit of a sum: 64 TiB, so that the sums of a gang can be added up.
+const maxSum = 1 << 46
 
 // SumOf adds up the requests of one resource, without overflow.
-func SumOf(asks []Ask, resource corev1.ResourceName) (sum int64) {
+func SumOf(asks []ResourceRequest, resource corev1.ResourceName) (sum int64) {
 	for _, ask := range asks {
 		if ask.Resource == resource {
-			sum += min(ask.Amount, most-sum)
+			sum += min(ask.Amount, maxSum-sum)
 		}
 	}
 	return sum

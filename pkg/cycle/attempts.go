@@ -19,24 +19,24 @@ type Attempts struct {
 	Seen Revision
 }
 
-// number is that of one attempt. Clones share it.
-type number int64
+// attemptNumber is that of one attempt. Clones share it.
+type attemptNumber int64
 
 // Clone implements fwk.StateData.
-func (n number) Clone() fwk.StateData { return n }
+func (n attemptNumber) Clone() fwk.StateData { return n }
 
-// Of returns the number of an attempt, from 1. The first call in an attempt counts it.
-func (a *Attempts) Of(cs fwk.CycleState) int64 {
-	if n, err := Read[number](cs, attemptKey); err == nil {
+// AttemptNumber returns the number of an attempt, from 1. The first call in an attempt counts it.
+func (a *Attempts) AttemptNumber(cs fwk.CycleState) int64 {
+	if n, err := Read[attemptNumber](cs, attemptKey); err == nil {
 		return int64(n)
 	}
 	n := a.last.Add(1)
-	cs.Write(attemptKey, number(n))
+	cs.Write(attemptKey, attemptNumber(n))
 	return n
 }
 
-// Set sets the number of the previous attempt.
-func (a *Attempts) Set(last int64) { a.last.Store(last) }
+// SetLast sets the number of the previous attempt.
+func (a *Attempts) SetLast(last int64) { a.last.Store(last) }
 
 // Revision is the progress through pod changes: the highest resource version reached. The zero value has reached none. It is safe for concurrent
 // use.
@@ -45,8 +45,8 @@ type Revision struct {
 	version string
 }
 
-// Reach advances the revision to the resource version of a pod. A lower or empty version changes nothing.
-func (r *Revision) Reach(version string) {
+// AdvanceTo advances the revision to the resource version of a pod. A lower or empty version changes nothing.
+func (r *Revision) AdvanceTo(version string) {
 	// A string that is no version is not comparable, not even with itself.
 	if _, err := resourceversion.CompareResourceVersion(version, version); err != nil {
 		return

@@ -9,14 +9,14 @@ import (
 func TestAnAttemptIsCountedOnce(t *testing.T) {
 	var attempts Attempts
 	first, second := framework.NewCycleState(), framework.NewCycleState()
-	if a, again, b := attempts.Of(first), attempts.Of(first.Clone()), attempts.Of(second); a != 1 || again != 1 || b != 2 {
+	if a, again, b := attempts.AttemptNumber(first), attempts.AttemptNumber(first.Clone()), attempts.AttemptNumber(second); a != 1 || again != 1 || b != 2 {
 		t.Errorf("numbers %d, %d and %d, want 1, 1 and 2", a, again, b)
 	}
-	attempts.Set(41)
-	if n := attempts.Of(framework.NewCycleState()); n != 42 {
+	attempts.SetLast(41)
+	if n := attempts.AttemptNumber(framework.NewCycleState()); n != 42 {
 		t.Errorf("number %d, want 42", n)
 	}
-	if n := attempts.Of(first); n != 1 {
+	if n := attempts.AttemptNumber(first); n != 1 {
 		t.Errorf("number %d, want 1, as before", n)
 	}
 }
@@ -32,7 +32,7 @@ func TestARevisionOnlyMovesOn(t *testing.T) {
 		{"98", "100"},
 		{"", "100"},
 	} {
-		revision.Reach(step.reach)
+		revision.AdvanceTo(step.reach)
 		if got := revision.Version(); got != step.want {
 			t.Errorf("step %d: %q after %q, want %q", i, got, step.reach, step.want)
 		}

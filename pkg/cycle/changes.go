@@ -20,8 +20,8 @@ type Changes struct {
 	forgotten int64
 }
 
-// Note records a node whose pods or object change.
-func (c *Changes) Note(node string) {
+// RecordNode records a node whose pods or object change.
+func (c *Changes) RecordNode(node string) {
 	if last := len(c.pending) - 1; last >= 0 && c.pending[last] == node {
 		return
 	}
@@ -31,8 +31,8 @@ func (c *Changes) Note(node string) {
 	c.pending = append(c.pending, node)
 }
 
-// Taken records that a snapshot with all recorded changes is taken.
-func (c *Changes) Taken() {
+// RecordSnapshot records that a snapshot with all recorded changes is taken.
+func (c *Changes) RecordSnapshot() {
 	if c.missed { // no mark is valid any more
 		c.forgotten += int64(len(c.log)) + 1
 		c.log, c.missed = c.log[:0], false
@@ -48,9 +48,9 @@ func (c *Changes) Taken() {
 // Mark is a position in the changes. The zero value is before all of them.
 type Mark struct{ at int64 }
 
-// Since returns the nodes that may have changed since a mark, and advances the mark. It returns false, and any node may have changed, if
+// ChangedSince returns the nodes that may have changed since a mark, and advances the mark. It returns false, and any node may have changed, if
 // that is unknown or there are more than most.
-func (c *Changes) Since(mark *Mark, most int) ([]string, bool) {
+func (c *Changes) ChangedSince(mark *Mark, most int) ([]string, bool) {
 	if c == nil {
 		*mark = Mark{}
 		return nil, false
@@ -67,11 +67,11 @@ func (c *Changes) Since(mark *Mark, most int) ([]string, bool) {
 // Clone implements fwk.StateData. All cycles share the changes.
 func (c *Changes) Clone() fwk.StateData { return c }
 
-// Follow stores the changes in the state of a cycle.
-func Follow(cs fwk.CycleState, c *Changes) { cs.Write(changesKey, c) }
+// WriteChanges stores the changes in the state of a cycle.
+func WriteChanges(cs fwk.CycleState, c *Changes) { cs.Write(changesKey, c) }
 
-// Followed returns the changes of a cycle, nil if none are recorded.
-func Followed(cs fwk.CycleState) *Changes {
+// ReadChanges returns the changes of a cycle, nil if none are recorded.
+func ReadChanges(cs fwk.CycleState) *Changes {
 	c, err := Read[*Changes](cs, changesKey)
 	if err != nil {
 		return nil

@@ -13,7 +13,7 @@ const expectationKey fwk.StateKey = "Expectation"
 type Expectation struct {
 	Forecasts *fragmentation.Forecasts
 	// Asked is the pod's request.
-	Asked fragmentation.Ask
+	Asked fragmentation.PodRequest
 	// KeepPerMille is how many nodes to keep whole, per thousand worth keeping.
 	KeepPerMille int64
 }
@@ -21,11 +21,11 @@ type Expectation struct {
 // Clone implements fwk.StateData.
 func (e *Expectation) Clone() fwk.StateData { return e }
 
-// Expect stores an expectation in the state of a cycle.
-func Expect(cs fwk.CycleState, e *Expectation) { cs.Write(expectationKey, e) }
+// WriteExpectation stores an expectation in the state of a cycle.
+func WriteExpectation(cs fwk.CycleState, e *Expectation) { cs.Write(expectationKey, e) }
 
-// Expected returns the stored expectation, nil if there is none: not all strategies use forecasts.
-func Expected(cs fwk.CycleState) *Expectation {
+// ReadExpectation returns the stored expectation, nil if there is none: not all strategies use forecasts.
+func ReadExpectation(cs fwk.CycleState) *Expectation {
 	e, err := Read[*Expectation](cs, expectationKey)
 	if err != nil {
 		return nil

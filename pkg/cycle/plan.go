@@ -20,15 +20,15 @@ type GangPlan struct {
 	members int
 }
 
-// Decide records when so many members were admitted together.
-func (p *GangPlan) Decide(at time.Time, members int) {
+// SetDecision records when so many members were admitted together.
+func (p *GangPlan) SetDecision(at time.Time, members int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.at, p.members = at, members
 }
 
-// Text is the text of a plan on each of its Bindings, "" before it is decided. No two plans of a gang have the same text.
-func (p *GangPlan) Text() string {
+// AnnotationText is the text of a plan on each of its Bindings, "" before it is decided. No two plans of a gang have the same text.
+func (p *GangPlan) AnnotationText() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.members == 0 {
@@ -40,16 +40,16 @@ func (p *GangPlan) Text() string {
 // Clone implements fwk.StateData. Several cycles share a plan.
 func (p *GangPlan) Clone() fwk.StateData { return p }
 
-// Plan stores a plan in the state of a cycle.
-func Plan(cs fwk.CycleState, p *GangPlan) { cs.Write(planKey, p) }
+// WritePlan stores a plan in the state of a cycle.
+func WritePlan(cs fwk.CycleState, p *GangPlan) { cs.Write(planKey, p) }
 
-// Planned returns the text of the plan in the state of a cycle, "" for a pod that is bound by itself.
-func Planned(cs fwk.CycleState) string {
+// ReadPlanText returns the text of the plan in the state of a cycle, "" for a pod that is bound by itself.
+func ReadPlanText(cs fwk.CycleState) string {
 	p, err := Read[*GangPlan](cs, planKey)
 	if err != nil {
 		return ""
 	}
-	return p.Text()
+	return p.AnnotationText()
 }
 
 // MembersOf parses how many members were admitted by a plan, 0 for an invalid text.

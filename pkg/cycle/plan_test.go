@@ -10,17 +10,17 @@ import (
 // TestMembersShareThePlan that is decided after the first of them has it in its state.
 func TestMembersShareThePlan(t *testing.T) {
 	plan, first, second := &GangPlan{}, framework.NewCycleState(), framework.NewCycleState()
-	Plan(first, plan)
-	if got := Planned(first); got != "" {
+	WritePlan(first, plan)
+	if got := ReadPlanText(first); got != "" {
 		t.Errorf("%q before it is decided", got)
 	}
-	plan.Decide(time.Date(2026, 11, 22, 15, 10, 0, 5e6, time.FixedZone("", 3600)), 60)
-	Plan(second, plan)
+	plan.SetDecision(time.Date(2026, 11, 22, 15, 10, 0, 5e6, time.FixedZone("", 3600)), 60)
+	WritePlan(second, plan)
 	const want = "2026-11-22T14:10:00.005Z/60"
-	if a, b := Planned(first.Clone()), Planned(second); a != want || b != want {
+	if a, b := ReadPlanText(first.Clone()), ReadPlanText(second); a != want || b != want {
 		t.Errorf("%q and %q, want %q", a, b, want)
 	}
-	if got := Planned(framework.NewCycleState()); got != "" {
+	if got := ReadPlanText(framework.NewCycleState()); got != "" {
 		t.Errorf("%q for a pod of no gang", got)
 	}
 }

@@ -36,8 +36,8 @@ func NewScores(nodes int, parts []explain.Part) *Scores {
 	return &Scores{parts: parts[:min(len(parts), maxParts)], weighed: nodes, entries: make([]score, nodes)}
 }
 
-// Weighed sets the number of scored nodes, if only the best of them are added.
-func (s *Scores) Weighed(nodes int) { s.weighed = nodes }
+// SetWeighed sets the number of scored nodes, if only the best of them are added.
+func (s *Scores) SetWeighed(nodes int) { s.weighed = nodes }
 
 // Clone implements fwk.StateData. Scores belong to one cycle and are shared with its clones.
 func (s *Scores) Clone() fwk.StateData { return s }
@@ -64,18 +64,18 @@ func (s *Scores) Len() int {
 	return s.weighed
 }
 
-// noted returns the recorded scores.
-func (s *Scores) noted() []score {
+// addedScores returns the recorded scores.
+func (s *Scores) addedScores() []score {
 	if s == nil {
 		return nil
 	}
 	return s.entries[:min(int(s.used.Load()), len(s.entries))]
 }
 
-// Best returns the candidates with the highest ranks, the best first, equal ones by name. It is called when all nodes are scored.
-func (s *Scores) Best(count int) []explain.Candidate {
+// BestCandidates returns the candidates with the highest ranks, the best first, equal ones by name. It is called when all nodes are scored.
+func (s *Scores) BestCandidates(count int) []explain.Candidate {
 	var best []*score
-	for i := range s.noted() {
+	for i := range s.addedScores() {
 		at, _ := slices.BinarySearchFunc(best, &s.entries[i], compareScores)
 		if at < count {
 			best = slices.Insert(best, at, &s.entries[i])

@@ -18,7 +18,7 @@ func TestBest(t *testing.T) {
 	scores.Add("b", 70, 70, 40, 90)
 	scores.Add("a", 50, 50, 30, 63)
 	scores.Add("d", 10, 99, 10, 10) // its rank counts, not its points
-	got := scores.Best(3)
+	got := scores.BestCandidates(3)
 	want := []explain.Candidate{
 		{Node: "b", Score: 70, Parts: []explain.Part{{Name: "utilization", Value: 40, Weight: 40}, {Name: "topology", Value: 90, Weight: 60}}},
 		{Node: "a", Score: 50, Parts: []explain.Part{{Name: "utilization", Value: 30, Weight: 40}, {Name: "topology", Value: 63, Weight: 60}}},
@@ -37,7 +37,7 @@ func TestBestDoesNotDependOnTheOrderOfScoring(t *testing.T) {
 	}
 	wait.Wait()
 	var got []string
-	for _, candidate := range scores.Best(3) {
+	for _, candidate := range scores.BestCandidates(3) {
 		got = append(got, candidate.Node)
 	}
 	if diff := cmp.Diff([]string{"n90", "n91", "n92"}, got); diff != "" {
@@ -49,7 +49,7 @@ func TestScoresHaveARoom(t *testing.T) {
 	scores := NewScores(1, nil)
 	scores.Add("a", 1, 1)
 	scores.Add("b", 2, 2)
-	if got := scores.Best(5); len(got) != 1 || got[0].Node != "a" || scores.Len() != 1 {
+	if got := scores.BestCandidates(5); len(got) != 1 || got[0].Node != "a" || scores.Len() != 1 {
 		t.Errorf("got %v and %d nodes, want a alone", got, scores.Len())
 	}
 }
@@ -57,7 +57,7 @@ func TestScoresHaveARoom(t *testing.T) {
 func TestNilGathersNothing(t *testing.T) {
 	var scores *Scores
 	scores.Add("a", 1, 1)
-	if scores.Len() != 0 || len(scores.Best(5)) != 0 {
+	if scores.Len() != 0 || len(scores.BestCandidates(5)) != 0 {
 		t.Error("nil scores hold a node")
 	}
 }
@@ -74,6 +74,6 @@ func BenchmarkThousandNodes(b *testing.B) {
 		for i, node := range nodes {
 			scores.Add(node, int64(i%100), int64(i%100), int64(i%100), 50)
 		}
-		scores.Best(explain.MaxCandidates)
+		scores.BestCandidates(explain.MaxCandidates)
 	}
 }

@@ -20,15 +20,15 @@ import (
 
 const (
 	pollInterval = 250 * time.Millisecond
-	// openPatience bounds opening the nodes at the end, when the caller's time may be over.
-	openPatience = 5 * time.Second
+	// openTimeout bounds opening the nodes at the end, when the caller's time may be over.
+	openTimeout = 5 * time.Second
 )
 
 // Carrier makes the moves of proposals, one at a time.
 type Carrier struct {
 	Client kubernetes.Interface
-	// Patience bounds one step: a pod that ends and starts again, or the placement of the waiting pod.
-	Patience time.Duration
+	// StepTimeout bounds one step: a pod that ends and starts again, or the placement of the waiting pod.
+	StepTimeout time.Duration
 	// Report gets each step.
 	Report func(text phrase.Text)
 	// Now is the clock.
@@ -45,7 +45,7 @@ var ErrOutdated = phrase.Errorf("the plan is out of date")
 func (c *Carrier) CarryOut(ctx context.Context, proposal Proposal) error {
 	made, evicted, err := c.makeAll(ctx, proposal)
 	if err == nil {
-		if err := c.awaitPlaced(ctx, proposal); err != nil {
+		if err := c.waitForPlaced(ctx, proposal); err != nil {
 			return &StoppedError{Made: proposal.Moves, Cause: err}
 		}
 		return nil
@@ -54,7 +54,7 @@ func (c *Carrier) CarryOut(ctx context.Context, proposal Proposal) error {
 	if evicted {
 		stopped.Evicted, stopped.Left = stopped.Left[:1], stopped.Left[1:]
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), openPatience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), openTimeout)
 	defer cancel()
 	nodes := map[string]bool{proposal.Node: true}
 	for _, move := range proposal.Moves {
@@ -75,7 +75,7 @@ func (c *Carrier) CarryOut(ctx context.Context, proposal Proposal) error {
 func (c *Carrier) makeAll(ctx context.Context, proposal Proposal) (made int, evicted bool, err error) {
 	for i, move := range proposal.Moves {
 		var to string
-		if to, evicted, err = c.move(ctx, proposal.Node, move); err == nil {
+		if to, evicted, err = c.movePod(ctx, proposal.Node, move); err == nil {
 			made++
 			evicted = false
 		}
@@ -90,14 +90,14 @@ func (c *Carrier) makeAll(ctx context.Context, proposal Proposal) (made int, evi
 				i+1, len(proposal.Moves), move.Namespace, move.Pod, move.From, move.To, err)
 		}
 	}
-	if err := c.nominate(ctx, proposal); err != nil {
+	if err := c.nominateNode(ctx, proposal); err != nil {
 		return made, false, err
 	}
 	return made, false, c.openNode(ctx, proposal.Node)
 }
 
-// nominate reserves the node for the waiting pod by a nomination, unless the pod is bound.
-func (c *Carrier) nominate(ctx context.Context, p Proposal) error {
+// nominateNode reserves the node for the waiting pod by a nomination, unless the pod is bound.
+func (c *Carrier) nominateNode(ctx context.Context, p Proposal) error {
 	pod, err := c.Client.CoreV1().Pods(p.Namespace).Get(ctx, p.Pod, metav1.GetOptions{})
 	if err != nil {
 		return phrase.Errorf("reading pod %s/%s: %w", p.Namespace, p.Pod, err)
@@ -113,9 +113,9 @@ func (c *Carrier) nominate(ctx context.Context, p Proposal) error {
 	return nil
 }
 
-// move closes the pod's node and the node to clear, and evicts the pod. It waits until the pod is gone and its controller has a new one on another
+// movePod closes the pod's node and the node to clear, and evicts the pod. It waits until the pod is gone and its controller has a new one on another
 // node, and returns that node. After a failure, evicted reports whether the pod is evicted without a replacement.
-func (c *Carrier) move(ctx context.Context, cleared string, move Move) (to string, evicted bool, err error) {
+func (c *Carrier) movePod(ctx context.Context, cleared string, move Move) (to string, evicted bool, err error) {
 	pod, err := c.Client.CoreV1().Pods(move.Namespace).Get(ctx, move.Pod, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err) || (err == nil && (pod.UID != move.UID || pod.Spec.NodeName != move.From)):
@@ -130,7 +130,7 @@ func (c *Carrier) move(ctx context.Context, cleared string, move Move) (to strin
 	if err := c.checkRoom(ctx, pod, move.To); err != nil {
 		return "", false, err
 	}
-	before, err := c.siblings(ctx, move, owner.UID)
+	before, err := c.countSiblings(ctx, move, owner.UID)
 	if err != nil {
 		return "", false, err
 	}
@@ -139,18 +139,18 @@ func (c *Carrier) move(ctx context.Context, cleared string, move Move) (to strin
 			return "", false, err
 		}
 	}
-	if err := c.evict(ctx, pod); err != nil {
+	if err := c.evictPod(ctx, pod); err != nil {
 		return "", false, err
 	}
-	c.Report(phrase.Of("%s/%s evicted from %s", move.Namespace, move.Pod, move.From))
-	to, err = c.awaitReplaced(ctx, move, owner, before)
+	c.Report(phrase.Textf("%s/%s evicted from %s", move.Namespace, move.Pod, move.From))
+	to, err = c.waitForReplaced(ctx, move, owner, before)
 	return to, !errors.Is(err, errCameBack), err
 }
 
-func (c *Carrier) awaitPlaced(ctx context.Context, p Proposal) error {
+func (c *Carrier) waitForPlaced(ctx context.Context, p Proposal) error {
 	var node string
-	awaited := phrase.Of("pod %s/%s is not placed, though node %s was cleared and is kept for it", p.Namespace, p.Pod, p.Node)
-	err := c.poll(ctx, awaited, func(ctx context.Context) (bool, error) {
+	awaited := phrase.Textf("pod %s/%s is not placed, though node %s was cleared and is kept for it", p.Namespace, p.Pod, p.Node)
+	err := c.pollUntil(ctx, awaited, func(ctx context.Context) (bool, error) {
 		pod, err := c.Client.CoreV1().Pods(p.Namespace).Get(ctx, p.Pod, metav1.GetOptions{})
 		if err == nil {
 			node = pod.Spec.NodeName
@@ -160,13 +160,13 @@ func (c *Carrier) awaitPlaced(ctx context.Context, p Proposal) error {
 	if err != nil {
 		return phrase.Errorf("waiting for pod %s/%s to be placed: %w", p.Namespace, p.Pod, err)
 	}
-	c.Report(phrase.Of("%s/%s is on %s", p.Namespace, p.Pod, node))
+	c.Report(phrase.Textf("%s/%s is on %s", p.Namespace, p.Pod, node))
 	return nil
 }
 
-// poll repeats a check until it succeeds. If the timeout ends first, the error names what was awaited.
-func (c *Carrier) poll(ctx context.Context, awaited phrase.Text, done wait.ConditionWithContextFunc) error {
-	ctx, stop := timelimit.With(ctx, c.Patience, awaited)
+// pollUntil repeats a check until it succeeds. If the timeout ends first, the error names what was awaited.
+func (c *Carrier) pollUntil(ctx context.Context, awaited phrase.Text, done wait.ConditionWithContextFunc) error {
+	ctx, stop := timelimit.WithLimit(ctx, c.StepTimeout, awaited)
 	defer stop()
 	return timelimit.Explain(ctx, wait.PollUntilContextCancel(ctx, pollInterval, true, done))
 }

@@ -19,7 +19,7 @@ import (
 // closeNode keeps pods off a node. A nomination alone is not enough: a scheduling attempt of the waiting pod removes it while too little is free, and
 // the evicted pod would return.
 func (c *Carrier) closeNode(ctx context.Context, name string) error {
-	until := c.Now().Add(2 * c.Patience).Unix()
+	until := c.Now().Add(2 * c.StepTimeout).Unix()
 	taint := corev1.Taint{Key: names.TaintMoving, Value: strconv.FormatInt(until, 10), Effect: corev1.TaintEffectNoSchedule}
 	err := c.changeTaints(ctx, name, func(taints []corev1.Taint) []corev1.Taint {
 		return append(slices.DeleteFunc(taints, isMoving), taint)
@@ -58,7 +58,7 @@ func (c *Carrier) OpenNodes(ctx context.Context) error {
 		if err := c.openNode(ctx, node.Name); err != nil {
 			return err
 		}
-		c.Report(phrase.Of("%s opened again, which was closed for moves that never ended", node.Name))
+		c.Report(phrase.Textf("%s opened again, which was closed for moves that never ended", node.Name))
 	}
 	return nil
 }

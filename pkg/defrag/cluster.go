@@ -22,32 +22,32 @@ type cluster struct {
 	// movable are the pods of each node that can be moved and have not been, the largest first.
 	movable [][]*fit.Request
 	// young are the pods of each node that cannot be moved only because they have not run long enough.
-	young [][]*fit.Request
-	known map[*corev1.Pod]*pod
-	kinds map[string]int
-	marks *rand.Rand
+	young      [][]*fit.Request
+	known      map[*corev1.Pod]*pod
+	podClasses map[string]int
+	marks      *rand.Rand
 	// state is a hash of each node, equal only for equal content: the sum of the marks of all changes.
-	state    []uint64
-	verdicts [][]verdict // by class and node
+	state      []uint64
+	fitResults [][]fitResult // by class and node
 }
 
 var _ moves.Cluster[*fit.Request] = &candidates{}
 
 // pod is cached data of a pod.
 type pod struct {
-	kind  int
+	class int
 	milli int64
 	mark  uint64 // of its absence
 }
 
-// verdict is a cached answer.
-type verdict struct {
+// fitResult is a cached answer.
+type fitResult struct {
 	state       uint64
 	known, fits bool
 }
 
 func newCluster(facts *Facts, limits Limits) *cluster {
-	c := &cluster{facts: facts, known: map[*corev1.Pod]*pod{}, kinds: map[string]int{}, marks: rand.New(rand.NewPCG(1, 1))} //nolint:gosec // no secrets
+	c := &cluster{facts: facts, known: map[*corev1.Pod]*pod{}, podClasses: map[string]int{}, marks: rand.New(rand.NewPCG(1, 1))} //nolint:gosec // no secrets
 	on := fit.ByNode(facts.Running)
 	var topologies gpu.Topologies
 	for i := range facts.Nodes {
@@ -61,10 +61,10 @@ func newCluster(facts *Facts, limits Limits) *cluster {
 			request, err := facts.requestOf(pod)
 			switch {
 			case err != nil:
-			case facts.movable(pod, limits):
+			case facts.isMovable(pod, limits):
 				c.movable[at] = append(c.movable[at], request)
-				c.meet(request, cardMemory(node.Object))
-			case facts.movable(pod, Limits{}):
+				c.registerRequest(request, gpuMemory(node.Object))
+			case facts.isMovable(pod, Limits{}):
 				c.young[at] = append(c.young[at], request)
 			}
 		}
@@ -73,23 +73,23 @@ func newCluster(facts *Facts, limits Limits) *cluster {
 	return c
 }
 
-// cardMemory returns the shareable memory of a node's first GPU in MiB, 0 if unknown.
-func cardMemory(node *corev1.Node) int64 {
+// gpuMemory returns the shareable memory of a node's first GPU in MiB, 0 if unknown.
+func gpuMemory(node *corev1.Node) int64 {
 	inventory, _ := gpu.InventoryOf(node) // use what is known
-	if len(inventory.Cards) == 0 {
+	if len(inventory.GPUs) == 0 {
 		return 0
 	}
-	return inventory.Cards[0].ShareableMiB()
+	return inventory.GPUs[0].ShareableMiB()
 }
 
-// meet registers a pod.
-func (c *cluster) meet(r *fit.Request, cardMiB int64) {
-	key := fmt.Sprint(r.Alikeness(), r.Closed.Fingerprint())
-	if _, known := c.kinds[key]; !known {
-		c.kinds[key] = len(c.kinds)
-		c.verdicts = append(c.verdicts, make([]verdict, len(c.nodes)))
+// registerRequest registers a pod.
+func (c *cluster) registerRequest(r *fit.Request, cardMiB int64) {
+	key := fmt.Sprint(r.EquivalenceKey(), r.Closed.Fingerprint())
+	if _, known := c.podClasses[key]; !known {
+		c.podClasses[key] = len(c.podClasses)
+		c.fitResults = append(c.fitResults, make([]fitResult, len(c.nodes)))
 	}
-	c.known[r.Pod] = &pod{kind: c.kinds[key], milli: r.Demand.Milli(cardMiB), mark: c.marks.Uint64()}
+	c.known[r.Pod] = &pod{class: c.podClasses[key], milli: r.Demand.MilliGPUs(cardMiB), mark: c.marks.Uint64()}
 }
 
 // byDemand sorts pods that hold the most GPUs first.
@@ -98,11 +98,11 @@ func (c *cluster) byDemand(a, b *fit.Request) int {
 		cmp.Compare(a.Pod.Name, b.Pod.Name))
 }
 
-// fits reports whether a pod fits on a node of its pool and type.
-func (c *cluster) fits(r *fit.Request, node int) bool {
-	known := &c.verdicts[c.known[r.Pod].kind][node]
+// fitsNode reports whether a pod fits on a node of its pool and type.
+func (c *cluster) fitsNode(r *fit.Request, node int) bool {
+	known := &c.fitResults[c.known[r.Pod].class][node]
 	if !known.known || known.state != c.state[node] {
-		*known = verdict{state: c.state[node], known: true}
+		*known = fitResult{state: c.state[node], known: true}
 		if r.InScope(c.nodes[node].Object) {
 			obstacles, _ := r.Obstacles(c.nodes[node])
 			known.fits = len(obstacles) == 0
@@ -111,34 +111,34 @@ func (c *cluster) fits(r *fit.Request, node int) bool {
 	return known.fits
 }
 
-// rooms returns the nodes, except one, on which a pod fits, those with the fewest free GPUs first.
-func (c *cluster) rooms(r *fit.Request, but int) []int {
+// nodesWithRoom returns the nodes, except one, on which a pod fits, those with the fewest free GPUs first.
+func (c *cluster) nodesWithRoom(r *fit.Request, but int) []int {
 	var rooms []int
 	for node := range c.nodes {
-		if node != but && c.fits(r, node) {
+		if node != but && c.fitsNode(r, node) {
 			rooms = append(rooms, node)
 		}
 	}
-	slices.SortStableFunc(rooms, func(a, b int) int { return cmp.Compare(c.nodes[a].FreeCards(), c.nodes[b].FreeCards()) })
+	slices.SortStableFunc(rooms, func(a, b int) int { return cmp.Compare(c.nodes[a].IdleGPUs(), c.nodes[b].IdleGPUs()) })
 	return rooms
 }
 
-// put places a pod on a node on which it fits.
-func (c *cluster) put(r *fit.Request, node int) (undo func()) {
-	if !c.nodes[node].Place(r) {
+// placePod places a pod on a node on which it fits.
+func (c *cluster) placePod(r *fit.Request, node int) (undo func()) {
+	if !c.nodes[node].PlacePod(r) {
 		return func() {}
 	}
 	mark := c.marks.Uint64()
 	c.state[node] += mark
 	return func() {
-		c.nodes[node].Remove(r.Pod)
+		c.nodes[node].RemovePod(r.Pod)
 		c.state[node] -= mark
 	}
 }
 
-// take removes a pod from its node.
-func (c *cluster) take(r *fit.Request, node int) (undo func()) {
-	back, mark := c.nodes[node].Remove(r.Pod), c.known[r.Pod].mark
+// removePod removes a pod from its node.
+func (c *cluster) removePod(r *fit.Request, node int) (undo func()) {
+	back, mark := c.nodes[node].RemovePod(r.Pod), c.known[r.Pod].mark
 	c.state[node] += mark
 	return func() {
 		back()
@@ -152,36 +152,36 @@ type candidates struct {
 	waiting *fit.Request
 }
 
-// Nodes implements [moves.Cluster], as do the methods below.
-func (c *candidates) Nodes() int { return len(c.nodes) }
+// CountNodes implements [moves.Cluster], as do the methods below.
+func (c *candidates) CountNodes() int { return len(c.nodes) }
 
-// Movable omits pods of a higher priority than the waiting one.
-func (c *candidates) Movable(node int) []*fit.Request {
-	return below(c.waiting, c.movable[node])
+// MovablePods omits pods of a higher priority than the waiting one.
+func (c *candidates) MovablePods(node int) []*fit.Request {
+	return withoutOutranking(c.waiting, c.movable[node])
 }
 
-// Fits reports whether a pod fits on a node.
-func (c *candidates) Fits(r *fit.Request, node int) bool { return c.fits(r, node) }
+// FitsOn reports whether a pod fits on a node.
+func (c *candidates) FitsOn(r *fit.Request, node int) bool { return c.fitsNode(r, node) }
 
-// Rooms returns the nodes on which a pod fits.
-func (c *candidates) Rooms(r *fit.Request, but int) []int { return c.rooms(r, but) }
+// NodesWithRoom returns the nodes on which a pod fits.
+func (c *candidates) NodesWithRoom(r *fit.Request, but int) []int { return c.nodesWithRoom(r, but) }
 
-// Put places a pod on a node.
-func (c *candidates) Put(r *fit.Request, node int) (undo func()) { return c.put(r, node) }
+// PlacePod places a pod on a node.
+func (c *candidates) PlacePod(r *fit.Request, node int) (undo func()) { return c.placePod(r, node) }
 
-// Take removes a pod from its node.
-func (c *candidates) Take(r *fit.Request, node int) (undo func()) { return c.take(r, node) }
+// RemovePod removes a pod from its node.
+func (c *candidates) RemovePod(r *fit.Request, node int) (undo func()) { return c.removePod(r, node) }
 
-// Free returns the free part of a node's GPUs. For shared GPUs it is unknown: what a pod from another node would take depends on the GPU memory.
-func (c *candidates) Free(node int) int64 {
+// FreeMilli returns the free part of a node's GPUs. For shared GPUs it is unknown: what a pod from another node would take depends on the GPU memory.
+func (c *candidates) FreeMilli(node int) int64 {
 	if c.nodes[node].Object.Labels[names.LabelSharing] != "" {
 		return math.MaxInt32
 	}
-	return c.nodes[node].FreeGPUs() * gpu.MilliPerCard
+	return c.nodes[node].FreeGPUs() * gpu.MilliPerGPU
 }
 
-// Milli returns what a pod holds of GPUs.
-func (c *candidates) Milli(r *fit.Request) int64 { return c.known[r.Pod].milli }
+// PodMilli returns what a pod holds of GPUs.
+func (c *candidates) PodMilli(r *fit.Request) int64 { return c.known[r.Pod].milli }
 
-// Kind is equal for pods that fit on the same nodes.
-func (c *candidates) Kind(r *fit.Request) int { return c.known[r.Pod].kind }
+// PodClass is equal for pods that fit on the same nodes.
+func (c *candidates) PodClass(r *fit.Request) int { return c.known[r.Pod].class }

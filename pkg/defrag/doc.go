@@ -40,7 +40,7 @@ type Facts struct {
 func (f *Facts) requestOf(pod *corev1.Pod) (*fit.Request, error) {
 	request, err := fit.RequestOf(pod)
 	if err == nil {
-		request.Closed = f.Reservations.Against(pod, f.Now)
+		request.Closed = f.Reservations.ClosedFor(pod, f.Now)
 	}
 	return request, err
 }

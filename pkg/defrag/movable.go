@@ -13,14 +13,14 @@ import (
 	"g8s.host/gpu-scheduler/pkg/eviction"
 )
 
-// movable reports whether a running pod can be moved, for any waiting pod.
-func (f *Facts) movable(pod *corev1.Pod, limits Limits) bool {
-	return eviction.HoldOf(pod, eviction.Defragmentation) == "" && !tied(pod) && f.settled(pod, limits) && f.spared(pod) && pod.Spec.SchedulerName == names.SchedulerName &&
+// isMovable reports whether a running pod can be moved, for any waiting pod.
+func (f *Facts) isMovable(pod *corev1.Pod, limits Limits) bool {
+	return eviction.HoldOf(pod, eviction.Defragmentation) == "" && !isTied(pod) && f.hasRunEnough(pod, limits) && f.budgetsAllow(pod) && pod.Spec.SchedulerName == names.SchedulerName &&
 		pod.Labels[names.LabelPodGroup] == ""
 }
 
-// tied reports whether the placement of a pod depends on more than a node shows.
-func tied(pod *corev1.Pod) bool {
+// isTied reports whether the placement of a pod depends on more than a node shows.
+func isTied(pod *corev1.Pod) bool {
 	if affinity := pod.Spec.Affinity; affinity != nil {
 		if affinity.PodAffinity != nil && len(affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
 			return true
@@ -36,15 +36,15 @@ func tied(pod *corev1.Pod) bool {
 	}) || len(pod.Spec.ResourceClaims) > 0
 }
 
-// settled reports whether a pod runs and has run long enough.
-func (f *Facts) settled(pod *corev1.Pod, limits Limits) bool {
+// hasRunEnough reports whether a pod runs and has run long enough.
+func (f *Facts) hasRunEnough(pod *corev1.Pod, limits Limits) bool {
 	return pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning && pod.Status.StartTime != nil &&
 		f.Now.Sub(pod.Status.StartTime.Time) >= limits.MinRun
 }
 
-// spared reports whether every disruption budget of a pod allows a disruption. Moves are made one at a time, so one is enough for any number of
+// budgetsAllow reports whether every disruption budget of a pod allows a disruption. Moves are made one at a time, so one is enough for any number of
 // moves.
-func (f *Facts) spared(pod *corev1.Pod) bool {
+func (f *Facts) budgetsAllow(pod *corev1.Pod) bool {
 	return !slices.ContainsFunc(f.Budgets, func(budget policyv1.PodDisruptionBudget) bool {
 		if budget.Namespace != pod.Namespace || budget.Status.DisruptionsAllowed > 0 {
 			return false

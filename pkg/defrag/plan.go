@@ -16,12 +16,12 @@ import (
 
 // Reasons why a pod cannot be helped.
 var (
-	whyTied    = phrase.Of("its place depends on more than nodes show: claimed volumes, affinity between pods or a hard spread")
-	whyNoNode  = phrase.Of("no node of its pool and type could hold it, were the node empty")
-	whyYoung   = phrase.Of("only pods are in the way that have run for less than --min-run")
-	whyFixed   = phrase.Of("too much of what is in the way cannot be moved")
-	whyNowhere = phrase.Of("what is in the way has no other place to go, or would take too many moves")
-	whyGang    = phrase.Of("not all pods of its gang can be helped")
+	whyTied    = phrase.Textf("its place depends on more than nodes show: claimed volumes, affinity between pods or a hard spread")
+	whyNoNode  = phrase.Textf("no node of its pool and type could hold it, were the node empty")
+	whyYoung   = phrase.Textf("only pods are in the way that have run for less than --min-run")
+	whyFixed   = phrase.Textf("too much of what is in the way cannot be moved")
+	whyNowhere = phrase.Textf("what is in the way has no other place to go, or would take too many moves")
+	whyGang    = phrase.Textf("not all pods of its gang can be helped")
 )
 
 // Plan finds the fewest moves for each waiting pod, in scheduling order: by priority, then the longest wait. It helps all members of a gang or none.
@@ -29,16 +29,16 @@ var (
 func Plan(facts *Facts, limits Limits) Advice {
 	p := &planner{cluster: newCluster(facts, limits), limits: limits, hopeless: map[likeness]phrase.Text{}}
 	advice := Advice{Proposals: []Proposal{}, Unhelped: []Unhelped{}}
-	for _, group := range units(facts.Waiting) {
-		proposals, unhelped := p.help(group)
+	for _, group := range groupWaiting(facts.Waiting) {
+		proposals, unhelped := p.planGroup(group)
 		advice.Proposals = append(advice.Proposals, proposals...)
 		advice.Unhelped = append(advice.Unhelped, unhelped...)
 	}
 	return advice
 }
 
-// units returns the waiting pods in queue order, with the members of a gang together.
-func units(waiting []corev1.Pod) [][]*corev1.Pod {
+// groupWaiting returns the waiting pods in queue order, with the members of a gang together.
+func groupWaiting(waiting []corev1.Pod) [][]*corev1.Pod {
 	byGang := map[[2]string]int{}
 	var out [][]*corev1.Pod
 	for _, pod := range inQueue(waiting) {
@@ -76,17 +76,17 @@ type planner struct {
 
 // likeness is equal for pods that the same moves help.
 type likeness struct {
-	kind     int
+	class    int
 	priority int32
 }
 
-// help plans for one pod or one gang.
-func (p *planner) help(group []*corev1.Pod) ([]Proposal, []Unhelped) {
+// planGroup plans for one pod or one gang.
+func (p *planner) planGroup(group []*corev1.Pod) ([]Proposal, []Unhelped) {
 	var proposals []Proposal
 	var undo []func()
 	before := slices.Clone(p.movable)
 	for i, pod := range group {
-		proposal, back, why := p.helpOne(pod)
+		proposal, back, why := p.planPod(pod)
 		if len(why) == 0 {
 			proposals, undo = append(proposals, proposal), append(undo, back)
 			continue
@@ -96,13 +96,13 @@ func (p *planner) help(group []*corev1.Pod) ([]Proposal, []Unhelped) {
 		}
 		p.movable = before
 		clear(p.hopeless)
-		return nil, unhelped(group, i, why)
+		return nil, unhelpedGroup(group, i, why)
 	}
 	return proposals, nil
 }
 
-// unhelped returns a gang with the reason of one pod. The others wait for it.
-func unhelped(group []*corev1.Pod, first int, why phrase.Text) []Unhelped {
+// unhelpedGroup returns a gang with the reason of one pod. The others wait for it.
+func unhelpedGroup(group []*corev1.Pod, first int, why phrase.Text) []Unhelped {
 	out := make([]Unhelped, len(group))
 	for i, pod := range group {
 		says := whyGang
@@ -127,22 +127,22 @@ func WhyOf(pods []Unhelped) phrase.Text {
 // maxTries bounds the time spent on one pod to seconds.
 const maxTries = 1 << 16
 
-// helpOne finds a place for one pod and takes it. The returned function undoes that. why is empty on success.
-func (p *planner) helpOne(pod *corev1.Pod) (proposal Proposal, undo func(), why phrase.Text) {
+// planPod finds a place for one pod and takes it. The returned function undoes that. why is empty on success.
+func (p *planner) planPod(pod *corev1.Pod) (proposal Proposal, undo func(), why phrase.Text) {
 	request, err := p.facts.requestOf(pod)
 	switch {
 	case err != nil:
-		return proposal, nil, phrase.Of("what it asks cannot be read: %s", err)
-	case tied(pod):
+		return proposal, nil, phrase.Textf("what it asks cannot be read: %s", err)
+	case isTied(pod):
 		return proposal, nil, whyTied
 	}
-	p.meet(request, 0)
+	p.registerRequest(request, 0)
 	proposal.Ref, proposal.Moves = refOf(pod), []Move{}
-	if rooms := p.rooms(request, -1); len(rooms) > 0 {
-		proposal.Node = p.name(rooms[0])
-		return proposal, p.put(request, rooms[0]), nil
+	if rooms := p.nodesWithRoom(request, -1); len(rooms) > 0 {
+		proposal.Node = p.nodeName(rooms[0])
+		return proposal, p.placePod(request, rooms[0]), nil
 	}
-	alike := likeness{p.known[pod].kind, schedulinghelper.PodPriority(pod)}
+	alike := likeness{p.known[pod].class, schedulinghelper.PodPriority(pod)}
 	if why, known := p.hopeless[alike]; known {
 		return proposal, nil, why
 	}
@@ -152,22 +152,22 @@ func (p *planner) helpOne(pod *corev1.Pod) (proposal Proposal, undo func(), why 
 		return proposal, nil, p.hopeless[alike]
 	}
 	clear(p.hopeless)
-	undo = p.make(&plan, request)
-	proposal.Node = p.name(plan.Node)
+	undo = p.applyPlan(&plan, request)
+	proposal.Node = p.nodeName(plan.Node)
 	for _, move := range plan.Moves {
-		proposal.Moves = append(proposal.Moves, Move{Ref: refOf(move.Pod.Pod), From: p.name(move.From), To: p.name(move.To)})
+		proposal.Moves = append(proposal.Moves, Move{Ref: refOf(move.Pod.Pod), From: p.nodeName(move.From), To: p.nodeName(move.To)})
 	}
 	return proposal, undo, nil
 }
 
-// make applies the moves of a plan and places the pod. Moved pods are not moved again.
-func (p *planner) make(plan *moves.Plan[*fit.Request], request *fit.Request) (undo func()) {
+// applyPlan applies the moves of a plan and places the pod. Moved pods are not moved again.
+func (p *planner) applyPlan(plan *moves.Plan[*fit.Request], request *fit.Request) (undo func()) {
 	var done []func()
 	for _, move := range plan.Moves {
 		p.movable[move.From] = slices.DeleteFunc(slices.Clone(p.movable[move.From]), func(r *fit.Request) bool { return r == move.Pod })
-		done = append(done, p.take(move.Pod, move.From), p.put(move.Pod, move.To))
+		done = append(done, p.removePod(move.Pod, move.From), p.placePod(move.Pod, move.To))
 	}
-	done = append(done, p.put(request, plan.Node))
+	done = append(done, p.placePod(request, plan.Node))
 	return func() {
 		for _, back := range slices.Backward(done) {
 			back()
@@ -175,7 +175,7 @@ func (p *planner) make(plan *moves.Plan[*fit.Request], request *fit.Request) (un
 	}
 }
 
-func (p *planner) name(node int) string { return p.nodes[node].Object.Name }
+func (p *planner) nodeName(node int) string { return p.nodes[node].Object.Name }
 
 func refOf(pod *corev1.Pod) Ref {
 	request, _ := gpu.RequestOf(pod) // an unreadable request is reported elsewhere

@@ -18,7 +18,7 @@ import (
 // Read gathers the facts with six requests. The caller must be able to read nodes, and pods and disruption budgets of all namespaces.
 func Read(ctx context.Context, client kubernetes.Interface, now time.Time) (*Facts, error) {
 	cached := snapshot.Scope{Cached: true}
-	read, err := snapshot.Read(ctx, client, snapshot.Nodes(cached), snapshot.Pods(snapshot.Scope{Fields: snapshot.Living, Cached: true}),
+	read, err := snapshot.Read(ctx, client, snapshot.Nodes(cached), snapshot.Pods(snapshot.Scope{Fields: snapshot.LivePods, Cached: true}),
 		snapshot.Budgets(cached), snapshot.GPUReservations().IfAllowed(), snapshot.GPUQuotas().IfAllowed(), snapshot.Clock(now))
 	if err != nil {
 		return nil, err
@@ -32,22 +32,22 @@ func FactsOf(s *snapshot.Snapshot) *Facts {
 	facts := &Facts{Now: s.Now, Nodes: s.Nodes, Budgets: s.Budgets, Reservations: reservation.BookOf(s.GPUReservations)}
 	quotas := make([]gpuquota.Quota, len(s.GPUQuotas))
 	for i := range s.GPUQuotas {
-		quotas[i] = gpuquota.Of(&s.GPUQuotas[i])
+		quotas[i] = gpuquota.QuotaOf(&s.GPUQuotas[i])
 	}
 	account := gpuquota.AccountOf(quotas, s.Nodes, s.Pods)
 	for i := range s.Pods {
 		switch pod := &s.Pods[i]; {
 		case pod.Spec.NodeName != "":
 			facts.Running = append(facts.Running, *pod)
-		case waits(pod) && !account.Keeps(pod):
+		case isUnschedulable(pod) && !account.BlocksPod(pod):
 			facts.Waiting = append(facts.Waiting, *pod)
 		}
 	}
 	return facts
 }
 
-// waits reports whether our scheduler found no node for a pod that requests GPUs.
-func waits(pod *corev1.Pod) bool {
+// isUnschedulable reports whether our scheduler found no node for a pod that requests GPUs.
+func isUnschedulable(pod *corev1.Pod) bool {
 	request, _ := gpu.RequestOf(pod) // a request that cannot be read is not zero
 	return pod.Spec.SchedulerName == names.SchedulerName && pod.DeletionTimestamp == nil && !request.IsZero() &&
 		slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {

@@ -14,7 +14,7 @@ func (p *planner) whyNot(request *fit.Request) phrase.Text {
 		if !request.InScope(node.Object) {
 			continue
 		}
-		movable, late := below(request, p.movable[at]), below(request, p.young[at])
+		movable, late := withoutOutranking(request, p.movable[at]), withoutOutranking(request, p.young[at])
 		switch {
 		case fitsWithout(request, node, movable):
 			return whyNowhere
@@ -36,7 +36,7 @@ func (p *planner) whyNot(request *fit.Request) phrase.Text {
 // fitsWithout reports whether a pod would fit on a node without some of its pods.
 func fitsWithout(request *fit.Request, node *fit.Node, left []*fit.Request) bool {
 	for _, pod := range left {
-		back := node.Remove(pod.Pod)
+		back := node.RemovePod(pod.Pod)
 		defer back() // in reverse order
 	}
 	obstacles, _ := request.Obstacles(node)
@@ -49,7 +49,7 @@ func fitsEmpty(request *fit.Request, node *fit.Node) bool {
 	return len(obstacles) == 0
 }
 
-// below omits the pods that outrank the waiting one.
-func below(request *fit.Request, pods []*fit.Request) []*fit.Request {
+// withoutOutranking omits the pods that outrank the waiting one.
+func withoutOutranking(request *fit.Request, pods []*fit.Request) []*fit.Request {
 	return slices.DeleteFunc(slices.Clone(pods), func(r *fit.Request) bool { return outranks(r.Pod, request.Pod) })
 }

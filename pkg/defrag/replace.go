@@ -24,7 +24,7 @@ func (c *Carrier) checkRoom(ctx context.Context, pod *corev1.Pod, node string) e
 	if err != nil {
 		return phrase.Errorf("reading node %s: %w", node, err)
 	}
-	on, err := snapshot.Read(ctx, c.Client, snapshot.Pods(snapshot.Scope{Fields: snapshot.On(node)}))
+	on, err := snapshot.Read(ctx, c.Client, snapshot.Pods(snapshot.Scope{Fields: snapshot.PodsOn(node)}))
 	if err != nil {
 		return err
 	}
@@ -42,12 +42,12 @@ func (c *Carrier) checkRoom(ctx context.Context, pod *corev1.Pod, node string) e
 	return nil
 }
 
-// evict evicts a pod if it may still be moved: its author may have forbidden it since the plan.
-func (c *Carrier) evict(ctx context.Context, pod *corev1.Pod) error {
+// evictPod evicts a pod if it may still be moved: its author may have forbidden it since the plan.
+func (c *Carrier) evictPod(ctx context.Context, pod *corev1.Pod) error {
 	if hold := eviction.HoldOf(pod, eviction.Defragmentation); hold != "" {
 		return phrase.Errorf("%w: the pod is not to be moved any more (%s)", ErrOutdated, hold)
 	}
-	outcome, err := eviction.Evict(ctx, eviction.Typed{Client: c.Client.PolicyV1()}, pod)
+	outcome, err := eviction.Evict(ctx, eviction.TypedClient{Client: c.Client.PolicyV1()}, pod)
 	switch outcome {
 	case eviction.Evicted:
 		return nil
@@ -63,9 +63,9 @@ func (c *Carrier) evict(ctx context.Context, pod *corev1.Pod) error {
 // placement counts a controller's pods on each node, without the moving one.
 type placement map[string]int
 
-// siblings counts the bound pods of a controller that are not terminating.
-func (c *Carrier) siblings(ctx context.Context, move Move, owner types.UID) (placement, error) {
-	read, err := snapshot.Read(ctx, c.Client, snapshot.Pods(snapshot.Scope{Namespace: move.Namespace, Fields: snapshot.Holding}))
+// countSiblings counts the bound pods of a controller that are not terminating.
+func (c *Carrier) countSiblings(ctx context.Context, move Move, owner types.UID) (placement, error) {
+	read, err := snapshot.Read(ctx, c.Client, snapshot.Pods(snapshot.Scope{Namespace: move.Namespace, Fields: snapshot.PlacedPods}))
 	if err != nil {
 		return nil, err
 	}
@@ -94,14 +94,14 @@ func (p placement) newOn(before placement, but, expected string) string {
 // errCameBack ends the move of a pod that tolerates closed nodes.
 var errCameBack = phrase.Errorf("its new pod has come back to the node, as it tolerates all taints")
 
-func (c *Carrier) awaitReplaced(ctx context.Context, move Move, owner *metav1.OwnerReference, before placement) (to string, err error) {
-	awaited := phrase.Of("%s %s has no pod on another node yet", owner.Kind, owner.Name)
-	err = c.poll(ctx, awaited, func(ctx context.Context) (bool, error) {
+func (c *Carrier) waitForReplaced(ctx context.Context, move Move, owner *metav1.OwnerReference, before placement) (to string, err error) {
+	awaited := phrase.Textf("%s %s has no pod on another node yet", owner.Kind, owner.Name)
+	err = c.pollUntil(ctx, awaited, func(ctx context.Context) (bool, error) {
 		pod, err := c.Client.CoreV1().Pods(move.Namespace).Get(ctx, move.Pod, metav1.GetOptions{})
 		if !apierrors.IsNotFound(err) && (err != nil || pod.UID == move.UID && !gpu.HasEnded(pod)) {
 			return false, err
 		}
-		now, err := c.siblings(ctx, move, owner.UID)
+		now, err := c.countSiblings(ctx, move, owner.UID)
 		if err != nil {
 			return false, err
 		}
@@ -116,6 +116,6 @@ func (c *Carrier) awaitReplaced(ctx context.Context, move Move, owner *metav1.Ow
 	if err != nil {
 		return "", phrase.Errorf("waiting for %s %s to have its pod on another node: %w", owner.Kind, owner.Name, err)
 	}
-	c.Report(phrase.Of("%s %s has its pod on %s", owner.Kind, owner.Name, to))
+	c.Report(phrase.Textf("%s %s has its pod on %s", owner.Kind, owner.Name, to))
 	return to, nil
 }

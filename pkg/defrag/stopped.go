@@ -19,29 +19,29 @@ type StoppedError struct {
 
 func (e *StoppedError) Error() string { return e.Cause.Error() }
 
-// Says is the error in every language.
-func (e *StoppedError) Says() phrase.Text { return phrase.OfError(e.Cause) }
+// Message is the error in every language.
+func (e *StoppedError) Message() phrase.Text { return phrase.FromError(e.Cause) }
 
 // Unwrap returns the cause.
 func (e *StoppedError) Unwrap() error { return e.Cause }
 
-// HowFar describes what was moved, what was not, and the state of the nodes.
-func (e *StoppedError) HowFar() phrase.Text {
-	text := phrase.Of("Moved: %s. ", podsOf(e.Made))
+// ProgressText describes what was moved, what was not, and the state of the nodes.
+func (e *StoppedError) ProgressText() phrase.Text {
+	text := phrase.Textf("Moved: %s. ", podsOf(e.Made))
 	if len(e.Evicted) > 0 {
-		text = text.And("Evicted, and on no other node yet: %s. ", podsOf(e.Evicted))
+		text = text.Addf("Evicted, and on no other node yet: %s. ", podsOf(e.Evicted))
 	}
-	text = text.And("Not moved: %s.\nWhat was moved stays moved, ", podsOf(e.Left))
+	text = text.Addf("Not moved: %s.\nWhat was moved stays moved, ", podsOf(e.Left))
 	if len(e.Closed) == 0 {
-		return text.And("and all nodes are open again.")
+		return text.Addf("and all nodes are open again.")
 	}
-	return text.And("and closed to new pods are still: %s. To open them: kubectl taint node %s %s-",
+	return text.Addf("and closed to new pods are still: %s. To open them: kubectl taint node %s %s-",
 		strings.Join(e.Closed, ", "), strings.Join(e.Closed, " "), names.TaintMoving)
 }
 
 func podsOf(moves []Move) phrase.Text {
 	if len(moves) == 0 {
-		return phrase.Of("nothing")
+		return phrase.Textf("nothing")
 	}
 	pods := make([]string, len(moves))
 	for i, move := range moves {

@@ -14,19 +14,19 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// longestNote keeps an event's text below the 1,024 characters that the API server takes.
-const longestNote = 900
+// maxNoteLength keeps an event's text below the 1,024 characters that the API server takes.
+const maxNoteLength = 900
 
-// sink is the cluster state outside of NodeInfos, once it is watched.
-type sink struct{ cluster atomic.Pointer[cluster] }
+// clusterSink is the cluster state outside of NodeInfos, once it is watched.
+type clusterSink struct{ cluster atomic.Pointer[cluster] }
 
 type cluster struct {
 	nodes    cache.Store
 	recorder events.EventRecorder
 }
 
-// knows reports whether a node exists, which is assumed until a cluster is watched.
-func (s *sink) knows(node string) bool {
+// hasNode reports whether a node exists, which is assumed until a cluster is watched.
+func (s *clusterSink) hasNode(node string) bool {
 	c := s.cluster.Load()
 	if c == nil {
 		return true
@@ -35,8 +35,8 @@ func (s *sink) knows(node string) bool {
 	return ok && err == nil
 }
 
-// report emits an event about the ignored part of a node's inventory.
-func (s *sink) report(node *corev1.Node, err error) {
+// reportProblem emits an event about the ignored part of a node's inventory.
+func (s *clusterSink) reportProblem(node *corev1.Node, err error) {
 	malformedInventories.Inc()
 	c := s.cluster.Load()
 	if c == nil || c.recorder == nil {
@@ -44,17 +44,17 @@ func (s *sink) report(node *corev1.Node, err error) {
 	}
 	var tooMany *gpu.TooManyError
 	if errors.As(err, &tooMany) {
-		c.recorder.Eventf(node, nil, corev1.EventTypeWarning, "TooManyGPUs", "Scheduling", "%.*s", longestNote, err.Error())
+		c.recorder.Eventf(node, nil, corev1.EventTypeWarning, "TooManyGPUs", "Scheduling", "%.*s", maxNoteLength, err.Error())
 		return
 	}
 	c.recorder.Eventf(node, nil, corev1.EventTypeWarning, "MalformedInventory", "Scheduling",
-		"%.*s; what is known without it is used", longestNote, err.Error())
+		"%.*s; what is known without it is used", maxNoteLength, err.Error())
 }
 
-// Follow drops pods and nodes when the cluster does, and reports malformed inventories as events. Only the first call has an effect: all
+// WatchCluster drops pods and nodes when the cluster does, and reports malformed inventories as events. Only the first call has an effect: all
 // profiles of a process share the informers. A pod that ends is dropped like a deleted one, since the scheduler's pod informer filters out
 // terminated pods.
-func (l *Ledger) Follow(_ context.Context, handle fwk.Handle) (err error) {
+func (l *Cache) WatchCluster(_ context.Context, handle fwk.Handle) (err error) {
 	l.follow.Do(func() {
 		registerMetrics()
 		informers := handle.SharedInformerFactory().Core().V1()
@@ -72,30 +72,30 @@ func (l *Ledger) Follow(_ context.Context, handle fwk.Handle) (err error) {
 	return err
 }
 
-func (l *Ledger) nodeGone(obj any) {
-	if node, ok := Last[*corev1.Node](obj); ok {
+func (l *Cache) nodeGone(obj any) {
+	if node, ok := LastKnown[*corev1.Node](obj); ok {
 		l.dropNode(node.Name)
 	}
 }
 
-func (l *Ledger) podGone(obj any) {
-	if pod, ok := Last[*corev1.Pod](obj); ok {
-		l.Forget(pod.UID)
+func (l *Cache) podGone(obj any) {
+	if pod, ok := LastKnown[*corev1.Pod](obj); ok {
+		l.ForgetPod(pod.UID)
 	}
 }
 
 // podReplaced detects a deleted pod of which only the successor of the same name is reported, after a broken watch.
-func (l *Ledger) podReplaced(before, after any) {
+func (l *Cache) podReplaced(before, after any) {
 	old, okOld := before.(*corev1.Pod)
 	pod, okNew := after.(*corev1.Pod)
 	if okOld && okNew && old.UID != pod.UID {
-		l.Forget(old.UID)
+		l.ForgetPod(old.UID)
 	}
 }
 
-// Last returns the last known state of an object that an informer reports as deleted, also if the watch was broken at that time, and false if it
+// LastKnown returns the last known state of an object that an informer reports as deleted, also if the watch was broken at that time, and false if it
 // is of another type.
-func Last[T any](obj any) (T, bool) {
+func LastKnown[T any](obj any) (T, bool) {
 	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = unknown.Obj
 	}

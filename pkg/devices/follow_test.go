@@ -20,7 +20,7 @@ import (
 )
 
 // followed returns a ledger that follows informers with the nodes, and the events that it writes.
-func followed(t *testing.T, nodes ...*corev1.Node) (*Ledger, *events.FakeRecorder) {
+func followed(t *testing.T, nodes ...*corev1.Node) (*Cache, *events.FakeRecorder) {
 	t.Helper()
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
 	for _, n := range nodes {
@@ -34,9 +34,9 @@ func followed(t *testing.T, nodes ...*corev1.Node) (*Ledger, *events.FakeRecorde
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := NewLedger()
+	l := NewCache()
 	for range 2 { // a second profile changes nothing
-		if err := l.Follow(context.Background(), handle); err != nil {
+		if err := l.WatchCluster(context.Background(), handle); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -52,10 +52,10 @@ func TestAMalformedInventoryIsToldOnceAndReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		if got := len(l.Allocator(bad.DeepCopy()).Inventory().Cards); got != 4 {
+		if got := len(l.AllocatorFor(bad.DeepCopy()).Inventory().GPUs); got != 4 {
 			t.Errorf("%d cards, want the 4 that allocatable tells", got)
 		}
-		l.Node(info(bad.DeepCopy()))
+		l.NodeView(info(bad.DeepCopy()))
 	}
 	after, _ := testutil.GetCounterMetricValue(malformedInventories)
 	if after-before != 1 || len(recorder.Events) != 1 {
@@ -66,7 +66,7 @@ func TestAMalformedInventoryIsToldOnceAndReplaced(t *testing.T) {
 	}
 	worse := bad.DeepCopy()
 	worse.Annotations[names.AnnotationInventory] = "[]"
-	l.Allocator(worse)
+	l.AllocatorFor(worse)
 	if len(recorder.Events) != 1 {
 		t.Errorf("%d events for another malformed inventory, want one", len(recorder.Events))
 	}
@@ -74,10 +74,10 @@ func TestAMalformedInventoryIsToldOnceAndReplaced(t *testing.T) {
 
 // TestMoreCardsThanCanBeToldApartAreTold: those beyond are given to nobody, which looks like a node that is full.
 func TestMoreCardsThanCanBeToldApartAreTold(t *testing.T) {
-	many := counted(gpu.MaxCards + 16)
+	many := counted(gpu.MaxGPUs + 16)
 	l, recorder := followed(t, many)
-	if got := len(l.Allocator(many).Inventory().Cards); got != gpu.MaxCards {
-		t.Errorf("%d cards, want %d", got, gpu.MaxCards)
+	if got := len(l.AllocatorFor(many).Inventory().GPUs); got != gpu.MaxGPUs {
+		t.Errorf("%d cards, want %d", got, gpu.MaxGPUs)
 	}
 	if len(recorder.Events) != 1 {
 		t.Fatalf("%d events, want 1", len(recorder.Events))
@@ -88,7 +88,7 @@ func TestMoreCardsThanCanBeToldApartAreTold(t *testing.T) {
 			t.Errorf("the event lacks %q: %s", part, event)
 		}
 	}
-	l.Allocator(counted(gpu.MaxCards))
+	l.AllocatorFor(counted(gpu.MaxGPUs))
 	if len(recorder.Events) != 0 {
 		t.Errorf("as many as can be told apart are told of: %s", <-recorder.Events)
 	}
@@ -105,7 +105,7 @@ func TestNothingIsKeptOfWhatIsGone(t *testing.T) {
 	l.podGone(cache.DeletedFinalStateUnknown{Obj: pods[1]})
 	l.podReplaced(pods[2], pod("successor", 1).Obj())
 	l.podReplaced(pods[3], pods[3])
-	l.Forget(pods[4].UID)
+	l.ForgetPod(pods[4].UID)
 	if got, _ := l.size(); got != 4 {
 		t.Errorf("%d pods are kept, want the 4 that stayed", got)
 	}
@@ -113,20 +113,20 @@ func TestNothingIsKeptOfWhatIsGone(t *testing.T) {
 		l.podGone(p)
 	}
 	l.nodeGone(n)
-	l.Node(info(n)) // it is in the informer
+	l.NodeView(info(n)) // it is in the informer
 	gone := n.DeepCopy()
 	gone.Name = "gone"
-	l.Node(info(gone)) // the snapshot still has it, the informer has not
-	l.Allocator(gone)
+	l.NodeView(info(gone)) // the snapshot still has it, the informer has not
+	l.AllocatorFor(gone)
 	pods[0].Spec.NodeName = "gone"
-	l.Forget(types.UID("never seen"))
+	l.ForgetPod(types.UID("never seen"))
 	if gotPods, gotNodes := l.size(); gotPods != 0 || gotNodes != 1 {
 		t.Errorf("%d pods and %d nodes are kept, want none and the one in the informer", gotPods, gotNodes)
 	}
 }
 
 // size returns how many pods and nodes the ledger holds.
-func (l *Ledger) size() (pods, nodes int) {
+func (l *Cache) size() (pods, nodes int) {
 	l.mu.RLock()
 	pods = len(l.pods)
 	l.mu.RUnlock()

@@ -10,15 +10,15 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// Ledger tracks which GPUs of each node are free, and stores the GPUs chosen for pods until they leave. It is safe for concurrent use. It holds
+// Cache tracks which GPUs of each node are free, and stores the GPUs chosen for pods until they leave. It is safe for concurrent use. It holds
 // one entry for each node and each pod with GPUs, and drops it when they are gone.
-type Ledger struct {
-	// Reads, if not nil, is called when a node is first read, with all its pods. It is set before the ledger is used.
-	Reads func()
+type Cache struct {
+	// OnRead, if not nil, is called when a node is first read, with all its pods. It is set before the ledger is used.
+	OnRead func()
 
 	follow     sync.Once
 	topologies gpu.Topologies
-	sink       sink
+	sink       clusterSink
 
 	// nodes holds a *slot by node name. Reads take no lock: Filter reads it for many nodes concurrently.
 	nodes sync.Map
@@ -29,8 +29,8 @@ type Ledger struct {
 	pods map[types.UID]*Choice
 }
 
-// NewLedger returns an empty ledger. WatchCluster keeps it in sync with the cluster.
-func NewLedger() *Ledger { return &Ledger{pods: map[types.UID]*Choice{}} }
+// NewCache returns an empty ledger. WatchCluster keeps it in sync with the cluster.
+func NewCache() *Cache { return &Cache{pods: map[types.UID]*Choice{}} }
 
 // Choice is the GPUs and MIG slices chosen for one pod. It never changes.
 type Choice struct {
@@ -53,12 +53,12 @@ type Choice struct {
 // Reserve chooses GPUs and MIG slices on a node and stores the choice, or returns why there are none. It chooses no slices on a node that does
 // not list them. It is a function of the given node: repeated calls return the same GPUs, and a demand that fits the node's [View] gets the GPUs
 // that View.Allocate returns. What the pod itself already holds of the node does not count.
-func (l *Ledger) Reserve(pod *corev1.Pod, demand *gpu.Demand, info fwk.NodeInfo) gpu.Reason {
-	view := l.Node(info)
+func (l *Cache) Reserve(pod *corev1.Pod, demand *gpu.Demand, info fwk.NodeInfo) gpu.Reason {
+	view := l.NodeView(info)
 	if _, ok := view.holders[pod.UID]; ok {
-		view = l.build(l.slotOf(info.Node().Name), info, pod.UID)
+		view = l.buildView(l.slotOf(info.Node().Name), info, pod.UID)
 	}
-	if !demand.NeedsCards() && !view.Allocator.Sliced() {
+	if !demand.NeedsGPUs() && !view.Allocator.NamesSlices() {
 		return gpu.Reason{} // its slices are the agent's to choose
 	}
 	allocation, reason := view.Allocate(demand)
@@ -67,38 +67,38 @@ func (l *Ledger) Reserve(pod *corev1.Pod, demand *gpu.Demand, info fwk.NodeInfo)
 	}
 	choice := &Choice{
 		Node:       info.Node().Name,
-		Assignment: view.Allocator.Assignment(demand, &allocation),
+		Assignment: view.Allocator.BuildAssignment(demand, &allocation),
 		demand:     *demand,
 		allocator:  view.Allocator,
 		holding:    allocation.Holding,
-		left:       view.Allocator.Free(&view.Used) &^ (allocation.Whole | allocation.Shared),
+		left:       view.Allocator.FreeGPUs(&view.Used) &^ (allocation.Whole | allocation.Shared),
 	}
 	if reason := choice.takeSlices(view); !reason.IsZero() {
 		return reason
 	}
-	l.keep(pod.UID, choice)
+	l.setChoice(pod.UID, choice)
 	return gpu.Reason{}
 }
 
-// Forget drops the choice for a pod. If the pod is on a node all the same, its annotation counts from then on.
-func (l *Ledger) Forget(pod types.UID) { l.keep(pod, nil) }
+// ForgetPod drops the choice for a pod. If the pod is on a node all the same, its annotation counts from then on.
+func (l *Cache) ForgetPod(pod types.UID) { l.setChoice(pod, nil) }
 
-// Choice returns what was chosen for a pod.
-func (l *Ledger) Choice(pod types.UID) (Choice, bool) {
-	if choice := l.choice(pod); choice != nil {
+// ChoiceOf returns what was chosen for a pod.
+func (l *Cache) ChoiceOf(pod types.UID) (Choice, bool) {
+	if choice := l.choiceOf(pod); choice != nil {
 		return *choice, true
 	}
 	return Choice{}, false
 }
 
-func (l *Ledger) choice(pod types.UID) *Choice {
+func (l *Cache) choiceOf(pod types.UID) *Choice {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.pods[pod]
 }
 
-// keep replaces the choice for a pod; nil drops it. Views of the affected nodes are outdated then.
-func (l *Ledger) keep(pod types.UID, choice *Choice) {
+// setChoice replaces the choice for a pod; nil drops it. Views of the affected nodes are outdated then.
+func (l *Cache) setChoice(pod types.UID, choice *Choice) {
 	l.mu.Lock()
 	before := l.pods[pod]
 	if choice == nil {

@@ -27,10 +27,10 @@ func node(t testing.TB, cards int, broken ...int) *corev1.Node {
 	t.Helper()
 	var inventory gpu.Inventory
 	for i := range cards {
-		inventory.Cards = append(inventory.Cards, gpu.Card{UUID: fmt.Sprintf("GPU-%d", i), Index: i, MemoryMiB: 81920, Health: gpu.Healthy})
+		inventory.GPUs = append(inventory.GPUs, gpu.GPU{UUID: fmt.Sprintf("GPU-%d", i), Index: i, MemoryMiB: 81920, Health: gpu.Healthy})
 	}
 	for _, i := range broken {
-		inventory.Cards[i].Health = "Xid79"
+		inventory.GPUs[i].Health = "Xid79"
 	}
 	text, err := inventory.Encode()
 	if err != nil {
@@ -53,7 +53,7 @@ func info(n *corev1.Node, pods ...*corev1.Pod) fwk.NodeInfo {
 }
 
 // reserve chooses cards for a pod and returns the pod as the scheduler assumes it: on the node, without annotation.
-func reserve(t testing.TB, l *Ledger, p *st.PodWrapper, at fwk.NodeInfo) *corev1.Pod {
+func reserve(t testing.TB, l *Cache, p *st.PodWrapper, at fwk.NodeInfo) *corev1.Pod {
 	t.Helper()
 	demand, err := gpu.DemandOf(p.Obj())
 	if err != nil {
@@ -66,9 +66,9 @@ func reserve(t testing.TB, l *Ledger, p *st.PodWrapper, at fwk.NodeInfo) *corev1
 }
 
 // bound is a pod as the API server has it after its binding.
-func bound(t testing.TB, l *Ledger, p *corev1.Pod) *corev1.Pod {
+func bound(t testing.TB, l *Cache, p *corev1.Pod) *corev1.Pod {
 	t.Helper()
-	devices, _ := l.Chosen(p.UID, p.Spec.NodeName)
+	devices, _ := l.ChosenGPUs(p.UID, p.Spec.NodeName)
 	p = p.DeepCopy()
 	p.Annotations = map[string]string{names.AnnotationGPUDevices: devices}
 	return p
@@ -77,41 +77,41 @@ func bound(t testing.TB, l *Ledger, p *corev1.Pod) *corev1.Pod {
 func TestWhichCardsAreTaken(t *testing.T) {
 	const cards = 4
 	tests := map[string]struct {
-		pods        func(t *testing.T, l *Ledger) []*corev1.Pod
+		pods        func(t *testing.T, l *Cache) []*corev1.Pod
 		want        gpu.Set
 		wantUnknown int64
 	}{
-		"nobody is there": {pods: func(*testing.T, *Ledger) []*corev1.Pod { return nil }},
+		"nobody is there": {pods: func(*testing.T, *Cache) []*corev1.Pod { return nil }},
 		"a pod whose cards were chosen a moment ago holds them": {
-			pods: func(t *testing.T, l *Ledger) []*corev1.Pod {
+			pods: func(t *testing.T, l *Cache) []*corev1.Pod {
 				return []*corev1.Pod{reserve(t, l, pod("a", 2), info(node(t, cards)))}
 			},
 			want: 0b11,
 		},
 		"a choice counts only while the pod is on the node": {
-			pods: func(t *testing.T, l *Ledger) []*corev1.Pod {
+			pods: func(t *testing.T, l *Cache) []*corev1.Pod {
 				reserve(t, l, pod("a", 2), info(node(t, cards)))
 				return nil
 			},
 		},
 		"after a restart the annotation tells": {
-			pods: func(t *testing.T, l *Ledger) []*corev1.Pod {
+			pods: func(t *testing.T, l *Cache) []*corev1.Pod {
 				p := bound(t, l, reserve(t, l, pod("a", 2), info(node(t, cards))))
-				l.Forget("a")
+				l.ForgetPod("a")
 				return []*corev1.Pod{p}
 			},
 			want: 0b11,
 		},
 		"a choice that was dropped leaves the pod with unknown cards": {
-			pods: func(t *testing.T, l *Ledger) []*corev1.Pod {
+			pods: func(t *testing.T, l *Cache) []*corev1.Pod {
 				p := reserve(t, l, pod("a", 2), info(node(t, cards)))
-				l.Forget("a")
+				l.ForgetPod("a")
 				return []*corev1.Pod{p}
 			},
 			wantUnknown: 2,
 		},
 		"a choice made for another node says nothing here": {
-			pods: func(t *testing.T, l *Ledger) []*corev1.Pod {
+			pods: func(t *testing.T, l *Cache) []*corev1.Pod {
 				other := node(t, cards)
 				other.Name = "other"
 				p := reserve(t, l, pod("a", 2), info(other))
@@ -121,81 +121,81 @@ func TestWhichCardsAreTaken(t *testing.T) {
 			wantUnknown: 2,
 		},
 		"a pod of another scheduler holds unknown cards": {
-			pods:        func(*testing.T, *Ledger) []*corev1.Pod { return []*corev1.Pod{pod("a", 3).Node("n").Obj()} },
+			pods:        func(*testing.T, *Cache) []*corev1.Pod { return []*corev1.Pod{pod("a", 3).Node("n").Obj()} },
 			wantUnknown: 3,
 		},
 		"a malformed annotation names no cards": {
-			pods: func(*testing.T, *Ledger) []*corev1.Pod {
+			pods: func(*testing.T, *Cache) []*corev1.Pod {
 				return []*corev1.Pod{pod("a", 3).Node("n").Annotation(names.AnnotationGPUDevices, "{").Obj()}
 			},
 			wantUnknown: 3,
 		},
 		"a nominated pod holds the cards it would get": {
-			pods: func(*testing.T, *Ledger) []*corev1.Pod { return []*corev1.Pod{pod("a", 3).Obj()} },
+			pods: func(*testing.T, *Cache) []*corev1.Pod { return []*corev1.Pod{pod("a", 3).Obj()} },
 			want: 0b111,
 		},
 		"of nominated pods the more important one chooses first, then by UID": {
-			pods: func(*testing.T, *Ledger) []*corev1.Pod {
+			pods: func(*testing.T, *Cache) []*corev1.Pod {
 				return []*corev1.Pod{pod("b", 2).Priority(1).Obj(), pod("a", 2).Priority(1).Obj(), pod("c", 1).Priority(2).Obj()}
 			},
 			want: 0b111, wantUnknown: 2, // c and a; b has to wait for somebody to leave
 		},
 		"a nominated pod waits for its victims and holds what it asks for": {
-			pods: func(t *testing.T, l *Ledger) []*corev1.Pod {
+			pods: func(t *testing.T, l *Cache) []*corev1.Pod {
 				return []*corev1.Pod{reserve(t, l, pod("a", 3), info(node(t, cards))), pod("b", 2).Obj()}
 			},
 			want: 0b111, wantUnknown: 2,
 		},
 		"a nominated pod that cannot be read never comes": {
-			pods: func(*testing.T, *Ledger) []*corev1.Pod { return []*corev1.Pod{pod("a", -1).Obj()} },
+			pods: func(*testing.T, *Cache) []*corev1.Pod { return []*corev1.Pod{pod("a", -1).Obj()} },
 		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			l := NewLedger()
+			l := NewCache()
 			pods := tc.pods(t, l)
-			used := &l.Node(info(node(t, cards), pods...)).Used
-			if used.Whole() != tc.want || used.Unknown().Whole != tc.wantUnknown {
+			used := &l.NodeView(info(node(t, cards), pods...)).Used
+			if used.WholeGPUs() != tc.want || used.UnknownUse().Whole != tc.wantUnknown {
 				t.Errorf("cards %v and %d unknown ones are taken, want %v and %d",
-					used.Whole(), used.Unknown().Whole, tc.want, tc.wantUnknown)
+					used.WholeGPUs(), used.UnknownUse().Whole, tc.want, tc.wantUnknown)
 			}
 		})
 	}
 }
 
 func TestReserveIsDeterministicAndUndone(t *testing.T) {
-	l, at := NewLedger(), info(node(t, 8), pod("x", 1).Node("n").Obj())
+	l, at := NewCache(), info(node(t, 8), pod("x", 1).Node("n").Obj())
 	a := reserve(t, l, pod("a", 2), at)
-	first, _ := l.Choice("a")
+	first, _ := l.ChoiceOf("a")
 	reserve(t, l, pod("a", 2), at)
-	again, _ := l.Choice("a")
+	again, _ := l.ChoiceOf("a")
 	reserve(t, l, pod("a", 2), info(at.Node(), pod("x", 1).Node("n").Obj(), a)) // the pod is in the snapshot already
-	rehearsed, _ := l.Choice("a")
+	rehearsed, _ := l.ChoiceOf("a")
 	for what, got := range map[string]Choice{"again": again, "with itself on the node": rehearsed} {
 		if diff := cmp.Diff(first.Assignment, got.Assignment); diff != "" {
 			t.Errorf("chosen %s (-first +later):\n%s", what, diff)
 		}
 	}
-	l.Forget("a")
-	l.Forget("a")
-	if _, ok := l.Choice("a"); ok {
+	l.ForgetPod("a")
+	l.ForgetPod("a")
+	if _, ok := l.ChoiceOf("a"); ok {
 		t.Error("a choice that was undone is still there")
 	}
 }
 
 func TestAViewIsMadeOnceForEachGeneration(t *testing.T) {
-	l, at := NewLedger(), info(node(t, 8), pod("x", 1).Node("n").Obj())
-	view := l.Node(at)
-	if l.Node(at) != view || l.Node(at.Snapshot()) != view {
+	l, at := NewCache(), info(node(t, 8), pod("x", 1).Node("n").Obj())
+	view := l.NodeView(at)
+	if l.NodeView(at) != view || l.NodeView(at.Snapshot()) != view {
 		t.Error("the same generation has two views")
 	}
 	at.AddPodInfo(podInfo(t, pod("y", 1).Node("n").Obj()))
-	if l.Node(at) == view {
+	if l.NodeView(at) == view {
 		t.Error("another pod does not change the view")
 	}
-	view = l.Node(at)
+	view = l.NodeView(at)
 	reserve(t, l, pod("y", 1), at)
-	if l.Node(at) == view {
+	if l.NodeView(at) == view {
 		t.Error("a choice for a pod on the node does not change the view")
 	}
 }
@@ -210,38 +210,38 @@ func podInfo(t *testing.T, p *corev1.Pod) fwk.PodInfo {
 }
 
 func TestCardsKeepTheirHoldersWhenTheNodeChanges(t *testing.T) {
-	l := NewLedger()
+	l := NewCache()
 	a := reserve(t, l, pod("a", 2), info(node(t, 4)))
-	if got := l.Node(info(node(t, 4, 0), a)).Used.Whole(); got != 0b11 {
+	if got := l.NodeView(info(node(t, 4, 0), a)).Used.WholeGPUs(); got != 0b11 {
 		t.Errorf("when a card broke, cards %v are taken, want those chosen", got)
 	}
-	if got := l.Node(info(counted(4), a)).Used.Unknown().Whole; got != 2 {
+	if got := l.NodeView(info(counted(4), a)).Used.UnknownUse().Whole; got != 2 {
 		t.Errorf("when the inventory is gone, %d cards are unknown, want the 2 that have other names now", got)
 	}
-	if got := l.Node(info(node(t, 4), a)).Used.Whole(); got != 0b11 {
+	if got := l.NodeView(info(node(t, 4), a)).Used.WholeGPUs(); got != 0b11 {
 		t.Errorf("when it is back, cards %v are taken, want those chosen", got)
 	}
 }
 
 func TestEqualNodesShareAnAllocator(t *testing.T) {
-	l, before := NewLedger(), node(t, 4)
-	first := l.Allocator(before)
+	l, before := NewCache(), node(t, 4)
+	first := l.AllocatorFor(before)
 	heartbeat := before.DeepCopy()
 	heartbeat.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady}}
-	if l.Allocator(heartbeat) != first {
+	if l.AllocatorFor(heartbeat) != first {
 		t.Error("a heartbeat makes another allocator")
 	}
-	broken := l.Allocator(node(t, 4, 1))
-	if broken == first || broken.Healthy() != 0b1101 {
-		t.Errorf("cards %v are healthy, want all but 1", broken.Healthy())
+	broken := l.AllocatorFor(node(t, 4, 1))
+	if broken == first || broken.HealthyGPUs() != 0b1101 {
+		t.Errorf("cards %v are healthy, want all but 1", broken.HealthyGPUs())
 	}
-	if l.Allocator(before) != first {
+	if l.AllocatorFor(before) != first {
 		t.Error("the node before the change is read again, as each queueing hint would")
 	}
 }
 
 func TestANodeThatIsGoneHasNoCards(t *testing.T) {
-	view := NewLedger().Node(framework.NewNodeInfo(pod("a", 1).Node("n").Obj()))
+	view := NewCache().NodeView(framework.NewNodeInfo(pod("a", 1).Node("n").Obj()))
 	demand, err := gpu.DemandOf(pod("b", 1).Obj())
 	if err != nil {
 		t.Fatal(err)
@@ -252,7 +252,7 @@ func TestANodeThatIsGoneHasNoCards(t *testing.T) {
 }
 
 func TestWhatSpeaksForTheCards(t *testing.T) {
-	l, at := NewLedger(), info(node(t, 8))
+	l, at := NewCache(), info(node(t, 8))
 	sharing := st.MakePod().UID("s").Annotation(names.AnnotationGPUShare, "2Gi").
 		Req(map[corev1.ResourceName]string{names.ResourceSharedGPU: "1"})
 	for uid, want := range map[string]string{
@@ -261,40 +261,40 @@ func TestWhatSpeaksForTheCards(t *testing.T) {
 		"s":   "the best fit of memory, 2048 MiB of GPU 0",
 	} {
 		reserve(t, l, map[string]*st.PodWrapper{"one": pod("one", 1), "two": pod("two", 2), "s": sharing}[uid], at)
-		if devices, got := l.Chosen(types.UID(uid), "n"); got != want || !strings.Contains(devices, "GPU-0") {
+		if devices, got := l.ChosenGPUs(types.UID(uid), "n"); got != want || !strings.Contains(devices, "GPU-0") {
 			t.Errorf("%s: %s chosen since %q, want %q", uid, devices, got, want)
 		}
-		if devices, reason := l.Chosen(types.UID(uid), "elsewhere"); devices != "" || reason != "" {
+		if devices, reason := l.ChosenGPUs(types.UID(uid), "elsewhere"); devices != "" || reason != "" {
 			t.Errorf("%s has %s on a node where it is not", uid, devices)
 		}
 	}
 }
 
 func TestCards(t *testing.T) {
-	l := NewLedger()
-	if _, _, ok := l.Cards(info(counted(4))); ok {
+	l := NewCache()
+	if _, _, ok := l.NodeGPUs(info(counted(4))); ok {
 		t.Error("a node that is only counted passes for one whose cards are known")
 	}
-	allocator, used, ok := l.Cards(info(node(t, 4), pod("a", 1).Node("n").Obj()))
-	if !ok || len(allocator.Inventory().Cards) != 4 || used.Unknown().Whole != 1 {
+	allocator, used, ok := l.NodeGPUs(info(node(t, 4), pod("a", 1).Node("n").Obj()))
+	if !ok || len(allocator.Inventory().GPUs) != 4 || used.UnknownUse().Whole != 1 {
 		t.Errorf("cards %v, used %+v, known %v", allocator, used, ok)
 	}
 	demand, err := gpu.DemandOf(pod("b", 4).Obj())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := l.Shortage(&demand, info(node(t, 4), pod("a", 1).Node("n").Obj())); got.Short() != 1 {
-		t.Errorf("%d cards are short, want 1", got.Short())
+	if got := l.GPUShortage(&demand, info(node(t, 4), pod("a", 1).Node("n").Obj())); got.MissingGPUs() != 1 {
+		t.Errorf("%d cards are short, want 1", got.MissingGPUs())
 	}
 }
 
 // TestReadsOfNodes: each node counts once, however often it changes, so that nobody who is stuck looks as if they read.
 func TestReadsOfNodes(t *testing.T) {
-	l, reads := NewLedger(), 0
-	l.Reads = func() { reads++ }
+	l, reads := NewCache(), 0
+	l.OnRead = func() { reads++ }
 	for i := range 3 {
-		l.Node(info(node(t, 2)))
-		l.Node(info(node(t, 2), pod(fmt.Sprint("p", i), 1).Node("n").Obj()))
+		l.NodeView(info(node(t, 2)))
+		l.NodeView(info(node(t, 2), pod(fmt.Sprint("p", i), 1).Node("n").Obj()))
 	}
 	if reads != 1 {
 		t.Errorf("%d reads of one node", reads)

@@ -36,7 +36,7 @@ type given struct {
 // machine is a node, as it is and as the scheduler's cache has it.
 type machine struct {
 	name     string
-	cards    []gpu.Card
+	cards    []gpu.GPU
 	reported bool // by annotation; else the cards are counted, and have other names
 	up       bool
 	info     *framework.NodeInfo
@@ -47,7 +47,7 @@ type machine struct {
 type world struct {
 	t        *testing.T
 	r        *rand.Rand
-	ledger   *Ledger
+	ledger   *Cache
 	store    cache.Store
 	machines []*machine
 	pods     int
@@ -99,7 +99,7 @@ func newWorld(t *testing.T) *world {
 		m := &machine{name: fmt.Sprintf("n%d", i), reported: true, up: true}
 		reserved := []int64{640, 0, 2000, 24576, 90000, 512}
 		for card, memory := range []int64{46068, 81920, 81920, 24576, 46068, 81920}[:4+i] {
-			m.cards = append(m.cards, gpu.Card{UUID: fmt.Sprintf("GPU-%d-%d", i, card), Index: card, MemoryMiB: memory, ReservedMiB: &reserved[card], Health: gpu.Healthy})
+			m.cards = append(m.cards, gpu.GPU{UUID: fmt.Sprintf("GPU-%d-%d", i, card), Index: card, MemoryMiB: memory, ReservedMiB: &reserved[card], Health: gpu.Healthy})
 		}
 		w.machines = append(w.machines, m)
 	}
@@ -145,7 +145,7 @@ func (w *world) place(m *machine) {
 		return
 	}
 	pod, demand := w.newPod()
-	dry, dryReason := w.ledger.Node(m.info).Allocate(&demand)
+	dry, dryReason := w.ledger.NodeView(m.info).Allocate(&demand)
 	reason := w.ledger.Reserve(pod, &demand, m.info)
 	if reason != dryReason {
 		w.t.Errorf("Reserve says %s, the dry run %s", reason.Detail(), dryReason.Detail())
@@ -158,8 +158,8 @@ func (w *world) place(m *machine) {
 		return
 	}
 	w.accepted++
-	choice, _ := w.ledger.Choice(pod.UID)
-	if want := w.ledger.Allocator(m.info.Node()).Assignment(&demand, &dry); !reflect.DeepEqual(want, choice.Assignment) {
+	choice, _ := w.ledger.ChoiceOf(pod.UID)
+	if want := w.ledger.AllocatorFor(m.info.Node()).BuildAssignment(&demand, &dry); !reflect.DeepEqual(want, choice.Assignment) {
 		w.t.Errorf("the dry run chooses %v, Reserve %v", want, choice.Assignment)
 	}
 	w.reserved(m, pod, demand)
@@ -167,7 +167,7 @@ func (w *world) place(m *machine) {
 
 // reserved puts a pod where the ledger has chosen cards for it.
 func (w *world) reserved(m *machine, pod *corev1.Pod, demand gpu.Demand) {
-	choice, _ := w.ledger.Choice(pod.UID)
+	choice, _ := w.ledger.ChoiceOf(pod.UID)
 	tn := &tenant{demand: demand, cards: cardsGiven(&demand, choice.Assignment), chosen: true}
 	w.checkChoice(m, tn)
 	w.enter(m, tn, pod)
@@ -203,7 +203,7 @@ func (w *world) bind(m *machine) {
 	if tn == nil {
 		return
 	}
-	devices, _ := w.ledger.Chosen(tn.pod.UID, m.name)
+	devices, _ := w.ledger.ChosenGPUs(tn.pod.UID, m.name)
 	bound := tn.pod.DeepCopy()
 	bound.Annotations[names.AnnotationGPUDevices] = devices
 	w.leave(m, tn)
@@ -225,7 +225,7 @@ func (w *world) nominate(m *machine) {
 		expected.AddPodInfo(podInfo(w.t, pod))
 	}
 	first := slices.MinFunc(coming, func(a, b *corev1.Pod) int {
-		return cmp.Or(cmp.Compare(priority(b), priority(a)), cmp.Compare(a.UID, b.UID))
+		return cmp.Or(cmp.Compare(podPriority(b), podPriority(a)), cmp.Compare(a.UID, b.UID))
 	})
 	// Where cards are held that have no name, a card that is shared again can be one more to keep clear of them.
 	hadPlace := m.count().unknown == gpu.Unknown{} && w.hasPlace(m, first)
@@ -245,7 +245,7 @@ func (w *world) hasPlace(m *machine, pod *corev1.Pod) bool {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	_, reason := w.ledger.Node(m.info).Allocate(&demand)
+	_, reason := w.ledger.NodeView(m.info).Allocate(&demand)
 	return reason.IsZero()
 }
 
@@ -277,7 +277,7 @@ func (w *world) refresh(m *machine) {
 
 // restart forgets everything but what the API server has: nodes, and pods that are bound.
 func (w *world) restart() {
-	w.ledger = NewLedger()
+	w.ledger = NewCache()
 	w.ledger.sink.cluster.Store(&cluster{nodes: w.store})
 	w.deleted = nil
 	for _, m := range w.machines {

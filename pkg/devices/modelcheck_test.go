@@ -40,7 +40,7 @@ func (m *machine) node() *corev1.Node {
 	node := counted(len(m.cards))
 	node.Name = m.name
 	if m.reported {
-		text, err := (&gpu.Inventory{Cards: m.cards}).Encode()
+		text, err := (&gpu.Inventory{GPUs: m.cards}).Encode()
 		if err != nil {
 			return nil
 		}
@@ -154,9 +154,9 @@ func (m *machine) fits(d *gpu.Demand) bool {
 // check compares the ledger's view of a machine with the count.
 func (w *world) check(m *machine) {
 	w.t.Helper()
-	view := w.ledger.Node(m.info)
+	view := w.ledger.NodeView(m.info)
 	if !m.up {
-		if view != nowhere {
+		if view != emptyView {
 			w.t.Errorf("%s is gone and has a view", m.name)
 		}
 		return
@@ -166,13 +166,13 @@ func (w *world) check(m *machine) {
 		if c.whole[uuid] > 1 || c.whole[uuid] > 0 && c.mib[uuid] > 0 {
 			w.t.Errorf("card %s is held by %d pods whole and with %d MiB", uuid, c.whole[uuid], c.mib[uuid])
 		}
-		if used.Whole().Has(card) != (c.whole[uuid] > 0) || used.MemoryOn(card) != c.mib[uuid] {
+		if used.WholeGPUs().Has(card) != (c.whole[uuid] > 0) || used.MemoryOn(card) != c.mib[uuid] {
 			w.t.Errorf("card %s: whole %v, %d MiB; the model says %d, %d MiB",
-				uuid, used.Whole().Has(card), used.MemoryOn(card), c.whole[uuid], c.mib[uuid])
+				uuid, used.WholeGPUs().Has(card), used.MemoryOn(card), c.whole[uuid], c.mib[uuid])
 		}
 	}
-	if used.Unknown() != c.unknown {
-		w.t.Errorf("unknown on %s is %+v, the model says %+v", m.name, used.Unknown(), c.unknown)
+	if used.UnknownUse() != c.unknown {
+		w.t.Errorf("unknown on %s is %+v, the model says %+v", m.name, used.UnknownUse(), c.unknown)
 	}
 }
 
@@ -200,11 +200,11 @@ func (w *world) checkChoice(m *machine, tn *tenant) {
 // checkNominated counts cards: those that come hold as many as they ask for, named or not, and never one of a tenant.
 func (w *world) checkNominated(m *machine, expected fwk.NodeInfo, coming []*corev1.Pod) {
 	w.t.Helper()
-	now, then := &w.ledger.Node(m.info).Used, &w.ledger.Node(expected).Used
-	if both := then.Whole() & then.Shared(); then.Whole()&now.Whole() != now.Whole() || both != 0 {
-		w.t.Errorf("%s: nominated pods change whole cards from %v to %v, of which %v are shared, too", m.name, now.Whole(), then.Whole(), both)
+	now, then := &w.ledger.NodeView(m.info).Used, &w.ledger.NodeView(expected).Used
+	if both := then.WholeGPUs() & then.SharedGPUs(); then.WholeGPUs()&now.WholeGPUs() != now.WholeGPUs() || both != 0 {
+		w.t.Errorf("%s: nominated pods change whole cards from %v to %v, of which %v are shared, too", m.name, now.WholeGPUs(), then.WholeGPUs(), both)
 	}
-	got := int64(then.Whole().Len()) + then.Unknown().Whole - int64(now.Whole().Len()) - now.Unknown().Whole
+	got := int64(then.WholeGPUs().Len()) + then.UnknownUse().Whole - int64(now.WholeGPUs().Len()) - now.UnknownUse().Whole
 	var want count
 	for _, pod := range coming {
 		demand, err := gpu.DemandOf(pod)

@@ -32,7 +32,7 @@ func (w *world) remove(m *machine) {
 
 // drop takes the choice away first, and then the pod.
 func (w *world) drop(m *machine, tn *tenant) {
-	w.ledger.Forget(tn.pod.UID)
+	w.ledger.ForgetPod(tn.pod.UID)
 	tn.chosen = false
 	w.check(m)
 	w.leave(m, tn)
@@ -66,7 +66,7 @@ func (w *world) failLate() {
 	}
 	at := w.r.IntN(len(w.deleted))
 	for range 2 {
-		w.ledger.Forget(w.deleted[at])
+		w.ledger.ForgetPod(w.deleted[at])
 		for _, m := range w.machines {
 			w.check(m)
 		}

@@ -20,13 +20,13 @@ type slot struct {
 	mu sync.Mutex
 	// made are the allocators of the node's two last contents, the last one first: a queueing hint compares a node with its previous
 	// state.
-	made [2]made
-	// told is the problem that was reported last.
-	told problem
+	made [2]cachedAllocator
+	// reported is the problem that was reported last.
+	reported problem
 }
 
-// made is an allocator and a node that it is for.
-type made struct {
+// cachedAllocator is an allocator and a node that it is for.
+type cachedAllocator struct {
 	node      *corev1.Node
 	allocator *gpu.Allocator
 }
@@ -36,13 +36,13 @@ type problem struct{ annotation, text string }
 
 // slotOf returns a node's slot. A node that is not in the informer is gone, or not there yet: its slot is not stored, since it would never be
 // dropped. The informer removes a node before it calls the handler that drops the slot.
-func (l *Ledger) slotOf(node string) *slot {
+func (l *Cache) slotOf(node string) *slot {
 	if s, ok := l.nodes.Load(node); ok {
 		return s.(*slot)
 	}
 	l.adding.Lock()
 	defer l.adding.Unlock()
-	if !l.sink.knows(node) {
+	if !l.sink.hasNode(node) {
 		return &slot{}
 	}
 	s, _ := l.nodes.LoadOrStore(node, &slot{})
@@ -50,19 +50,19 @@ func (l *Ledger) slotOf(node string) *slot {
 }
 
 // dropNode drops the state of a node. The pods on it are removed by events of their own.
-func (l *Ledger) dropNode(node string) {
+func (l *Cache) dropNode(node string) {
 	l.adding.Lock()
 	defer l.adding.Unlock()
 	l.nodes.Delete(node)
 }
 
-// Allocator returns the allocator of a node, which is the same for equal contents of the node. A malformed inventory is reported once, and its
+// AllocatorFor returns the allocator of a node, which is the same for equal contents of the node. A malformed inventory is reported once, and its
 // valid part is used.
-func (l *Ledger) Allocator(node *corev1.Node) *gpu.Allocator {
-	return l.allocator(l.slotOf(node.Name), node)
+func (l *Cache) AllocatorFor(node *corev1.Node) *gpu.Allocator {
+	return l.allocatorFor(l.slotOf(node.Name), node)
 }
 
-func (l *Ledger) allocator(s *slot, node *corev1.Node) *gpu.Allocator {
+func (l *Cache) allocatorFor(s *slot, node *corev1.Node) *gpu.Allocator {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.made {
@@ -71,39 +71,39 @@ func (l *Ledger) allocator(s *slot, node *corev1.Node) *gpu.Allocator {
 		}
 	}
 	for i := range s.made {
-		if s.made[i].node != nil && sameCards(s.made[i].node, node) {
+		if s.made[i].node != nil && haveSameGPUs(s.made[i].node, node) {
 			s.made[i].node = node
 			return s.made[i].allocator
 		}
 	}
-	allocator := l.make(s, node)
-	s.made[1], s.made[0] = s.made[0], made{node, allocator}
+	allocator := l.newAllocator(s, node)
+	s.made[1], s.made[0] = s.made[0], cachedAllocator{node, allocator}
 	return allocator
 }
 
-// make reads a node's inventory.
-func (l *Ledger) make(s *slot, node *corev1.Node) *gpu.Allocator {
+// newAllocator reads a node's inventory.
+func (l *Cache) newAllocator(s *slot, node *corev1.Node) *gpu.Allocator {
 	allocator, err := gpu.AllocatorOf(node, &l.topologies)
 	if err != nil {
-		if p := (problem{node.Annotations[names.AnnotationInventory], err.Error()}); p != s.told {
-			s.told = p
-			l.sink.report(node, err)
+		if p := (problem{node.Annotations[names.AnnotationInventory], err.Error()}); p != s.reported {
+			s.reported = p
+			l.sink.reportProblem(node, err)
 		}
 	}
 	return allocator
 }
 
-// sameCards reports whether two versions of a node have the same GPUs: everything that gpu.InventoryOf reads is equal.
-func sameCards(a, b *corev1.Node) bool {
+// haveSameGPUs reports whether two versions of a node have the same GPUs: everything that gpu.InventoryOf reads is equal.
+func haveSameGPUs(a, b *corev1.Node) bool {
 	textA, okA := a.Annotations[names.AnnotationInventory]
 	textB, okB := b.Annotations[names.AnnotationInventory]
 	return okA == okB && textA == textB && maps.Equal(a.Labels, b.Labels) &&
-		offered(a, names.ResourceGPU) == offered(b, names.ResourceGPU) &&
-		offered(a, names.ResourceSharedGPU) == offered(b, names.ResourceSharedGPU)
+		offeredAmount(a, names.ResourceGPU) == offeredAmount(b, names.ResourceGPU) &&
+		offeredAmount(a, names.ResourceSharedGPU) == offeredAmount(b, names.ResourceSharedGPU)
 }
 
-// offered returns a node's allocatable amount of a resource, and -1 if it does not offer it at all.
-func offered(node *corev1.Node, name corev1.ResourceName) int64 {
+// offeredAmount returns a node's allocatable amount of a resource, and -1 if it does not offer it at all.
+func offeredAmount(node *corev1.Node, name corev1.ResourceName) int64 {
 	quantity, ok := node.Status.Allocatable[name]
 	if !ok {
 		return -1

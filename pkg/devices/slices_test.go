@@ -26,9 +26,9 @@ func sliced(t testing.TB, broken ...int) *corev1.Node {
 	t.Helper()
 	var inventory gpu.Inventory
 	for i := range 2 {
-		card := gpu.SlicedCard{Card: gpu.Card{UUID: fmt.Sprintf("GPU-%d", i), Index: i, MemoryMiB: 81920, Health: gpu.Healthy}}
+		card := gpu.SlicedGPU{GPU: gpu.GPU{UUID: fmt.Sprintf("GPU-%d", i), Index: i, MemoryMiB: 81920, Health: gpu.Healthy}}
 		for j := range 2 {
-			card.Slices = append(card.Slices, gpu.CardSlice{UUID: fmt.Sprintf("MIG-%d", 2*i+j), Profile: "1g.10gb", MemoryMiB: 9728})
+			card.Slices = append(card.Slices, gpu.GPUSlice{UUID: fmt.Sprintf("MIG-%d", 2*i+j), Profile: "1g.10gb", MemoryMiB: 9728})
 		}
 		inventory.Sliced = append(inventory.Sliced, card)
 	}
@@ -47,7 +47,7 @@ func sliced(t testing.TB, broken ...int) *corev1.Node {
 // reporting is a node whose agent tells which pod has a slice.
 func reporting(t testing.TB, n *corev1.Node, slice, pod string) *corev1.Node {
 	t.Helper()
-	text, err := gpu.EncodeSlices([]gpu.Slice{{UUID: slice, Profile: "1g.10gb", Card: "GPU-0", Health: gpu.Healthy, Pod: types.UID(pod)}})
+	text, err := gpu.EncodeSlices([]gpu.Slice{{UUID: slice, Profile: "1g.10gb", ParentUUID: "GPU-0", Health: gpu.Healthy, Pod: types.UID(pod)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,8 +57,8 @@ func reporting(t testing.TB, n *corev1.Node, slice, pod string) *corev1.Node {
 }
 
 // chosen returns which slices the ledger chose for a pod.
-func chosen(l *Ledger, pod string) []string {
-	choice, _ := l.Choice(types.UID(pod))
+func chosen(l *Cache, pod string) []string {
+	choice, _ := l.ChoiceOf(types.UID(pod))
 	var uuids []string
 	for _, held := range choice.Slices {
 		for _, slice := range held {
@@ -72,28 +72,28 @@ func TestWhichSliceAPodGets(t *testing.T) {
 	tests := map[string]struct {
 		node *corev1.Node
 		// pods are there before, for which a ledger chose before or not.
-		pods func(l *Ledger, n *corev1.Node) []*corev1.Pod
+		pods func(l *Cache, n *corev1.Node) []*corev1.Pod
 		asks int
 		want []string
 		why  gpu.Code
 	}{
 		"the first": {asks: 1, want: []string{"MIG-0"}},
 		"one beside a pod that was assumed": {
-			pods: func(l *Ledger, n *corev1.Node) []*corev1.Pod {
+			pods: func(l *Cache, n *corev1.Node) []*corev1.Pod {
 				return []*corev1.Pod{reserve(t, l, slicePod("a", 1), info(n))}
 			},
 			asks: 1, want: []string{"MIG-1"},
 		},
 		"one beside a pod whose annotation tells, after a restart": {
-			pods: func(l *Ledger, n *corev1.Node) []*corev1.Pod {
+			pods: func(l *Cache, n *corev1.Node) []*corev1.Pod {
 				p := bound(t, l, reserve(t, l, slicePod("a", 2), info(n)))
-				l.Forget("a")
+				l.ForgetPod("a")
 				return []*corev1.Pod{p}
 			},
 			asks: 2, want: []string{"MIG-2", "MIG-3"},
 		},
 		"not one of a pod that is about to leave": {
-			pods: func(l *Ledger, n *corev1.Node) []*corev1.Pod {
+			pods: func(l *Cache, n *corev1.Node) []*corev1.Pod {
 				p := bound(t, l, reserve(t, l, slicePod("a", 4), info(n)))
 				p.DeletionTimestamp = &p.CreationTimestamp
 				return []*corev1.Pod{p}
@@ -101,33 +101,33 @@ func TestWhichSliceAPodGets(t *testing.T) {
 			asks: 1, why: gpu.TooFewFree,
 		},
 		"not the one that the agent takes for a pod of another scheduler": {
-			pods: func(*Ledger, *corev1.Node) []*corev1.Pod { return []*corev1.Pod{slicePod("a", 1).Node("n").Obj()} },
+			pods: func(*Cache, *corev1.Node) []*corev1.Pod { return []*corev1.Pod{slicePod("a", 1).Node("n").Obj()} },
 			asks: 1, want: []string{"MIG-1"},
 		},
 		"nor the one that it has taken": {
 			node: reporting(t, sliced(t), "MIG-3", "a"),
-			pods: func(*Ledger, *corev1.Node) []*corev1.Pod { return []*corev1.Pod{slicePod("a", 1).Node("n").Obj()} },
+			pods: func(*Cache, *corev1.Node) []*corev1.Pod { return []*corev1.Pod{slicePod("a", 1).Node("n").Obj()} },
 			asks: 1, want: []string{"MIG-2"},
 		},
 		"beside a pod whose slices were made anew": {
 			node: reporting(t, sliced(t), "MIG-2", "a"),
-			pods: func(*Ledger, *corev1.Node) []*corev1.Pod {
+			pods: func(*Cache, *corev1.Node) []*corev1.Pod {
 				return []*corev1.Pod{slicePod("a", 1).Node("n").Annotation(names.AnnotationGPUDevices,
 					`{"version":1,"slices":{"`+slicePod("a", 1).Obj().Spec.Containers[1].Name+`":[{"uuid":"MIG-old","profile":"1g.10gb","card":"GPU-0","gpu":0}]}}`).Obj()}
 			},
 			asks: 1, want: []string{"MIG-3"},
 		},
 		"beside one that is expected": {
-			pods: func(*Ledger, *corev1.Node) []*corev1.Pod { return []*corev1.Pod{slicePod("a", 1).Obj()} },
+			pods: func(*Cache, *corev1.Node) []*corev1.Pod { return []*corev1.Pod{slicePod("a", 1).Obj()} },
 			asks: 1, want: []string{"MIG-1"},
 		},
 		"as many as are left beside one that is expected": {
-			pods: func(*Ledger, *corev1.Node) []*corev1.Pod { return []*corev1.Pod{slicePod("a", 2).Obj()} },
+			pods: func(*Cache, *corev1.Node) []*corev1.Pod { return []*corev1.Pod{slicePod("a", 2).Obj()} },
 			asks: 3, why: gpu.TooFewFree,
 		},
 		"none that is ill":         {node: sliced(t, 0), asks: 1, want: []string{"MIG-2"}},
 		"too few that are not ill": {node: sliced(t, 0), asks: 3, why: gpu.TooFewHealthy},
-		"what it has itself is its own": {pods: func(l *Ledger, n *corev1.Node) []*corev1.Pod {
+		"what it has itself is its own": {pods: func(l *Cache, n *corev1.Node) []*corev1.Pod {
 			return []*corev1.Pod{reserve(t, l, slicePod("p", 4), info(n))}
 		}, asks: 4, want: []string{"MIG-0", "MIG-1", "MIG-2", "MIG-3"}},
 	}
@@ -136,7 +136,7 @@ func TestWhichSliceAPodGets(t *testing.T) {
 			if tc.node == nil {
 				tc.node = sliced(t)
 			}
-			l := NewLedger()
+			l := NewCache()
 			var pods []*corev1.Pod
 			if tc.pods != nil {
 				pods = tc.pods(l, tc.node)
@@ -159,7 +159,7 @@ func TestWhichSliceAPodGets(t *testing.T) {
 
 // TestANodeThatNamesNoSlices, as one with an older agent, has none chosen.
 func TestANodeThatNamesNoSlices(t *testing.T) {
-	l, n := NewLedger(), st.MakeNode().Name("n").Capacity(map[corev1.ResourceName]string{smallSlice: "4"}).Obj()
+	l, n := NewCache(), st.MakeNode().Name("n").Capacity(map[corev1.ResourceName]string{smallSlice: "4"}).Obj()
 	pod := slicePod("p", 1).Obj()
 	demand, err := gpu.DemandOf(pod)
 	if err != nil {
@@ -168,7 +168,7 @@ func TestANodeThatNamesNoSlices(t *testing.T) {
 	if reason := l.Reserve(pod, &demand, info(n)); !reason.IsZero() {
 		t.Errorf("reason %s", reason.Detail())
 	}
-	if choice, ok := l.Choice("p"); ok {
+	if choice, ok := l.ChoiceOf("p"); ok {
 		t.Errorf("chosen is %+v", choice)
 	}
 	if short := l.SliceShortage(&demand, info(n)); !short.IsZero() {
@@ -178,7 +178,7 @@ func TestANodeThatNamesNoSlices(t *testing.T) {
 
 // TestSlicesAreCountedWithoutPodsThatLeave, as in a dry run of preemption, and with what the agent has told since.
 func TestSlicesAreCountedWithoutPodsThatLeave(t *testing.T) {
-	l, n := NewLedger(), sliced(t)
+	l, n := NewCache(), sliced(t)
 	a := bound(t, l, reserve(t, l, slicePod("a", 3), info(n)))
 	other := slicePod("b", 1).Node("n").Obj()
 	demand, err := gpu.DemandOf(slicePod("p", 2).Obj())
@@ -199,18 +199,18 @@ func TestSlicesAreCountedWithoutPodsThatLeave(t *testing.T) {
 	if short := l.SliceShortage(&demand, node); !short.IsZero() {
 		t.Errorf("short %+v", short)
 	}
-	if view := l.Node(node); !view.holders["b"].slices.Known() {
+	if view := l.NodeView(node); !view.holders["b"].slices.IsKnown() {
 		t.Error("what the agent told since is not known")
 	}
 }
 
 // TestPodsWithSlicesAreExplained, and have what was chosen on the node alone.
 func TestPodsWithSlicesAreExplained(t *testing.T) {
-	l, n := NewLedger(), sliced(t)
+	l, n := NewCache(), sliced(t)
 	reserve(t, l, slicePod("a", 1), info(n))
-	devices, why := l.Chosen("a", "n")
+	devices, why := l.ChosenGPUs("a", "n")
 	choice, err := gpu.ParseChoice(devices)
-	if err != nil || len(choice.Cards) != 0 || len(choice.Slices) != 1 {
+	if err != nil || len(choice.GPUs) != 0 || len(choice.Slices) != 1 {
 		t.Errorf("chosen is %s, error %v", devices, err)
 	}
 	if want := "slices of GPUs that are in use already where there are such, and 1 GPUs in MIG mode stay idle"; why != want {

@@ -41,43 +41,43 @@ func (v *View) Allocate(d *gpu.Demand) (gpu.Allocation, gpu.Reason) {
 	return v.Allocator.Allocate(&v.Used, d)
 }
 
-// Node returns the view of a node. As long as neither the NodeInfo nor the choices on the node change, it is the same view, at the cost of a
+// NodeView returns the view of a node. As long as neither the NodeInfo nor the choices on the node change, it is the same view, at the cost of a
 // lookup: a generation belongs to one state of one node for as long as the process lives.
-func (l *Ledger) Node(info fwk.NodeInfo) *View {
+func (l *Cache) NodeView(info fwk.NodeInfo) *View {
 	node := info.Node()
 	if node == nil {
-		return nowhere
+		return emptyView
 	}
 	s := l.slotOf(node.Name)
 	if view := s.view.Load(); view != nil && view.generation == info.GetGeneration() && view.changes == s.changes.Load() {
 		return view
 	}
-	view := l.build(s, info, "")
+	view := l.buildView(s, info, "")
 	s.view.Store(view)
 	return view
 }
 
-// nowhere is the view of a node that is gone while pods are still on it.
-var nowhere = func() *View {
+// emptyView is the view of a node that is gone while pods are still on it.
+var emptyView = func() *View {
 	allocator, _ := gpu.NewAllocator(gpu.Inventory{}, nil) // an empty inventory is valid
 	return &View{Allocator: allocator}
 }()
 
-// build counts what the pods of a node hold, except one. Holdings are taken from the last view if possible, so that an annotation is parsed once
+// buildView counts what the pods of a node hold, except one. Holdings are taken from the last view if possible, so that an annotation is parsed once
 // and not for every change of the node.
-func (l *Ledger) build(s *slot, info fwk.NodeInfo, without types.UID) *View {
+func (l *Cache) buildView(s *slot, info fwk.NodeInfo, without types.UID) *View {
 	pods := info.GetPods()
 	view := &View{
 		generation: info.GetGeneration(),
 		changes:    s.changes.Load(), // before the choices are read: a later change must not go unseen
-		Allocator:  l.allocator(s, info.Node()),
+		Allocator:  l.allocatorFor(s, info.Node()),
 		holders:    make(map[types.UID]holder, len(pods)),
 	}
 	reported := reportOf(info.Node(), view.Allocator)
-	view.report = reported.text()
+	view.report = reported.annotationText()
 	last := s.view.Load()
-	if last == nil && l.Reads != nil {
-		l.Reads()
+	if last == nil && l.OnRead != nil {
+		l.OnRead()
 	}
 	var nominated []*corev1.Pod
 	for _, podInfo := range pods {
@@ -87,29 +87,29 @@ func (l *Ledger) build(s *slot, info fwk.NodeInfo, without types.UID) *View {
 		case pod.Spec.NodeName == "":
 			nominated = append(nominated, pod)
 		default:
-			view.add(l.holderOf(pod, info.Node().Name, view, last, reported))
+			view.addHolder(l.holderOf(pod, info.Node().Name, view, last, reported))
 		}
 	}
 	view.addNominated(nominated)
 	return view
 }
 
-// add counts a pod.
-func (v *View) add(h holder) {
+// addHolder counts a pod.
+func (v *View) addHolder(h holder) {
 	v.holders[h.pod.UID] = h
 	v.Used.Add(&h.holding)
 	v.slices.Add(h.slices)
 }
 
 // holderOf determines what a pod on a node holds, for a view under construction.
-func (l *Ledger) holderOf(pod *corev1.Pod, node string, view, last *View, reported *report) holder {
-	choice := l.choice(pod.UID)
+func (l *Cache) holderOf(pod *corev1.Pod, node string, view, last *View, reported *sliceReport) holder {
+	choice := l.choiceOf(pod.UID)
 	if choice != nil && choice.Node != node {
 		choice = nil
 	}
 	if last != nil && last.Allocator == view.Allocator {
 		h, ok := last.holders[pod.UID]
-		if ok && h.pod == pod && h.choice == choice && (h.slices.Known() || last.report == view.report) {
+		if ok && h.pod == pod && h.choice == choice && (h.slices.IsKnown() || last.report == view.report) {
 			return h
 		}
 	}
@@ -136,7 +136,7 @@ func holdingOf(pod *corev1.Pod, choice *Choice, allocator *gpu.Allocator) gpu.Ho
 // now, in scheduling order. If there are too few, since its victims have not left yet, it holds as many unspecified ones as it requests.
 func (v *View) addNominated(pods []*corev1.Pod) {
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
-		return cmp.Or(cmp.Compare(priority(b), priority(a)), cmp.Compare(a.UID, b.UID))
+		return cmp.Or(cmp.Compare(podPriority(b), podPriority(a)), cmp.Compare(a.UID, b.UID))
 	})
 	for _, pod := range pods {
 		demand, err := gpu.DemandOf(pod)
@@ -147,14 +147,14 @@ func (v *View) addNominated(pods []*corev1.Pod) {
 		if !reason.IsZero() {
 			allocation.Holding = gpu.UnknownHolding(&demand)
 		}
-		v.add(holder{pod: pod, holding: allocation.Holding, slices: v.slicesFor(&demand)})
+		v.addHolder(holder{pod: pod, holding: allocation.Holding, slices: v.slicesFor(&demand)})
 	}
 }
 
-func priority(pod *corev1.Pod) int32 { return ptr.Deref(pod.Spec.Priority, 0) }
+func podPriority(pod *corev1.Pod) int32 { return ptr.Deref(pod.Spec.Priority, 0) }
 
-// Without returns the usage without some pods. Pods that are not on the node change nothing.
-func (v *View) Without(pods []types.UID) gpu.Used {
+// UsedWithout returns the usage without some pods. Pods that are not on the node change nothing.
+func (v *View) UsedWithout(pods []types.UID) gpu.Used {
 	used := v.Used
 	for _, pod := range pods {
 		if h, ok := v.holders[pod]; ok {

@@ -17,16 +17,16 @@ import (
 // poolAccessPolicy is the admission policy that rejects pods that may not use a pool.
 const poolAccessPolicy = "g8s-pool-access"
 
-// Denied explains why the GPUPools do not admit pods of a namespace with a priority class to a pool. It is empty if the pool admits them or restricts
+// PoolDenial explains why the GPUPools do not admit pods of a namespace with a priority class to a pool. It is empty if the pool admits them or restricts
 // nothing.
-func Denied(pools []names.GPUPool, pool, namespace, class string) phrase.Text {
+func PoolDenial(pools []names.GPUPool, pool, namespace, class string) phrase.Text {
 	at := slices.IndexFunc(pools, func(p names.GPUPool) bool { return p.Name == pool })
 	if at < 0 {
 		return nil
 	}
 	access := &pools[at].Spec.Access
 	if len(access.Namespaces) > 0 && !slices.Contains(access.Namespaces, namespace) {
-		return phrase.Of("pool %s is not for namespace %s", pool, namespace)
+		return phrase.Textf("pool %s is not for namespace %s", pool, namespace)
 	}
 	var takes []string
 	for _, priority := range access.Priorities {
@@ -39,27 +39,27 @@ func Denied(pools []names.GPUPool, pool, namespace, class string) phrase.Text {
 		return nil
 	}
 	has := cmp.Or(strings.TrimPrefix(class, priorityClassPrefix), "none")
-	return phrase.Of("pool %s takes priority %s only, and the job has %s", pool, listOf(takes), has)
+	return phrase.Textf("pool %s takes priority %s only, and the job has %s", pool, joinList(takes), has)
 }
 
 // priorityClassPrefix is the prefix of the names of our priority classes; gpuctl uses the rest of the name.
 const priorityClassPrefix = "g8s-"
 
-// denied explains why the pool does not admit the job's pods.
-func denied(f *Facts) phrase.Text {
-	pod := podOf(f)
+// jobPoolDenial explains why the pool does not admit the job's pods.
+func jobPoolDenial(f *Facts) phrase.Text {
+	pod := templatePod(f)
 	if pod == nil {
 		return nil
 	}
-	return Denied(f.Cluster.GPUPools, gpu.PodPool(pod), f.Job.Namespace, pod.Spec.PriorityClassName)
+	return PoolDenial(f.Cluster.GPUPools, gpu.PodPool(pod), f.Job.Namespace, pod.Spec.PriorityClassName)
 }
 
-// poolDenied explains that the job may not use its pool.
-func poolDenied(f *Facts, says phrase.Text) Finding {
-	out := Finding{Cause: reason.RefusedByPolicy, Says: says}
+// explainPoolDenied explains that the job may not use its pool.
+func explainPoolDenied(f *Facts, says phrase.Text) Finding {
+	out := Finding{Cause: reason.RefusedByPolicy, Message: says}
 	s := &search{facts: f}
-	out.Steps = append(out.Steps, s.into("", phrase.Of("use a pool that is for it: gpuctl get pools lists them.")))
-	if pod := podOf(f); pod != nil {
+	out.Steps = append(out.Steps, s.moveToPoolStep("", phrase.Textf("use a pool that is for it: gpuctl get pools lists them.")))
+	if pod := templatePod(f); pod != nil {
 		pool := gpu.PodPool(pod)
 		at := slices.IndexFunc(f.Cluster.GPUPools, func(p names.GPUPool) bool { return p.Name == pool })
 		if at >= 0 {
@@ -68,7 +68,7 @@ func poolDenied(f *Facts, says phrase.Text) Finding {
 			}
 		}
 		out.Steps = append(out.Steps, Step{Action: reason.ChangePolicy, Kind: "GPUPool", Name: pool,
-			Says: phrase.Of("ask the administrators to let it into pool %[1]s: spec.access of GPUPool %[1]s", pool)})
+			Message: phrase.Textf("ask the administrators to let it into pool %[1]s: spec.access of GPUPool %[1]s", pool)})
 	}
 	return out
 }
@@ -80,16 +80,16 @@ func otherPriority(f *Facts, access *names.PoolAccess) (Step, bool) {
 	}
 	priority := string(access.Priorities[0])
 	set := fmt.Sprintf("gpuctl set priority %s %s -n %s", f.Job.Name, priority, f.Job.Namespace)
-	return Step{Action: reason.SetPriority, Value: priority, Command: set, Says: phrase.Of("give it a priority that the pool takes: %s", set)}, true
+	return Step{Action: reason.SetPriority, Value: priority, Command: set, Message: phrase.Textf("give it a priority that the pool takes: %s", set)}, true
 }
 
-// closedPool explains a job without a pod that its pool does not admit. The API server's own message is an event, which is kept for an hour.
-func closedPool(f *Facts) []Finding {
-	if slices.ContainsFunc(f.Pods, func(pod corev1.Pod) bool { return lives(&pod) }) || f.Cluster.Now.Sub(f.Job.Created) < slowController {
+// explainClosedPool explains a job without a pod that its pool does not admit. The API server's own message is an event, which is kept for an hour.
+func explainClosedPool(f *Facts) []Finding {
+	if slices.ContainsFunc(f.Pods, func(pod corev1.Pod) bool { return isActive(&pod) }) || f.Cluster.Now.Sub(f.Job.Created) < slowController {
 		return nil
 	}
-	if says := denied(f); len(says) > 0 {
-		return one(poolDenied(f, says.And(", so that the API server refuses its pods")))
+	if says := jobPoolDenial(f); len(says) > 0 {
+		return singleFinding(explainPoolDenied(f, says.Addf(", so that the API server refuses its pods")))
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func TestDenied(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := Denied(pools, tc.pool, tc.namespace, tc.class).String(); got != tc.want {
+			if got := PoolDenial(pools, tc.pool, tc.namespace, tc.class).String(); got != tc.want {
 				t.Errorf("it says %q, want %q", got, tc.want)
 			}
 		})
@@ -55,7 +55,7 @@ func TestAPoolThatIsNotForAJob(t *testing.T) {
 			want: reason.RefusedByPolicy, says: "gpuctl set priority train high -n team"},
 		"it is for the job by now": {refusal: refusal, change: func(f *Facts) { f.Cluster.GPUPools = []names.GPUPool{poolFor("p", []string{"team"})} },
 			want: reason.WaitingForControllers, says: "nothing stands against them any more"},
-		"nobody may see the pools": {refusal: refusal, change: func(f *Facts) { f.Cluster.Hide("GPUPools") },
+		"nobody may see the pools": {refusal: refusal, change: func(f *Facts) { f.Cluster.MarkUnread("GPUPools") },
 			want: reason.RefusedByPolicy, says: "policy g8s-pool-access of the cluster refuses the job's pods: pool p is not for namespace team"},
 		"the API server's word is forgotten": {change: func(f *Facts) { f.Cluster.GPUPools = []names.GPUPool{poolFor("p", []string{"lab"})} },
 			want: reason.RefusedByPolicy, says: "so that the API server refuses its pods"},

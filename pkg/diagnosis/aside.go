@@ -15,11 +15,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// aside is the finding that a pod of the job was evicted from its node.
-type aside struct {
+// evictionFinding is the finding that a pod of the job was evicted from its node.
+type evictionFinding struct {
 	Finding
-	// holds is true while the preemptor still exists.
-	holds bool
+	// holdsPlace is true while the preemptor still exists.
+	holdsPlace bool
 }
 
 // disruption is the eviction of one pod of the job.
@@ -34,48 +34,48 @@ type disruption struct {
 	message string
 }
 
-// pushedAside describes the last eviction, if it is the reason that the job has to start again. The pod records it in its condition. After the pod is
+// explainEviction describes the last eviction, if it is the reason that the job has to start again. The pod records it in its condition. After the pod is
 // deleted, its event does.
-func pushedAside(f *Facts) (aside, bool) {
+func explainEviction(f *Facts) (evictionFinding, bool) {
 	last, ok := lastDisruption(f)
 	if !ok {
-		return aside{}, false
+		return evictionFinding{}, false
 	}
-	out := aside{}
+	out := evictionFinding{}
 	var where phrase.Text
 	if last.node != "" {
-		where = phrase.Of(" node %s", last.node)
+		where = phrase.Textf(" node %s", last.node)
 	}
 	switch last.reason {
 	case corev1.PodReasonPreemptionByScheduler:
-		who, holds := f.whoIs(last.by)
-		out.Cause, out.holds = reason.Preempted, holds
-		out.Says = phrase.Of("preempted by %s %s: pod %s had to leave%s for a job of higher priority", who, f.since(last.at), last.pod, where)
-		if f.reclaims(last.by) {
-			out.Says = phrase.Of("preempted by %s %s: pod %s had to leave%s, as its GPUs were borrowed from who is guaranteed them by a GPUQuota", who, f.since(last.at), last.pod, where)
+		who, holds := f.describeEvictor(last.by)
+		out.Cause, out.holdsPlace = reason.Preempted, holds
+		out.Message = phrase.Textf("preempted by %s %s: pod %s had to leave%s for a job of higher priority", who, f.sinceText(last.at), last.pod, where)
+		if f.isQuotaReclaim(last.by) {
+			out.Message = phrase.Textf("preempted by %s %s: pod %s had to leave%s, as its GPUs were borrowed from who is guaranteed them by a GPUQuota", who, f.sinceText(last.at), last.pod, where)
 		}
-		out.Steps = []Step{waiting("wait until that job ends: the job starts again by itself")}
+		out.Steps = []Step{waitStep("wait until that job ends: the job starts again by itself")}
 	default:
 		out.Cause = reason.Evicted
-		out.Says = phrase.Of("pod %s was told to leave%s %s: %s", last.pod, where, f.since(last.at), whyLeft(last))
-		out.Steps = []Step{waiting("wait: Kubernetes makes another pod, which starts where there is room")}
+		out.Message = phrase.Textf("pod %s was told to leave%s %s: %s", last.pod, where, f.sinceText(last.at), evictionReason(last))
+		out.Steps = []Step{waitStep("wait: Kubernetes makes another pod, which starts where there is room")}
 	}
 	return out, true
 }
 
-// whyLeft names what evicted a pod.
-func whyLeft(last disruption) phrase.Text {
+// evictionReason names what evicted a pod.
+func evictionReason(last disruption) phrase.Text {
 	switch last.reason {
 	case "DeletionByTaintManager":
-		return phrase.Of("its node was not ready for too long, or got a taint that it does not tolerate")
+		return phrase.Textf("its node was not ready for too long, or got a taint that it does not tolerate")
 	case g8s.EventMovedFromBrokenGPU:
-		return phrase.Of("a GPU that it held, or one of its gang's, was found broken")
+		return phrase.Textf("a GPU that it held, or one of its gang's, was found broken")
 	case "EvictionByEvictionAPI":
-		return phrase.Of("it was evicted, as kubectl drain and gpuctl advise defrag do")
+		return phrase.Textf("it was evicted, as kubectl drain and gpuctl advise defrag do")
 	case "DeletionByPodGC":
-		return phrase.Of("its node is gone")
+		return phrase.Textf("its node is gone")
 	case corev1.PodReasonTerminationByKubelet:
-		return phrase.Of("its node ran short of memory or disk, or was shut down")
+		return phrase.Textf("its node ran short of memory or disk, or was shut down")
 	}
 	return phrase.Quote(strings.TrimRight(cmp.Or(last.message, last.reason), " ."))
 }
@@ -85,24 +85,24 @@ func lastDisruption(f *Facts) (disruption, bool) {
 	var all []disruption
 	for i := range f.Pods {
 		pod := &f.Pods[i]
-		condition := conditionOf(pod, corev1.DisruptionTarget)
-		if condition.Status == corev1.ConditionTrue && !lives(pod) {
+		condition := podCondition(pod, corev1.DisruptionTarget)
+		if condition.Status == corev1.ConditionTrue && !isActive(pod) {
 			why := condition.Reason
-			if why == "EvictionByEvictionAPI" && movedFromBroken(f.Job.Events, pod.Name) {
+			if why == "EvictionByEvictionAPI" && isMovedFromBrokenGPU(f.Job.Events, pod.Name) {
 				why = g8s.EventMovedFromBrokenGPU
 			}
 			all = append(all, disruption{pod: pod.Name, node: pod.Spec.NodeName, at: condition.LastTransitionTime.Time,
-				reason: why, message: condition.Message, by: preemptorIn(f.Job.Events, pod.Name)})
+				reason: why, message: condition.Message, by: findPreemptor(f.Job.Events, pod.Name)})
 		}
 	}
 	for _, event := range f.Job.Past {
 		switch event.Reason {
 		case "Preempted":
-			all = append(all, disruption{pod: podIn(event), at: event.Last, reason: corev1.PodReasonPreemptionByScheduler, by: event.Related})
+			all = append(all, disruption{pod: podOfEvent(event), at: event.Last, reason: corev1.PodReasonPreemptionByScheduler, by: event.Related})
 		case "TaintManagerEviction":
-			all = append(all, disruption{pod: podIn(event), at: event.Last, reason: "DeletionByTaintManager"})
+			all = append(all, disruption{pod: podOfEvent(event), at: event.Last, reason: "DeletionByTaintManager"})
 		case g8s.EventMovedFromBrokenGPU:
-			all = append(all, disruption{pod: podIn(event), at: event.Last, reason: event.Reason})
+			all = append(all, disruption{pod: podOfEvent(event), at: event.Last, reason: event.Reason})
 		}
 	}
 	if len(all) == 0 {
@@ -111,38 +111,38 @@ func lastDisruption(f *Facts) (disruption, bool) {
 	return slices.MaxFunc(all, func(a, b disruption) int { return a.at.Compare(b.at) }), true
 }
 
-func podIn(event inventory.Event) string { return strings.TrimPrefix(event.Object, "Pod/") }
+func podOfEvent(event inventory.Event) string { return strings.TrimPrefix(event.Object, "Pod/") }
 
-func movedFromBroken(events []inventory.Event, pod string) bool {
-	return slices.ContainsFunc(events, func(e inventory.Event) bool { return e.Reason == g8s.EventMovedFromBrokenGPU && podIn(e) == pod })
+func isMovedFromBrokenGPU(events []inventory.Event, pod string) bool {
+	return slices.ContainsFunc(events, func(e inventory.Event) bool { return e.Reason == g8s.EventMovedFromBrokenGPU && podOfEvent(e) == pod })
 }
 
-func preemptorIn(events []inventory.Event, pod string) string {
+func findPreemptor(events []inventory.Event, pod string) string {
 	for _, event := range slices.Backward(events) {
-		if event.Reason == "Preempted" && podIn(event) == pod {
+		if event.Reason == "Preempted" && podOfEvent(event) == pod {
 			return event.Related
 		}
 	}
 	return ""
 }
 
-// whoIs names the job of a pod and reports whether the pod still holds its place.
-func (f *Facts) whoIs(pod string) (who phrase.Text, holds bool) {
+// describeEvictor names the job of a pod and reports whether the pod still holds its place.
+func (f *Facts) describeEvictor(pod string) (who phrase.Text, holds bool) {
 	if pod == "" {
-		return phrase.Of("a pod of higher priority"), false
+		return phrase.Textf("a pod of higher priority"), false
 	}
 	namespace, name, _ := strings.Cut(pod, "/")
 	is := func(other corev1.Pod) bool { return other.Namespace == namespace && other.Name == name }
 	holds = slices.ContainsFunc(f.Cluster.Pods, is)
 	all := slices.Concat(f.Cluster.Pods, f.Preemptors)
 	if at := slices.IndexFunc(all, is); at >= 0 {
-		return holderOf(&all[at]).name(), holds
+		return podHolder(&all[at]).displayName(), holds
 	}
-	return phrase.Of("pod %s of namespace %s", name, namespace), holds
+	return phrase.Textf("pod %s of namespace %s", name, namespace), holds
 }
 
-// reclaims reports whether a preemptor had no higher priority than its victim of the job, which only happens with quotas.
-func (f *Facts) reclaims(pod string) bool {
+// isQuotaReclaim reports whether a preemptor had no higher priority than its victim of the job, which only happens with quotas.
+func (f *Facts) isQuotaReclaim(pod string) bool {
 	namespace, name, _ := strings.Cut(pod, "/")
 	all := slices.Concat(f.Cluster.Pods, f.Preemptors)
 	at := slices.IndexFunc(all, func(other corev1.Pod) bool { return other.Namespace == namespace && other.Name == name })
@@ -152,17 +152,17 @@ func (f *Facts) reclaims(pod string) bool {
 	return *all[at].Spec.Priority <= *f.Pods[0].Spec.Priority
 }
 
-// leaving explains a job whose pods are all terminating or just ended. Kubernetes creates the next ones once they are gone.
-func leaving(f *Facts) (Finding, bool) {
+// explainTerminatingPods explains a job whose pods are all terminating or just ended. Kubernetes creates the next ones once they are gone.
+func explainTerminatingPods(f *Facts) (Finding, bool) {
 	var going []*corev1.Pod
 	for i := range f.Pods {
 		if pod := &f.Pods[i]; pod.DeletionTimestamp != nil && !gpu.HasEnded(pod) {
 			going = append(going, pod)
 		}
 	}
-	if told, ok := pushedAside(f); ok {
+	if told, ok := explainEviction(f); ok {
 		if len(going) > 0 {
-			told.Says = told.Says.And("; it has until %s to end, then Kubernetes makes another one",
+			told.Message = told.Message.Addf("; it has until %s to end, then Kubernetes makes another one",
 				going[0].DeletionTimestamp.In(f.Cluster.Now.Location()).Format("15:04:05"))
 		}
 		return told.Finding, true
@@ -171,13 +171,13 @@ func leaving(f *Facts) (Finding, bool) {
 		return Finding{}, false
 	}
 	return Finding{
-		Cause: reason.Replacing, Says: phrase.Of("pod %s was deleted and is ending, %s; Kubernetes makes another one when it is gone",
-			going[0].Name, f.since(going[0].DeletionTimestamp.Add(-grace(going[0])))),
-		Steps: []Step{waiting("wait until it has ended")},
+		Cause: reason.Replacing, Message: phrase.Textf("pod %s was deleted and is ending, %s; Kubernetes makes another one when it is gone",
+			going[0].Name, f.sinceText(going[0].DeletionTimestamp.Add(-gracePeriod(going[0])))),
+		Steps: []Step{waitStep("wait until it has ended")},
 	}, true
 }
 
-func grace(pod *corev1.Pod) time.Duration {
+func gracePeriod(pod *corev1.Pod) time.Duration {
 	if pod.DeletionGracePeriodSeconds == nil {
 		return 0
 	}

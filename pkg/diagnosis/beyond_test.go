@@ -25,7 +25,7 @@ func TestBeyond(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, ok := Beyond(tc.verdict)
+			got, ok := FindingBeyondNodes(tc.verdict)
 			if got.Cause != tc.want || ok != (tc.want != "") {
 				t.Errorf("it is %q, %t, want %q", got.Cause, ok, tc.want)
 			}

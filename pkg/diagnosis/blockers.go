@@ -29,10 +29,10 @@ type group struct {
 	alone int
 }
 
-// blockers summarizes what blocks the nodes of the pod's pool and type. Blockers of the nodes nearest to taking the pod come first: fixing those is
+// summarizeBlockers summarizes what blocks the nodes of the pod's pool and type. Blockers of the nodes nearest to taking the pod come first: fixing those is
 // enough.
-func (s *search) blockers(verdict string) []Finding {
-	fewest := len(slices.MinFunc(s.judged, func(a, b judged) int { return cmp.Compare(len(a.blockers), len(b.blockers)) }).blockers)
+func (s *search) summarizeBlockers(verdict string) []Finding {
+	fewest := len(slices.MinFunc(s.judged, func(a, b judgedNode) int { return cmp.Compare(len(a.blockers), len(b.blockers)) }).blockers)
 	groups := map[blocker]*group{}
 	for i := range s.judged {
 		j := &s.judged[i]
@@ -47,8 +47,8 @@ func (s *search) blockers(verdict string) []Finding {
 		}
 	}
 	out := s.beyondNodes(verdict, fewest)
-	for _, g := range ordered(groups) {
-		out = append(out, s.finding(g))
+	for _, g := range sortGroups(groups) {
+		out = append(out, s.groupFinding(g))
 	}
 	return out
 }
@@ -56,30 +56,30 @@ func (s *search) blockers(verdict string) []Finding {
 // beyondNodes returns the reasons that the scheduler gave and that the nodes do not show. If all visible checks pass on a node, such a reason is the
 // cause. If no such reason is left, the scheduler has not tried since there is room.
 func (s *search) beyondNodes(verdict string, fewest int) []Finding {
-	out := s.withKeepers(findings(verdict, s.facts.Job.Namespace, s.unseen()))
+	out := s.withAntiAffinityHolders(verdictFindings(verdict, s.facts.Job.Namespace, s.reasonsNotShown()))
 	if len(out) > 0 || fewest > 0 {
 		return out
 	}
-	if !known(verdict) {
-		return one(rejected(verdict))
+	if !isShownByCluster(verdict) {
+		return singleFinding(explainRejection(verdict))
 	}
-	i := slices.IndexFunc(s.judged, func(j judged) bool { return len(j.blockers) == 0 })
-	return one(Finding{
-		Cause: reason.RoomNow, Says: phrase.Of("node %s has room by now, which it had not when the scheduler tried", s.judged[i].node.Name),
-		Steps: []Step{waiting("wait some seconds: the scheduler tries again by itself")},
+	i := slices.IndexFunc(s.judged, func(j judgedNode) bool { return len(j.blockers) == 0 })
+	return singleFinding(Finding{
+		Cause: reason.RoomNow, Message: phrase.Textf("node %s has room by now, which it had not when the scheduler tried", s.judged[i].node.Name),
+		Steps: []Step{waitStep("wait some seconds: the scheduler tries again by itself")},
 	})
 }
 
-// known reports whether the cluster shows every reason in a verdict.
-func known(verdict string) bool {
-	if verdict == "" || contains(verdict, reason.OfRefusals, reason.OfPlainNodes, reason.OfClaims, reason.OfGangs, reason.OfPods, []*reason.Reason{reason.Reserved}) {
+// isShownByCluster reports whether the cluster shows every reason in a verdict.
+func isShownByCluster(verdict string) bool {
+	if verdict == "" || verdictContains(verdict, reason.RefusalReasons, reason.PlainNodeReasons, reason.ClaimReasons, reason.GangReasons, reason.PodReasons, []*reason.Reason{reason.Reserved}) {
 		return true
 	}
 	_, _, missing := reason.MissingMembers(verdict)
 	return missing
 }
 
-func ordered(groups map[blocker]*group) []*group {
+func sortGroups(groups map[blocker]*group) []*group {
 	var out []*group
 	for _, g := range groups {
 		slices.Sort(g.nodes)
@@ -95,126 +95,126 @@ func ordered(groups map[blocker]*group) []*group {
 	return out
 }
 
-// finding puts a group in words.
-func (s *search) finding(g *group) Finding {
-	out := Finding{Cause: g.cause, Nodes: len(g.nodes), Examples: g.nodes[:min(len(g.nodes), mostListed)]}
+// groupFinding puts a group in words.
+func (s *search) groupFinding(g *group) Finding {
+	out := Finding{Cause: g.cause, Nodes: len(g.nodes), Examples: g.nodes[:min(len(g.nodes), maxListed)]}
 	switch g.cause {
 	case reason.Busy:
-		s.busy(&out)
+		s.describeBusyGPUs(&out)
 	case reason.TooManyGPUs, reason.NoGPUs, reason.GPUMemory, reason.UnhealthyGPUs, reason.BadInventory, reason.NotShared:
-		s.unsuited(&out)
+		s.describeUnsuitableGPUs(&out)
 	case reason.CPUShort, reason.MemoryShort, reason.ResourceShort, reason.PodLimit:
-		s.resources(&out, g.what)
+		s.describeShortage(&out, g.what)
 	default:
-		s.closed(&out, g.what)
+		s.describeClosedNodes(&out, g.what)
 	}
 	return out
 }
 
-// closed describes nodes that take no pod like this one, however much is free on them.
-func (s *search) closed(out *Finding, what string) {
+// describeClosedNodes describes nodes that take no pod like this one, however much is free on them.
+func (s *search) describeClosedNodes(out *Finding, what string) {
 	count, first := nodeWord(out.Nodes), out.Examples[0]
 	switch out.Cause {
 	case reason.Cordoned:
-		out.Says = phrase.Of("%s cordoned: the administrators keep new pods away", count)
+		out.Message = phrase.Textf("%s cordoned: the administrators keep new pods away", count)
 		out.Steps = append(out.Steps, Step{Action: reason.Uncordon, Kind: "Node", Name: first, Command: "kubectl uncordon " + first,
-			Says: phrase.Of("ask them when the nodes come back: kubectl uncordon %s opens the first", first)})
+			Message: phrase.Textf("ask them when the nodes come back: kubectl uncordon %s opens the first", first)})
 	case reason.KeptOff:
-		s.keptOff(out)
+		s.describeKeptOffNodes(out)
 	case reason.ReservedNode:
-		s.reserved(out, what)
+		s.describeReservation(out, what)
 	case reason.NotReady:
-		out.States = s.statesOf(first)
-		out.Says = phrase.Of("%s not ready: the node is down or cut off", count).With(doneAbout(phrase.Quote(first), out.States))
+		out.States = s.nodeStates(first)
+		out.Message = phrase.Textf("%s not ready: the node is down or cut off", count).Add(notReadyRemedy(phrase.Quote(first), out.States))
 		out.Steps = append(out.Steps, Step{Action: reason.MendNode, Kind: "Node", Name: first, Command: "kubectl describe node " + first,
-			Says: phrase.Of("tell the administrators: %s", "kubectl describe node "+first)})
+			Message: phrase.Textf("tell the administrators: %s", "kubectl describe node "+first)})
 	case reason.Tainted:
-		out.Says = phrase.Of("%s with the taint %s, which the job does not tolerate", count, what)
+		out.Message = phrase.Textf("%s with the taint %s, which the job does not tolerate", count, what)
 		out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: reason.FieldTolerations, Value: what,
-			Says: phrase.Of("if the job may run there, tolerate %s in resources.tolerations", what)})
+			Message: phrase.Textf("if the job may run there, tolerate %s in resources.tolerations", what)})
 	case reason.NodeSelector:
-		s.unselected(out, count)
+		s.describeUnselectedNodes(out, count)
 		return
 	}
 	out.Steps = append(out.Steps, s.elsewherePools(true)...)
 }
 
-// keptOff describes nodes that one of our controllers closed, with the reason for the first.
-func (s *search) keptOff(out *Finding) {
+// describeKeptOffNodes describes nodes that one of our controllers closed, with the reason for the first.
+func (s *search) describeKeptOffNodes(out *Finding) {
 	first := out.Examples[0]
-	out.States = s.statesOf(first)
-	out.Says = phrase.Of("%s that gpu-controller keeps new pods off", nodeWord(out.Nodes))
+	out.States = s.nodeStates(first)
+	out.Message = phrase.Textf("%s that gpu-controller keeps new pods off", nodeWord(out.Nodes))
 	advice := Step{Action: reason.MendNode, Kind: "Node", Name: first, Command: "gpuctl describe node " + first,
-		Says: phrase.Of("ask the administrators what is wrong with it: %s", "gpuctl describe node "+first)}
+		Message: phrase.Textf("ask the administrators what is wrong with it: %s", "gpuctl describe node "+first)}
 	for _, state := range out.States {
-		if !state.Closes() {
+		if !state.ClosesNode() {
 			continue
 		}
-		out.Says = out.Says.And(": %s is %s", first, state.Says())
+		out.Message = out.Message.Addf(": %s is %s", first, state.Says())
 		if state.Code == nodestate.Joining {
-			out.Says = phrase.Of("machine %s is starting", first)
+			out.Message = phrase.Textf("machine %s is starting", first)
 			if others := out.Nodes - 1; others > 0 {
-				out.Says = out.Says.With(areMore(others))
+				out.Message = out.Message.Add(countMore(others))
 			}
-			advice = waiting("wait: a machine takes pods when it has started and is a node of its pool")
+			advice = waitStep("wait: a machine takes pods when it has started and is a node of its pool")
 		}
 		if state.Until != nil && state.Until.After(s.facts.Cluster.Now) {
-			advice = waiting("wait: %s takes pods again in %s if it stays well", first, span(state.Until.Sub(s.facts.Cluster.Now)))
+			advice = waitStep("wait: %s takes pods again in %s if it stays well", first, durationText(state.Until.Sub(s.facts.Cluster.Now)))
 		}
 		break
 	}
 	out.Steps = append(out.Steps, advice)
 }
 
-// areMore counts further nodes to which the same applies.
-func areMore(count int) phrase.Text {
+// countMore counts further nodes to which the same applies.
+func countMore(count int) phrase.Text {
 	if count == 1 {
-		return phrase.Of(", and so is 1 more")
+		return phrase.Textf(", and so is 1 more")
 	}
-	return phrase.Of(", and so are %d more", count)
+	return phrase.Textf(", and so are %d more", count)
 }
 
-// statesOf is what controllers make of a node.
-func (s *search) statesOf(name string) []nodestate.State {
-	node, _ := s.cluster().Node(name)
+// nodeStates is what controllers make of a node.
+func (s *search) nodeStates(name string) []nodestate.State {
+	node, _ := s.buildInventory().FindNode(name)
 	return node.States
 }
 
-// doneAbout describes how a node that is not ready recovers, "" if unknown.
-func doneAbout(name phrase.Text, states []nodestate.State) phrase.Text {
+// notReadyRemedy describes how a node that is not ready recovers, "" if unknown.
+func notReadyRemedy(name phrase.Text, states []nodestate.State) phrase.Text {
 	for _, state := range states {
 		if state.Code == nodestate.OutOfService || state.Code == nodestate.NotTakenForDead {
-			return phrase.Of("; %s is %s", name, state.Says())
+			return phrase.Textf("; %s is %s", name, state.Says())
 		}
 	}
 	return nil
 }
 
-// resources describes shortages of resources other than GPUs.
-func (s *search) resources(out *Finding, name string) {
+// describeShortage describes shortages of resources other than GPUs.
+func (s *search) describeShortage(out *Finding, name string) {
 	switch out.Cause {
 	case reason.CPUShort:
-		s.resource(out, phrase.Of("CPU"), reason.FieldCPU, corev1.ResourceCPU)
+		s.describeResourceShortage(out, phrase.Textf("CPU"), reason.FieldCPU, corev1.ResourceCPU)
 	case reason.MemoryShort:
-		s.resource(out, phrase.Of("memory"), reason.FieldMemory, corev1.ResourceMemory)
+		s.describeResourceShortage(out, phrase.Textf("memory"), reason.FieldMemory, corev1.ResourceMemory)
 	case reason.ResourceShort:
 		if !s.isOffered(corev1.ResourceName(name)) {
-			s.unoffered(out, corev1.ResourceName(name))
+			s.describeUnofferedResource(out, corev1.ResourceName(name))
 			return
 		}
 		word, field := name, ""
 		if profile, ok := strings.CutPrefix(name, names.ResourceMIGPrefix); ok {
 			word, field = "MIG "+profile, reason.FieldMIG
 		}
-		s.resource(out, phrase.Quote(word), field, corev1.ResourceName(name))
+		s.describeResourceShortage(out, phrase.Quote(word), field, corev1.ResourceName(name))
 	case reason.PodLimit:
-		out.Says = phrase.Of("%s with as many pods as a node takes", nodeWord(out.Nodes))
+		out.Message = phrase.Textf("%s with as many pods as a node takes", nodeWord(out.Nodes))
 		out.Steps = append([]Step{s.waitForResource(reason.PodLimit)}, s.elsewherePools(true)...)
 	}
 }
 
-// resource distinguishes an amount that no node has from one that is in use. It advises an amount that a node with no other shortage has.
-func (s *search) resource(out *Finding, word phrase.Text, field string, name corev1.ResourceName) {
+// describeResourceShortage distinguishes an amount that no node has from one that is in use. It advises an amount that a node with no other shortage has.
+func (s *search) describeResourceShortage(out *Finding, word phrase.Text, field string, name corev1.ResourceName) {
 	var free, total, enough, largest resource.Quantity
 	for i := range s.judged {
 		j := &s.judged[i]
@@ -222,10 +222,10 @@ func (s *search) resource(out *Finding, word phrase.Text, field string, name cor
 		if all.Cmp(total) > 0 {
 			total = all
 		}
-		if left := j.free(name); j.has(out.Cause) && left.Cmp(free) > 0 {
+		if left := j.free(name); j.isBlockedBy(out.Cause) && left.Cmp(free) > 0 {
 			free = left
 		}
-		if len(j.blockers) != 1 || !j.has(out.Cause) {
+		if len(j.blockers) != 1 || !j.isBlockedBy(out.Cause) {
 			continue
 		}
 		if left := j.free(name); left.Cmp(enough) > 0 {
@@ -236,18 +236,18 @@ func (s *search) resource(out *Finding, word phrase.Text, field string, name cor
 		}
 	}
 	asked := s.request.Resources[name]
-	out.Says = phrase.Of("%s with too little %s free: a pod asks for %s, at most %s is free on one", nodeWord(out.Nodes), word, &asked, &free)
+	out.Message = phrase.Textf("%s with too little %s free: a pod asks for %s, at most %s is free on one", nodeWord(out.Nodes), word, &asked, &free)
 	if asked.Cmp(total) <= 0 {
 		out.Steps = append(out.Steps, s.waitForResource(out.Cause))
 	} else {
-		out.Says = out.Says.And(", and no node has more than %s", &total)
+		out.Message = out.Message.Addf(", and no node has more than %s", &total)
 	}
 	if enough.Sign() > 0 && field != "" {
-		out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: field, Value: enough.String(), Says: phrase.Of("ask for at most %s in %s", &enough, field)})
+		out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: field, Value: enough.String(), Message: phrase.Textf("ask for at most %s in %s", &enough, field)})
 	}
 	out.Steps = append(out.Steps, s.elsewherePools(true)...)
 	if len(out.Steps) == 0 {
-		out.Steps = []Step{{Action: reason.AddNodes, Says: phrase.Of("ask the administrators for nodes with more %s, or ask for less", word)}}
+		out.Steps = []Step{{Action: reason.AddNodes, Message: phrase.Textf("ask the administrators for nodes with more %s, or ask for less", word)}}
 	}
 }
 
@@ -255,22 +255,22 @@ func (s *search) resource(out *Finding, word phrase.Text, field string, name cor
 func (s *search) waitForResource(cause reason.Cause) Step {
 	for i := range s.judged {
 		j := &s.judged[i]
-		if len(j.blockers) != 1 || !j.has(cause) {
+		if len(j.blockers) != 1 || !j.isBlockedBy(cause) {
 			continue
 		}
-		holders := s.holdersOfAny(s.others(j.holders))
+		holders := s.holdersOfAny(s.withoutOwnPods(j.holders))
 		if len(holders) > 0 {
-			return Step{Action: reason.Wait, Holders: holders, Says: phrase.Of("wait until other pods end; node %s has those of %s", j.node.Name, namesOf(holders))}
+			return Step{Action: reason.Wait, Holders: holders, Message: phrase.Textf("wait until other pods end; node %s has those of %s", j.node.Name, holderNames(holders))}
 		}
 	}
-	return waiting("wait until other pods end")
+	return waitStep("wait until other pods end")
 }
 
 // holdersOfAny returns the jobs and pods on a node, whether or not they hold GPUs.
 func (s *search) holdersOfAny(pods []*corev1.Pod) []Holder {
 	var out []Holder
 	for _, pod := range pods {
-		holder := holderOf(pod)
+		holder := podHolder(pod)
 		if !slices.Contains(out, holder) {
 			out = append(out, holder)
 		}
@@ -278,10 +278,10 @@ func (s *search) holdersOfAny(pods []*corev1.Pod) []Holder {
 	return out
 }
 
-func namesOf(holders []Holder) phrase.Text {
+func holderNames(holders []Holder) phrase.Text {
 	texts := make([]phrase.Text, 0, len(holders))
 	for _, holder := range holders {
-		texts = append(texts, holder.name())
+		texts = append(texts, holder.displayName())
 	}
-	return listed(texts)
+	return listSome(texts)
 }

@@ -24,20 +24,20 @@ func brokenGPUs(f *Facts) []Finding {
 		if at < 0 {
 			continue
 		}
-		if broken := gpu.BrokenUnder(&f.Cluster.Nodes[at], pod); len(broken) > 0 {
-			out = append(out, f.brokenUnder(pod, broken))
+		if broken := gpu.BrokenGPUsUnder(&f.Cluster.Nodes[at], pod); len(broken) > 0 {
+			out = append(out, f.brokenGPUsFinding(pod, broken))
 		}
 	}
 	return out
 }
 
-func (f *Facts) brokenUnder(pod *corev1.Pod, broken []gpu.Card) Finding {
+func (f *Facts) brokenGPUsFinding(pod *corev1.Pod, broken []gpu.GPU) Finding {
 	told := make([]phrase.Text, len(broken))
 	for i := range broken {
 		card := &broken[i]
-		told[i] = phrase.Of("GPU %d (%s) %s", card.Index, card.UUID, reason.OfCard(card.Health).Says)
+		told[i] = phrase.Textf("GPU %d (%s) %s", card.Index, card.UUID, reason.GPUFaultOf(card.Health).Message)
 		if !card.Since.IsZero() {
-			told[i] = told[i].And(", seen %s", f.since(card.Since))
+			told[i] = told[i].Addf(", seen %s", f.sinceText(card.Since))
 		}
 	}
 	node := pod.Spec.NodeName
@@ -45,13 +45,13 @@ func (f *Facts) brokenUnder(pod *corev1.Pod, broken []gpu.Card) Finding {
 	describe := "gpuctl describe node " + node
 	return Finding{
 		Cause: reason.BrokenGPU, Nodes: 1, Examples: []string{node},
-		Says: phrase.Of("pod %s holds %s that must not be used: %s", pod.Name, gpuWord(int64(len(broken))), phrase.Join(told, phrase.Of("; "))),
+		Message: phrase.Textf("pod %s holds %s that must not be used: %s", pod.Name, gpuWord(int64(len(broken))), phrase.Join(told, phrase.Textf("; "))),
 		Steps: []Step{
 			{Action: reason.DeletePod, Kind: "Pod", Name: pod.Name, Command: again,
-				Says: phrase.Of("let the pod begin again on healthy GPUs; what it has not saved is lost: %s", again)},
-			inspecting(phrase.Of("or see first whether it still makes progress"), command("logs", &f.Job)),
+				Message: phrase.Textf("let the pod begin again on healthy GPUs; what it has not saved is lost: %s", again)},
+			inspectStep(phrase.Textf("or see first whether it still makes progress"), gpuctlCommand("logs", &f.Job)),
 			{Action: reason.MendGPUs, Kind: "Node", Name: node, Command: describe,
-				Says: phrase.Of("tell the administrators, who then %s: %s", reason.OfCard(broken[0].Health).Mend, describe)},
+				Message: phrase.Textf("tell the administrators, who then %s: %s", reason.GPUFaultOf(broken[0].Health).Remedy, describe)},
 		},
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 // TestBrokenGPUs is about jobs whose pods hold cards of a node, on which card 1 fell off the bus four minutes ago.
 func TestBrokenGPUs(t *testing.T) {
-	cards := gpu.Inventory{Cards: []gpu.Card{
+	cards := gpu.Inventory{GPUs: []gpu.GPU{
 		{UUID: "GPU-0", Index: 0, Health: gpu.Healthy},
 		{UUID: "GPU-1", Index: 1, Health: "Xid79", Since: noon.Add(-4 * time.Minute)},
 		{UUID: "GPU-2", Index: 2, Health: "Lost"},

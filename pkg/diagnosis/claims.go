@@ -18,13 +18,13 @@ const selectedNode = "volume.kubernetes.io/selected-node"
 
 // missingClaim is the remedy for a claim that does not exist.
 func missingClaim(name string) []Step {
-	return stepsOf(reason.ClaimMissing.With(name), "")
+	return foundSteps(reason.ClaimMissing.FoundWith(name), "")
 }
 
-// claims returns findings for the pod's claims that have no volume, or one out of reach, in their current state. being is true if the scheduler has
+// checkVolumeClaims returns findings for the pod's claims that have no volume, or one out of reach, in their current state. being is true if the scheduler has
 // chosen a node and waits for the volume to be created there.
-func (s *search) claims() (out []Finding, being bool) {
-	if !s.facts.Space.Has(snapshot.PartClaims) {
+func (s *search) checkVolumeClaims() (out []Finding, being bool) {
+	if !s.facts.Space.HasPart(snapshot.PartClaims) {
 		return nil, false
 	}
 	for _, volume := range s.request.Pod.Spec.Volumes {
@@ -34,11 +34,11 @@ func (s *search) claims() (out []Finding, being bool) {
 		name := volume.PersistentVolumeClaim.ClaimName
 		at := slices.IndexFunc(s.facts.Space.Claims, func(c corev1.PersistentVolumeClaim) bool { return c.Name == name })
 		if at < 0 {
-			out = append(out, Finding{Cause: reason.VolumeMissing, Says: phrase.Of("the namespace has no PersistentVolumeClaim %s", name), Steps: missingClaim(name)})
+			out = append(out, Finding{Cause: reason.VolumeMissing, Message: phrase.Textf("the namespace has no PersistentVolumeClaim %s", name), Steps: missingClaim(name)})
 			continue
 		}
 		claim := &s.facts.Space.Claims[at]
-		finding, ok := s.claim(claim)
+		finding, ok := s.checkVolumeClaim(claim)
 		if ok {
 			out = append(out, finding)
 			being = being || claim.Annotations[selectedNode] != ""
@@ -47,43 +47,43 @@ func (s *search) claims() (out []Finding, being bool) {
 	return out, being
 }
 
-// claim checks one claim.
-func (s *search) claim(claim *corev1.PersistentVolumeClaim) (Finding, bool) {
+// checkVolumeClaim checks one claim.
+func (s *search) checkVolumeClaim(claim *corev1.PersistentVolumeClaim) (Finding, bool) {
 	switch {
 	case claim.DeletionTimestamp != nil:
-		return Finding{Cause: reason.VolumeMissing, Says: phrase.Of("the PersistentVolumeClaim %s is being deleted", claim.Name),
+		return Finding{Cause: reason.VolumeMissing, Message: phrase.Textf("the PersistentVolumeClaim %s is being deleted", claim.Name),
 			Steps: missingClaim(claim.Name)[1:]}, true
 	case claim.Status.Phase == corev1.ClaimLost:
-		return Finding{Cause: reason.VolumeMissing, Says: phrase.Of("the volume %s of the PersistentVolumeClaim %s is gone", claim.Spec.VolumeName, claim.Name),
-			Steps: []Step{{Action: reason.CreateObject, Kind: reason.KindClaim, Name: claim.Name, Says: phrase.Of("create the claim %s again", claim.Name)}}}, true
+		return Finding{Cause: reason.VolumeMissing, Message: phrase.Textf("the volume %s of the PersistentVolumeClaim %s is gone", claim.Spec.VolumeName, claim.Name),
+			Steps: []Step{{Action: reason.CreateObject, Kind: reason.KindClaim, Name: claim.Name, Message: phrase.Textf("create the claim %s again", claim.Name)}}}, true
 	case claim.Spec.VolumeName == "" && claim.Annotations[selectedNode] != "":
-		return Finding{Cause: reason.VolumeUnbound, Says: phrase.Of("the scheduler has chosen node %s, and waits for the volume of claim %s to be made there%s",
-			claim.Annotations[selectedNode], claim.Name, ofClass(claim)),
-			Steps: []Step{waiting("wait some minutes: the provisioner makes the volume"),
-				inspecting(phrase.Of("if it lasts, see why"), "kubectl describe pvc "+claim.Name+" -n "+claim.Namespace)}}, true
-	case claim.Spec.VolumeName == "" && s.says("unbound immediate PersistentVolumeClaims", "didn't find available persistent volumes"):
-		return unbound(claim), true
+		return Finding{Cause: reason.VolumeUnbound, Message: phrase.Textf("the scheduler has chosen node %s, and waits for the volume of claim %s to be made there%s",
+			claim.Annotations[selectedNode], claim.Name, storageClassText(claim)),
+			Steps: []Step{waitStep("wait some minutes: the provisioner makes the volume"),
+				inspectStep(phrase.Textf("if it lasts, see why"), "kubectl describe pvc "+claim.Name+" -n "+claim.Namespace)}}, true
+	case claim.Spec.VolumeName == "" && s.verdictContainsAny("unbound immediate PersistentVolumeClaims", "didn't find available persistent volumes"):
+		return explainUnboundClaim(claim), true
 	case claim.Spec.VolumeName != "":
-		return s.elsewhere(claim)
+		return s.explainVolumeReach(claim)
 	}
 	return Finding{}, false
 }
 
-// says reports whether the scheduler's verdict on the pod contains one of kube-scheduler's texts.
-func (s *search) says(texts ...string) bool {
-	verdict := verdictOn(s.request.Pod)
+// verdictContainsAny reports whether the scheduler's verdict on the pod contains one of kube-scheduler's texts.
+func (s *search) verdictContainsAny(texts ...string) bool {
+	verdict := podVerdict(s.request.Pod)
 	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(verdict, text) })
 }
 
-func unbound(claim *corev1.PersistentVolumeClaim) Finding {
+func explainUnboundClaim(claim *corev1.PersistentVolumeClaim) Finding {
 	size := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	describe := "kubectl describe pvc " + claim.Name + " -n " + claim.Namespace
 	return Finding{
-		Cause: reason.VolumeUnbound, Says: phrase.Of("claim %s is not bound: no volume of %s%s is there for it", claim.Name, &size, ofClass(claim)),
+		Cause: reason.VolumeUnbound, Message: phrase.Textf("claim %s is not bound: no volume of %s%s is there for it", claim.Name, &size, storageClassText(claim)),
 		Steps: []Step{
 			{Action: reason.CreateObject, Kind: "PersistentVolume", Name: claim.Name, Field: className(claim), Value: size.String(),
-				Says: phrase.Of("ask the administrators for a volume of at least %s%s, or for a provisioner that makes it; see %s", &size, ofClass(claim), describe)},
-			{Action: reason.SetField, Field: reason.FieldWorkdirs, Says: phrase.Of("use another claim, in pvc of storage.workdirs")},
+				Message: phrase.Textf("ask the administrators for a volume of at least %s%s, or for a provisioner that makes it; see %s", &size, storageClassText(claim), describe)},
+			{Action: reason.SetField, Field: reason.FieldWorkdirs, Message: phrase.Textf("use another claim, in pvc of storage.workdirs")},
 		},
 	}
 }
@@ -95,16 +95,16 @@ func className(claim *corev1.PersistentVolumeClaim) string {
 	return *claim.Spec.StorageClassName
 }
 
-func ofClass(claim *corev1.PersistentVolumeClaim) phrase.Text {
+func storageClassText(claim *corev1.PersistentVolumeClaim) phrase.Text {
 	if class := className(claim); class != "" {
-		return phrase.Of(" of storage class %s", class)
+		return phrase.Textf(" of storage class %s", class)
 	}
-	return phrase.Of(" without a storage class")
+	return phrase.Textf(" without a storage class")
 }
 
-// elsewhere reports that none of the pod's nodes reaches the claim's volume, and names the pools that do.
-func (s *search) elsewhere(claim *corev1.PersistentVolumeClaim) (Finding, bool) {
-	within := s.facts.boundTo(claim.Spec.VolumeName)
+// explainVolumeReach reports that none of the pod's nodes reaches the claim's volume, and names the pools that do.
+func (s *search) explainVolumeReach(claim *corev1.PersistentVolumeClaim) (Finding, bool) {
+	within := s.facts.volumeNodes(claim.Spec.VolumeName)
 	if within == nil {
 		return Finding{}, false
 	}
@@ -130,17 +130,17 @@ func (s *search) elsewhere(claim *corev1.PersistentVolumeClaim) (Finding, bool) 
 	}
 	slices.Sort(pools)
 	pools = slices.Compact(pools)
-	out := Finding{Cause: reason.VolumeElsewhere, Nodes: far, Says: phrase.Of("claim %s is bound to volume %s, which only nodes with %s reach, and %s has none of them",
-		claim.Name, claim.Spec.VolumeName, selectorText(within), s.where())}
+	out := Finding{Cause: reason.VolumeElsewhere, Nodes: far, Message: phrase.Textf("claim %s is bound to volume %s, which only nodes with %s reach, and %s has none of them",
+		claim.Name, claim.Spec.VolumeName, selectorText(within), s.poolText())}
 	if len(pools) > 0 {
-		out.Steps = append(out.Steps, s.into(pools[0], phrase.Of("use a pool there: %s.", shortList(pools))))
+		out.Steps = append(out.Steps, s.moveToPoolStep(pools[0], phrase.Textf("use a pool there: %s.", shortList(pools))))
 	}
-	out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: reason.FieldWorkdirs, Says: phrase.Of("use another claim, whose volume the pool reaches, in pvc of storage.workdirs")})
+	out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: reason.FieldWorkdirs, Message: phrase.Textf("use another claim, whose volume the pool reaches, in pvc of storage.workdirs")})
 	return out, true
 }
 
-// boundTo returns the nodes that can use a volume, nil for all of them.
-func (f *Facts) boundTo(volume string) *corev1.NodeSelector {
+// volumeNodes returns the nodes that can use a volume, nil for all of them.
+func (f *Facts) volumeNodes(volume string) *corev1.NodeSelector {
 	at := slices.IndexFunc(f.Space.Volumes, func(v corev1.PersistentVolume) bool { return v.Name == volume })
 	if at < 0 || f.Space.Volumes[at].Spec.NodeAffinity == nil {
 		return nil
@@ -161,7 +161,7 @@ func selectorText(selector *corev1.NodeSelector) phrase.Text {
 				all = append(all, strings.TrimSpace(e.Key+" "+string(e.Operator)+" "+strings.Join(e.Values, "|")))
 			}
 		}
-		terms = append(terms, phrase.Quote(listOf(all)))
+		terms = append(terms, phrase.Quote(joinList(all)))
 	}
-	return phrase.Join(terms, phrase.Of(" or "))
+	return phrase.Join(terms, phrase.Textf(" or "))
 }

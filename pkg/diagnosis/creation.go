@@ -20,30 +20,30 @@ const levelLabel = "pod-security.kubernetes.io/enforce"
 
 // isClosing reports whether the job's namespace is being deleted.
 func isClosing(f *Facts) bool {
-	namespace := namespaceOf(f)
+	namespace := jobNamespace(f)
 	return namespace != nil && namespace.DeletionTimestamp != nil
 }
 
-// namespaceOf is the job's namespace, nil where it was not read.
-func namespaceOf(f *Facts) *corev1.Namespace {
+// jobNamespace is the job's namespace, nil where it was not read.
+func jobNamespace(f *Facts) *corev1.Namespace {
 	if f.Space == nil || len(f.Space.Namespaces) == 0 {
 		return nil
 	}
 	return &f.Space.Namespaces[0]
 }
 
-func closing(f *Facts) Finding {
-	namespace := namespaceOf(f)
+func explainClosingNamespace(f *Facts) Finding {
+	namespace := jobNamespace(f)
 	out := Finding{
 		Cause: reason.NamespaceTerminating,
-		Says: phrase.Of("namespace %s is being deleted, told so %s, and nothing starts in it any more",
-			f.Job.Namespace, f.since(namespace.DeletionTimestamp.Time)),
-		Steps: []Step{{Action: reason.UseNamespace, Command: command("export", &f.Job),
-			Says: phrase.Of("create the job in another namespace: %s writes its YAML", command("export", &f.Job))}},
+		Message: phrase.Textf("namespace %s is being deleted, told so %s, and nothing starts in it any more",
+			f.Job.Namespace, f.sinceText(namespace.DeletionTimestamp.Time)),
+		Steps: []Step{{Action: reason.UseNamespace, Command: gpuctlCommand("export", &f.Job),
+			Message: phrase.Textf("create the job in another namespace: %s writes its YAML", gpuctlCommand("export", &f.Job))}},
 	}
 	for _, condition := range namespace.Status.Conditions {
 		if condition.Type == corev1.NamespaceFinalizersRemaining && condition.Status == corev1.ConditionTrue {
-			out.Says = out.Says.And("; its deletion is held up: %s", strings.TrimRight(condition.Message, "."))
+			out.Message = out.Message.Addf("; its deletion is held up: %s", strings.TrimRight(condition.Message, "."))
 		}
 	}
 	return out
@@ -53,30 +53,30 @@ func closing(f *Facts) Finding {
 func isShort(f *Facts) bool {
 	alive := int32(0)
 	for i := range f.Pods {
-		if lives(&f.Pods[i]) || f.Pods[i].Status.Phase == corev1.PodSucceeded {
+		if isActive(&f.Pods[i]) || f.Pods[i].Status.Phase == corev1.PodSucceeded {
 			alive++
 		}
 	}
 	return alive < max(f.Job.Desired, 1)
 }
 
-// keptOut explains why the API server rejects the pods that the job lacks. It evaluates quotas and limit ranges in their current state. Other
+// explainRefusedPods explains why the API server rejects the pods that the job lacks. It evaluates quotas and limit ranges in their current state. Other
 // rejections of the last attempt by a controller count until the cluster shows that they no longer apply.
-func keptOut(f *Facts) []Finding {
+func explainRefusedPods(f *Facts) []Finding {
 	if !isShort(f) || f.Simulated {
 		return nil
 	}
-	if over := beyondBounds(f); len(over) > 0 {
+	if over := explainExceededBounds(f); len(over) > 0 {
 		return over
 	}
 	if f.Job.Reason != "FailedCreate" {
-		return closedPool(f)
+		return explainClosedPool(f)
 	}
-	return one(refusalOf(f))
+	return singleFinding(refusalFinding(f))
 }
 
-// refusalOf describes the API server's last rejection, unless the cluster shows that it no longer applies.
-func refusalOf(f *Facts) Finding {
+// refusalFinding describes the API server's last rejection, unless the cluster shows that it no longer applies.
+func refusalFinding(f *Facts) Finding {
 	for _, rule := range creationRules {
 		match := rule.pattern.FindStringSubmatch(f.Job.Message)
 		if match == nil {
@@ -84,32 +84,32 @@ func refusalOf(f *Facts) Finding {
 		}
 		finding := rule.finding(f, match)
 		if rule.over != nil && rule.over(f, match) {
-			return again(f, finding)
+			return explainCreationRetry(f, finding)
 		}
-		finding.Says = finding.Says.With(f.refusedAt())
+		finding.Message = finding.Message.Add(f.refusedAtText())
 		return finding
 	}
 	return Finding{
-		Cause: reason.RefusedByAPIServer, Says: phrase.Of("the API server refuses the job's pods: %s", f.Job.Message).With(f.refusedAt()),
-		Steps: []Step{{Action: reason.AskAdministrators, Says: phrase.Of("change the job as the message says, or ask the administrators of the cluster")}},
+		Cause: reason.RefusedByAPIServer, Message: phrase.Textf("the API server refuses the job's pods: %s", f.Job.Message).Add(f.refusedAtText()),
+		Steps: []Step{{Action: reason.AskAdministrators, Message: phrase.Textf("change the job as the message says, or ask the administrators of the cluster")}},
 	}
 }
 
-// refusedAt states when the API server last rejected a pod.
-func (f *Facts) refusedAt() phrase.Text {
+// refusedAtText states when the API server last rejected a pod.
+func (f *Facts) refusedAtText() phrase.Text {
 	if event, ok := lastEvent(f.Job.Events, "FailedCreate"); ok {
-		return phrase.Of("; refused %s", f.since(event.Last))
+		return phrase.Textf("; refused %s", f.sinceText(event.Last))
 	}
 	return nil
 }
 
-// again reports that the rejection no longer applies and that Kubernetes will retry.
-func again(f *Facts, before Finding) Finding {
+// explainCreationRetry reports that the rejection no longer applies and that Kubernetes will retry.
+func explainCreationRetry(f *Facts, before Finding) Finding {
 	return Finding{
 		Cause: reason.WaitingForControllers,
-		Says: phrase.Of("Kubernetes could not create the job's pods, and nothing stands against them any more. Before: %s", before.Says).
-			With(f.refusedAt()),
-		Steps: []Step{waiting("wait: Kubernetes tries again by itself, within a minute for a job that ends, and within 17 minutes for one that serves")},
+		Message: phrase.Textf("Kubernetes could not create the job's pods, and nothing stands against them any more. Before: %s", before.Message).
+			Add(f.refusedAtText()),
+		Steps: []Step{waitStep("wait: Kubernetes tries again by itself, within a minute for a job that ends, and within 17 minutes for one that serves")},
 	}
 }
 
@@ -123,124 +123,126 @@ type creationRule struct {
 
 var creationRules = []creationRule{
 	{regexp.MustCompile(`exceeded quota: ([^,]+), requested: (\S+), used: (\S+), limited: (\S+)`), quotaRefused,
-		func(f *Facts, _ []string) bool { return f.Space.Has(snapshot.PartQuotas) && f.Job.Template != nil }},
+		func(f *Facts, _ []string) bool { return f.Space.HasPart(snapshot.PartQuotas) && f.Job.Template != nil }},
 	{regexp.MustCompile(`failed quota: ([^:]+): must specify (.*)`), quotaUnspecified, quotaGone},
-	{regexp.MustCompile(`no PriorityClass with name (\S+) was found`), noPriorityClass,
+	{regexp.MustCompile(`no PriorityClass with name (\S+) was found`), explainNoPriorityClass,
 		func(f *Facts, m []string) bool {
 			return slices.ContainsFunc(f.priorityClasses(), func(c priorityClass) bool { return c.Name == m[1] })
 		}},
-	{regexp.MustCompile(`serviceaccount "([^"]+)" not found`), noServiceAccount, nil},
+	{regexp.MustCompile(`serviceaccount "([^"]+)" not found`), explainNoServiceAccount, nil},
 	{regexp.MustCompile(`((?:maximum|minimum) \S+ usage per (?:Container|Pod) is .*)$`), limitRefused,
-		func(f *Facts, _ []string) bool { return f.Space.Has(snapshot.PartLimitRanges) && f.Job.Template != nil }},
-	{regexp.MustCompile(`violates PodSecurity "([^":]+)(?::[^"]*)?": (.*)$`), insecure, func(f *Facts, m []string) bool {
-		namespace := namespaceOf(f)
+		func(f *Facts, _ []string) bool {
+			return f.Space.HasPart(snapshot.PartLimitRanges) && f.Job.Template != nil
+		}},
+	{regexp.MustCompile(`violates PodSecurity "([^":]+)(?::[^"]*)?": (.*)$`), explainPodSecurity, func(f *Facts, m []string) bool {
+		namespace := jobNamespace(f)
 		return namespace != nil && namespace.Labels[levelLabel] != m[1]
 	}},
-	{regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)' with binding '[^']+' denied request: (.*)$`), policyRefused,
+	{regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)' with binding '[^']+' denied request: (.*)$`), explainPolicyRefusal,
 		func(f *Facts, m []string) bool {
-			return m[1] == poolAccessPolicy && f.Job.Template != nil && f.Cluster.Has(snapshot.PartGPUPools) && len(denied(f)) == 0
+			return m[1] == poolAccessPolicy && f.Job.Template != nil && f.Cluster.HasPart(snapshot.PartGPUPools) && len(jobPoolDenial(f)) == 0
 		}},
-	{regexp.MustCompile(`failed calling webhook "([^"]+)": (.*)$`), webhookSilent, nil},
-	{regexp.MustCompile(`admission webhook "([^"]+)" denied the request(?:: (.*))?$`), webhookRefused, nil},
+	{regexp.MustCompile(`failed calling webhook "([^"]+)": (.*)$`), explainWebhookFailure, nil},
+	{regexp.MustCompile(`admission webhook "([^"]+)" denied the request(?:: (.*))?$`), explainWebhookRefusal, nil},
 }
 
-func noPriorityClass(f *Facts, m []string) Finding {
-	out := Finding{Cause: reason.NoSuchPriorityClass, Says: phrase.Of("there is no PriorityClass %s", m[1]), Steps: []Step{{
+func explainNoPriorityClass(f *Facts, m []string) Finding {
+	out := Finding{Cause: reason.NoSuchPriorityClass, Message: phrase.Textf("there is no PriorityClass %s", m[1]), Steps: []Step{{
 		Action: reason.InstallPriorityClasses, Kind: "PriorityClass", Name: m[1],
-		Says: phrase.Of("have the administrators install the priority classes: kubectl apply -k manifests/scheduler"),
+		Message: phrase.Textf("have the administrators install the priority classes: kubectl apply -k manifests/scheduler"),
 	}}}
 	if !slices.Contains([]string{names.PriorityClassHigh, names.PriorityClassMedium, names.PriorityClassLow}, m[1]) {
-		out.Steps = []Step{{Action: reason.Resubmit, Field: "spec.priorityClassName", Command: command("delete", &f.Job),
-			Says: phrase.Of("delete the job, give it priority high, medium or low, and submit it again")}, {
-			Action: reason.InstallPriorityClasses, Kind: "PriorityClass", Name: m[1], Says: phrase.Of("have the administrators create the class %s", m[1]),
+		out.Steps = []Step{{Action: reason.Resubmit, Field: "spec.priorityClassName", Command: gpuctlCommand("delete", &f.Job),
+			Message: phrase.Textf("delete the job, give it priority high, medium or low, and submit it again")}, {
+			Action: reason.InstallPriorityClasses, Kind: "PriorityClass", Name: m[1], Message: phrase.Textf("have the administrators create the class %s", m[1]),
 		}}
 	}
 	return out
 }
 
-func noServiceAccount(f *Facts, m []string) Finding {
+func explainNoServiceAccount(f *Facts, m []string) Finding {
 	create := "kubectl create serviceaccount " + m[1] + " -n " + f.Job.Namespace
-	return Finding{Cause: reason.NoSuchServiceAccount, Says: phrase.Of("the namespace has no service account %s", m[1]), Steps: []Step{{
-		Action: reason.CreateObject, Kind: "ServiceAccount", Name: m[1], Command: create, Says: phrase.Of("create it: %s", create),
+	return Finding{Cause: reason.NoSuchServiceAccount, Message: phrase.Textf("the namespace has no service account %s", m[1]), Steps: []Step{{
+		Action: reason.CreateObject, Kind: "ServiceAccount", Name: m[1], Command: create, Message: phrase.Textf("create it: %s", create),
 	}}}
 }
 
 // onlyPaths matches a Pod Security violation that consists only of hostPath volumes.
 var onlyPaths = regexp.MustCompile(`^hostPath volumes \([^)]*\)$`)
 
-// insecure explains a Pod Security violation in full: the level, what it forbids about the pod, and what is possible with a YAML that has no security
+// explainPodSecurity explains a Pod Security violation in full: the level, what it forbids about the pod, and what is possible with a YAML that has no security
 // context.
-func insecure(f *Facts, m []string) Finding {
+func explainPodSecurity(f *Facts, m []string) Finding {
 	level, forbidden := m[1], m[2]
-	out := Finding{Cause: reason.PodSecurityViolated, Says: phrase.Of("the namespace enforces Pod Security %q: %s", level, forbidden)}
+	out := Finding{Cause: reason.PodSecurityViolated, Message: phrase.Textf("the namespace enforces Pod Security %q: %s", level, forbidden)}
 	if strings.Contains(forbidden, "hostPath") {
 		out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: reason.FieldWorkdirs,
-			Says: phrase.Of("leave out the workdirs that are paths of the node; mount a claim instead, with pvc or size")})
+			Message: phrase.Textf("leave out the workdirs that are paths of the node; mount a claim instead, with pvc or size")})
 	}
 	if level == "restricted" {
-		out.Says = out.Says.And(". A job of gpuctl cannot meet this level: its YAML sets no security context")
-		out.Steps = append(out.Steps, Step{Action: reason.UseNamespace, Command: command("export", &f.Job),
-			Says: phrase.Of("use a namespace of level baseline: %s writes the job's YAML", command("export", &f.Job))})
+		out.Message = out.Message.Addf(". A job of gpuctl cannot meet this level: its YAML sets no security context")
+		out.Steps = append(out.Steps, Step{Action: reason.UseNamespace, Command: gpuctlCommand("export", &f.Job),
+			Message: phrase.Textf("use a namespace of level baseline: %s writes the job's YAML", gpuctlCommand("export", &f.Job))})
 	}
 	relaxed := "privileged"
 	if level == "restricted" {
 		relaxed = "baseline"
 	} else if !onlyPaths.MatchString(forbidden) { // it would open the nodes to all pods of the namespace
-		out.Steps = append(out.Steps, Step{Action: reason.Resubmit, Command: command("delete", &f.Job),
-			Says: phrase.Of("delete the job, leave out what the level forbids, and submit it again: %s", command("delete", &f.Job))})
+		out.Steps = append(out.Steps, Step{Action: reason.Resubmit, Command: gpuctlCommand("delete", &f.Job),
+			Message: phrase.Textf("delete the job, leave out what the level forbids, and submit it again: %s", gpuctlCommand("delete", &f.Job))})
 		return out
 	}
 	label := fmt.Sprintf("kubectl label namespace %s %s=%s --overwrite", f.Job.Namespace, levelLabel, relaxed)
 	out.Steps = append(out.Steps, Step{Action: reason.LabelNamespace, Field: levelLabel, Value: relaxed, Kind: "Namespace", Name: f.Job.Namespace,
-		Command: label, Says: phrase.Of("have the administrators relax it: %s", label)})
+		Command: label, Message: phrase.Textf("have the administrators relax it: %s", label)})
 	return out
 }
 
-func policyRefused(f *Facts, m []string) Finding {
-	if says := denied(f); m[1] == poolAccessPolicy && len(says) > 0 {
-		return poolDenied(f, says.And(", so that policy %s refuses the job's pods", m[1]))
+func explainPolicyRefusal(f *Facts, m []string) Finding {
+	if says := jobPoolDenial(f); m[1] == poolAccessPolicy && len(says) > 0 {
+		return explainPoolDenied(f, says.Addf(", so that policy %s refuses the job's pods", m[1]))
 	}
 	return Finding{
-		Cause: reason.RefusedByPolicy, Says: phrase.Of("policy %s of the cluster refuses the job's pods: %s", m[1], strings.TrimRight(m[2], " .")),
+		Cause: reason.RefusedByPolicy, Message: phrase.Textf("policy %s of the cluster refuses the job's pods: %s", m[1], strings.TrimRight(m[2], " .")),
 		Steps: []Step{
-			{Action: reason.Resubmit, Kind: "ValidatingAdmissionPolicy", Name: m[1], Command: command("delete", &f.Job),
-				Says: phrase.Of("change the job as the policy says, then delete it and submit it again")},
-			{Action: reason.ChangePolicy, Kind: "ValidatingAdmissionPolicy", Name: m[1], Says: phrase.Of("ask the administrators for an exemption from policy %s", m[1])},
+			{Action: reason.Resubmit, Kind: "ValidatingAdmissionPolicy", Name: m[1], Command: gpuctlCommand("delete", &f.Job),
+				Message: phrase.Textf("change the job as the policy says, then delete it and submit it again")},
+			{Action: reason.ChangePolicy, Kind: "ValidatingAdmissionPolicy", Name: m[1], Message: phrase.Textf("ask the administrators for an exemption from policy %s", m[1])},
 		},
 	}
 }
 
-func webhookRefused(f *Facts, m []string) Finding {
+func explainWebhookRefusal(f *Facts, m []string) Finding {
 	return Finding{
-		Cause: reason.RefusedByAPIServer, Says: sentence(phrase.Of("the admission webhook %s of the cluster refuses the job's pods", m[1]), m[2]),
+		Cause: reason.RefusedByAPIServer, Message: withDetail(phrase.Textf("the admission webhook %s of the cluster refuses the job's pods", m[1]), m[2]),
 		Steps: []Step{
-			{Action: reason.Resubmit, Kind: "Webhook", Name: m[1], Command: command("delete", &f.Job),
-				Says: phrase.Of("change the job as the message says, then delete it and submit it again")},
-			{Action: reason.MendWebhook, Kind: "Webhook", Name: m[1], Says: phrase.Of("ask the administrators who runs %s", m[1])},
+			{Action: reason.Resubmit, Kind: "Webhook", Name: m[1], Command: gpuctlCommand("delete", &f.Job),
+				Message: phrase.Textf("change the job as the message says, then delete it and submit it again")},
+			{Action: reason.MendWebhook, Kind: "Webhook", Name: m[1], Message: phrase.Textf("ask the administrators who runs %s", m[1])},
 		},
 	}
 }
 
-func webhookSilent(_ *Facts, m []string) Finding {
+func explainWebhookFailure(_ *Facts, m []string) Finding {
 	return Finding{
-		Cause: reason.WebhookFailing, Says: phrase.Of("the admission webhook %s does not answer, and the API server creates no pod without it: %s", m[1], m[2]),
+		Cause: reason.WebhookFailing, Message: phrase.Textf("the admission webhook %s does not answer, and the API server creates no pod without it: %s", m[1], m[2]),
 		Steps: []Step{{Action: reason.MendWebhook, Kind: "Webhook", Name: m[1],
-			Says: phrase.Of("tell the administrators: webhook %s has to answer again, or to be removed; then Kubernetes creates the pods by itself", m[1])}},
+			Message: phrase.Textf("tell the administrators: webhook %s has to answer again, or to be removed; then Kubernetes creates the pods by itself", m[1])}},
 	}
 }
 
-// notCreated explains a job without pods for which no rejection is known.
-func notCreated(f *Facts) Finding {
+// explainNotCreated explains a job without pods for which no rejection is known.
+func explainNotCreated(f *Facts) Finding {
 	age := f.Cluster.Now.Sub(f.Job.Created)
-	out := Finding{Cause: reason.WaitingForControllers, Says: phrase.Of("Kubernetes has not created the job's pods"),
-		Steps: []Step{waiting("wait a moment: Kubernetes creates them")}}
+	out := Finding{Cause: reason.WaitingForControllers, Message: phrase.Textf("Kubernetes has not created the job's pods"),
+		Steps: []Step{waitStep("wait a moment: Kubernetes creates them")}}
 	switch {
-	case f.Job.Noticed:
-		out.Says = out.Says.And(" yet, though its job controller has seen the job")
+	case f.Job.ControllerObserved:
+		out.Message = out.Message.Addf(" yet, though its job controller has seen the job")
 	case age > slowController:
-		out.Says = out.Says.And(": no controller has looked at the job, which was created %s ago", span(age))
+		out.Message = out.Message.Addf(": no controller has looked at the job, which was created %s ago", durationText(age))
 		out.Steps = []Step{{Action: reason.StartControllers, Kind: "Deployment", Name: "kube-controller-manager",
-			Says: phrase.Of("tell the administrators: kube-controller-manager is not running, or far behind")}}
+			Message: phrase.Textf("tell the administrators: kube-controller-manager is not running, or far behind")}}
 	}
 	return out
 }

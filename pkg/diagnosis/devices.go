@@ -20,28 +20,28 @@ func claimDevices(pods []corev1.Pod) bool {
 	return slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return len(pod.Spec.ResourceClaims) > 0 })
 }
 
-// devices returns findings for the pod's device claims that do not exist yet, and for those that no node can serve, in the current state of the
+// checkDeviceClaims returns findings for the pod's device claims that do not exist yet, and for those that no node can serve, in the current state of the
 // cluster.
-func (s *search) devices() []Finding {
+func (s *search) checkDeviceClaims() []Finding {
 	space := s.facts.Space
-	if !space.Has(snapshot.PartDeviceClaims) {
+	if !space.HasPart(snapshot.PartDeviceClaims) {
 		return nil
 	}
 	var out []Finding
 	for i := range s.request.Pod.Spec.ResourceClaims {
-		if finding, ok := s.device(&s.request.Pod.Spec.ResourceClaims[i]); ok {
+		if finding, ok := s.checkDeviceClaim(&s.request.Pod.Spec.ResourceClaims[i]); ok {
 			out = append(out, finding)
 		}
 	}
 	return out
 }
 
-// device checks one claim.
-func (s *search) device(of *corev1.PodResourceClaim) (Finding, bool) {
+// checkDeviceClaim checks one claim.
+func (s *search) checkDeviceClaim(of *corev1.PodResourceClaim) (Finding, bool) {
 	space := s.facts.Space
 	name, made := claimName(s.request.Pod, of)
 	if !made {
-		return s.unmade(of)
+		return s.checkClaimTemplate(of)
 	}
 	if name == "" { // the template makes none
 		return Finding{}, false
@@ -49,15 +49,15 @@ func (s *search) device(of *corev1.PodResourceClaim) (Finding, bool) {
 	at := slices.IndexFunc(space.DeviceClaims, func(c resourcev1.ResourceClaim) bool { return c.Name == name })
 	switch {
 	case at < 0:
-		return Finding{Cause: reason.DeviceClaimMissing, Says: phrase.Of("the namespace has no ResourceClaim %s", name),
-			Steps: []Step{{Action: reason.CreateObject, Kind: "ResourceClaim", Name: name, Says: phrase.Of("create the ResourceClaim %s, or correct its name", name)}}}, true
+		return Finding{Cause: reason.DeviceClaimMissing, Message: phrase.Textf("the namespace has no ResourceClaim %s", name),
+			Steps: []Step{{Action: reason.CreateObject, Kind: "ResourceClaim", Name: name, Message: phrase.Textf("create the ResourceClaim %s, or correct its name", name)}}}, true
 	case space.DeviceClaims[at].DeletionTimestamp != nil:
-		return Finding{Cause: reason.DeviceClaimMissing, Says: phrase.Of("the ResourceClaim %s is being deleted", name),
-			Steps: []Step{{Action: reason.CreateObject, Kind: "ResourceClaim", Name: name, Says: phrase.Of("create it again when it is gone")}}}, true
+		return Finding{Cause: reason.DeviceClaimMissing, Message: phrase.Textf("the ResourceClaim %s is being deleted", name),
+			Steps: []Step{{Action: reason.CreateObject, Kind: "ResourceClaim", Name: name, Message: phrase.Textf("create it again when it is gone")}}}, true
 	case space.DeviceClaims[at].Status.Allocation != nil:
 		return Finding{}, false
 	}
-	return s.unserved(name, &space.DeviceClaims[at].Spec)
+	return s.explainUnservedClaim(name, &space.DeviceClaims[at].Spec)
 }
 
 // claimName returns the claim for a pod's entry. made is true if the claim has been created; the name is "" if none is needed.
@@ -77,43 +77,43 @@ func claimName(pod *corev1.Pod, of *corev1.PodResourceClaim) (name string, made 
 	return "", false
 }
 
-// unmade explains a claim that is still to be created from a template.
-func (s *search) unmade(of *corev1.PodResourceClaim) (Finding, bool) {
+// checkClaimTemplate explains a claim that is still to be created from a template.
+func (s *search) checkClaimTemplate(of *corev1.PodResourceClaim) (Finding, bool) {
 	if of.ResourceClaimTemplateName == nil {
 		return Finding{}, false
 	}
 	template := *of.ResourceClaimTemplateName
 	at := slices.IndexFunc(s.facts.Space.DeviceClaimTemplates, func(t resourcev1.ResourceClaimTemplate) bool { return t.Name == template })
 	if at < 0 {
-		return Finding{Cause: reason.DeviceClaimMissing, Says: phrase.Of("the namespace has no ResourceClaimTemplate %s, of which the claim %s is to be made", template, of.Name),
-			Steps: []Step{{Action: reason.CreateObject, Kind: "ResourceClaimTemplate", Name: template, Says: phrase.Of("create the ResourceClaimTemplate %s, or correct its name", template)}}}, true
+		return Finding{Cause: reason.DeviceClaimMissing, Message: phrase.Textf("the namespace has no ResourceClaimTemplate %s, of which the claim %s is to be made", template, of.Name),
+			Steps: []Step{{Action: reason.CreateObject, Kind: "ResourceClaimTemplate", Name: template, Message: phrase.Textf("create the ResourceClaimTemplate %s, or correct its name", template)}}}, true
 	}
-	if finding, never := s.unserved(template, &s.facts.Space.DeviceClaimTemplates[at].Spec.Spec); never {
+	if finding, never := s.explainUnservedClaim(template, &s.facts.Space.DeviceClaimTemplates[at].Spec.Spec); never {
 		return finding, true
 	}
 	events := "kubectl describe pod " + s.request.Pod.Name + " -n " + s.request.Pod.Namespace
-	return Finding{Cause: reason.DeviceClaimMissing, Says: phrase.Of("the claim %s of the pod has not been made of ResourceClaimTemplate %s yet, and the scheduler does not look at the pod before", of.Name, template),
+	return Finding{Cause: reason.DeviceClaimMissing, Message: phrase.Textf("the claim %s of the pod has not been made of ResourceClaimTemplate %s yet, and the scheduler does not look at the pod before", of.Name, template),
 		Steps: []Step{
-			waiting("wait some seconds: kube-controller-manager makes it"),
-			{Action: reason.StartControllers, Command: events, Says: phrase.Of("if it lasts, see what refuses it: %s; or ask the administrators whether kube-controller-manager runs its resourceclaim-controller", events)},
+			waitStep("wait some seconds: kube-controller-manager makes it"),
+			{Action: reason.StartControllers, Command: events, Message: phrase.Textf("if it lasts, see what refuses it: %s; or ask the administrators whether kube-controller-manager runs its resourceclaim-controller", events)},
 		}}, true
 }
 
-// unserved reports that no node has the devices that a claim asks for, even when all are free. It returns false if a node may have them: the count of
+// explainUnservedClaim reports that no node has the devices that a claim asks for, even when all are free. It returns false if a node may have them: the count of
 // devices that match the selectors is never too low.
-func (s *search) unserved(name string, spec *resourcev1.ResourceClaimSpec) (Finding, bool) {
-	if !s.facts.Space.Has(snapshot.PartDevices) {
+func (s *search) explainUnservedClaim(name string, spec *resourcev1.ResourceClaimSpec) (Finding, bool) {
+	if !s.facts.Space.HasPart(snapshot.PartDevices) {
 		return Finding{}, false
 	}
 	for i := range spec.Devices.Requests {
 		request := &spec.Devices.Requests[i]
-		asked := alternatives(request)
+		asked := requestAlternatives(request)
 		if len(asked) == 0 {
 			continue
 		}
 		verdicts := make([]*Finding, len(asked))
 		for j := range asked {
-			verdicts[j] = s.unservedBy(name, &asked[j])
+			verdicts[j] = s.explainUnservedRequest(name, &asked[j])
 		}
 		if !slices.Contains(verdicts, nil) {
 			return *verdicts[len(verdicts)-1], true // the last alternative requires the least
@@ -122,61 +122,61 @@ func (s *search) unserved(name string, spec *resourcev1.ResourceClaimSpec) (Find
 	return Finding{}, false
 }
 
-// wanted is what one request of a claim asks for.
-type wanted struct {
+// deviceDemand is what one request of a claim asks for.
+type deviceDemand struct {
 	class     string
 	count     int64
 	selectors []resourcev1.DeviceSelector
 }
 
-// alternatives returns the alternatives of a request.
-func alternatives(request *resourcev1.DeviceRequest) []wanted {
+// requestAlternatives returns the alternatives of a request.
+func requestAlternatives(request *resourcev1.DeviceRequest) []deviceDemand {
 	if exactly := request.Exactly; exactly != nil {
-		return []wanted{{exactly.DeviceClassName, least(exactly.AllocationMode, exactly.Count), exactly.Selectors}}
+		return []deviceDemand{{exactly.DeviceClassName, minDeviceCount(exactly.AllocationMode, exactly.Count), exactly.Selectors}}
 	}
-	var out []wanted
+	var out []deviceDemand
 	for i := range request.FirstAvailable {
 		sub := &request.FirstAvailable[i]
-		out = append(out, wanted{sub.DeviceClassName, least(sub.AllocationMode, sub.Count), sub.Selectors})
+		out = append(out, deviceDemand{sub.DeviceClassName, minDeviceCount(sub.AllocationMode, sub.Count), sub.Selectors})
 	}
 	return out
 }
 
-// least is how many devices a request needs.
-func least(mode resourcev1.DeviceAllocationMode, count int64) int64 {
+// minDeviceCount is how many devices a request needs.
+func minDeviceCount(mode resourcev1.DeviceAllocationMode, count int64) int64 {
 	if mode == resourcev1.DeviceAllocationModeAll {
 		return 1
 	}
 	return max(1, count)
 }
 
-// unservedBy explains why no node serves one alternative of a request, nil if one may.
-func (s *search) unservedBy(name string, asked *wanted) *Finding {
+// explainUnservedRequest explains why no node serves one alternative of a request, nil if one may.
+func (s *search) explainUnservedRequest(name string, asked *deviceDemand) *Finding {
 	space := s.facts.Space
 	at := slices.IndexFunc(space.DeviceClasses, func(c resourcev1.DeviceClass) bool { return c.Name == asked.class })
 	if at < 0 {
-		return &Finding{Cause: reason.DeviceClaim, Never: true, Says: phrase.Of("the ResourceClaim %s asks for DeviceClass %s, which does not exist", name, asked.class),
-			Steps: []Step{{Action: reason.Resubmit, Field: "spec.devices.requests", Says: phrase.Of("name a DeviceClass that is there (kubectl get deviceclasses), or ask the administrators to install the driver that brings it")}}}
+		return &Finding{Cause: reason.DeviceClaim, Never: true, Message: phrase.Textf("the ResourceClaim %s asks for DeviceClass %s, which does not exist", name, asked.class),
+			Steps: []Step{{Action: reason.Resubmit, Field: "spec.devices.requests", Message: phrase.Textf("name a DeviceClass that is there (kubectl get deviceclasses), or ask the administrators to install the driver that brings it")}}}
 	}
-	node, most := s.mostDevices(slices.Concat(space.DeviceClasses[at].Spec.Selectors, asked.selectors))
+	node, most := s.maxDevices(slices.Concat(space.DeviceClasses[at].Spec.Selectors, asked.selectors))
 	switch {
 	case most >= asked.count:
 		return nil
 	case most == 0:
-		return &Finding{Cause: reason.DeviceClaim, Never: true, Says: phrase.Of("the ResourceClaim %s asks for devices of class %s, and no node has one", name, asked.class),
-			Steps: []Step{{Action: reason.Resubmit, Field: "spec.devices.requests", Says: phrase.Of("ask for devices that there are: kubectl get resourceslices shows them")}}}
+		return &Finding{Cause: reason.DeviceClaim, Never: true, Message: phrase.Textf("the ResourceClaim %s asks for devices of class %s, and no node has one", name, asked.class),
+			Steps: []Step{{Action: reason.Resubmit, Field: "spec.devices.requests", Message: phrase.Textf("ask for devices that there are: kubectl get resourceslices shows them")}}}
 	}
-	says := phrase.Of("the ResourceClaim %s asks for %d devices of class %s, and %s, which has most, has %d", name, asked.count, asked.class, node, most)
+	says := phrase.Textf("the ResourceClaim %s asks for %d devices of class %s, and %s, which has most, has %d", name, asked.count, asked.class, node, most)
 	if node == "" {
-		says = phrase.Of("the ResourceClaim %s asks for %d devices of class %s, and there are %d", name, asked.count, asked.class, most)
+		says = phrase.Textf("the ResourceClaim %s asks for %d devices of class %s, and there are %d", name, asked.count, asked.class, most)
 	}
-	return &Finding{Cause: reason.DeviceClaim, Never: true, Says: says,
-		Steps: []Step{{Action: reason.Resubmit, Field: "spec.devices.requests", Says: phrase.Of("ask for %d devices at most: a claim is served by one node", most)}}}
+	return &Finding{Cause: reason.DeviceClaim, Never: true, Message: says,
+		Steps: []Step{{Action: reason.Resubmit, Field: "spec.devices.requests", Message: phrase.Textf("ask for %d devices at most: a claim is served by one node", most)}}}
 }
 
-// mostDevices returns the node with the most devices that match the selectors, whether or not they are in use. Devices that every node reaches count
+// maxDevices returns the node with the most devices that match the selectors, whether or not they are in use. Devices that every node reaches count
 // for each node.
-func (s *search) mostDevices(selectors []resourcev1.DeviceSelector) (string, int64) {
+func (s *search) maxDevices(selectors []resourcev1.DeviceSelector) (string, int64) {
 	newest := map[string]int64{}
 	slice := s.facts.Space.ResourceSlices
 	pool := func(i int) string { return slice[i].Spec.Driver + "/" + slice[i].Spec.Pool.Name }
@@ -190,7 +190,7 @@ func (s *search) mostDevices(selectors []resourcev1.DeviceSelector) (string, int
 		}
 		count := int64(0)
 		for j := range slice[i].Spec.Devices {
-			if mayTake(selectors, slice[i].Spec.Driver, &slice[i].Spec.Devices[j]) {
+			if maySelectDevice(selectors, slice[i].Spec.Driver, &slice[i].Spec.Devices[j]) {
 				count++
 			}
 		}
@@ -213,8 +213,8 @@ var (
 	attributeIs = regexp.MustCompile(`^device\.attributes\[["']([^"']*)["']\]\.([A-Za-z0-9_]+)\s*==\s*["']([^"']*)["']$`)
 )
 
-// mayTake reports whether selectors may match a device: false only if they certainly do not.
-func mayTake(selectors []resourcev1.DeviceSelector, driver string, device *resourcev1.Device) bool {
+// maySelectDevice reports whether selectors may match a device: false only if they certainly do not.
+func maySelectDevice(selectors []resourcev1.DeviceSelector, driver string, device *resourcev1.Device) bool {
 	for _, selector := range selectors {
 		if selector.CEL == nil || strings.ContainsAny(selector.CEL.Expression, "|?") {
 			continue

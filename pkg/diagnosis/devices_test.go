@@ -114,9 +114,9 @@ func TestWhatIsSaidOfDeviceClaims(t *testing.T) {
 		"a template that no node serves": {fromTemplate, "", template(claimOf(exactly("gpu", 9))), reason.DeviceClaim, "asks for 9 devices", "8 devices at most"},
 		"devices that may not be read": {named, cannotAllocate, func(f *Facts) {
 			claim(claimOf(exactly("gpu", 9)))(f)
-			f.Space.Hide(snapshot.PartDevices)
+			f.Space.MarkUnread(snapshot.PartDevices)
 		}, reason.DeviceClaim, notFree, "wait"},
-		"claims that may not be read": {named, cannotAllocate, func(f *Facts) { f.Space.Hide(snapshot.PartDeviceClaims) }, reason.DeviceClaim, notFree, "wait"},
+		"claims that may not be read": {named, cannotAllocate, func(f *Facts) { f.Space.MarkUnread(snapshot.PartDeviceClaims) }, reason.DeviceClaim, notFree, "wait"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestWhatIsSaidOfDeviceClaims(t *testing.T) {
 				pod.Status.Conditions = nil // the scheduler has not looked at it
 			}
 			facts := factsOf(pod, node("n1", "", 0), node("n2", "", 0))
-			facts.Cluster.Hide(snapshot.PartLease)
+			facts.Cluster.MarkUnread(snapshot.PartLease)
 			facts.Space = onDevices()
 			if test.change != nil {
 				test.change(&facts)

@@ -41,8 +41,8 @@ type Facts struct {
 	Simulated bool
 }
 
-// Record adds those of a scheduler's records that are about the job's pods, and not about earlier pods of the same name.
-func (f *Facts) Record(records []explain.Record) {
+// AddRecords adds those of a scheduler's records that are about the job's pods, and not about earlier pods of the same name.
+func (f *Facts) AddRecords(records []explain.Record) {
 	for _, record := range records {
 		if slices.ContainsFunc(f.Pods, func(pod corev1.Pod) bool { return pod.UID == record.UID }) {
 			f.Records = append(f.Records, record)
@@ -58,7 +58,7 @@ var unknownSpace = snapshot.Snapshot{Unread: []snapshot.Part{
 
 // seesNodes reports whether the user may read nodes and the pods on them.
 func (f *Facts) seesNodes() bool {
-	return f.Cluster.Has(snapshot.PartNodes) && f.Cluster.Has(snapshot.PartAllPods)
+	return f.Cluster.HasPart(snapshot.PartNodes) && f.Cluster.HasPart(snapshot.PartAllPods)
 }
 
 // priorityClasses returns the priority classes that were read.
@@ -98,8 +98,8 @@ type Report struct {
 // Finding is one thing that blocks a job.
 type Finding struct {
 	Cause reason.Cause `json:"cause"`
-	// Says is the sentence for users. Text and Parts are derived from it: Text in English, Parts for programs that have their own wording.
-	Says phrase.Text `json:"-"`
+	// Message is the sentence for users. Text and Parts are derived from it: Text in English, Parts for programs that have their own wording.
+	Message phrase.Text `json:"-"`
 	// Text is the finding as a sentence, with the numbers.
 	Text string `json:"text"`
 	// Parts are the sentence as templates with their values.
@@ -144,18 +144,18 @@ func Diagnose(f Facts) Report {
 	}
 	report := Report{
 		Job: f.Job.Name, Namespace: f.Job.Namespace, Kind: f.Job.Kind, Status: f.Job.Status,
-		Unread: f.Cluster.Unread, Records: f.Records, Placements: placements(&f), Segments: f.Job.Segments,
+		Unread: f.Cluster.Unread, Records: f.Records, Placements: jobPlacements(&f), Segments: f.Job.Segments,
 	}
-	pod := concerned(f.Pods)
+	pod := podToExplain(f.Pods)
 	if pod != nil {
 		report.Pod = pod.Name
 		if pod.Spec.NodeName == "" && !isSettled(f.Job.Status) {
-			report.Verdict = verdictOn(pod)
+			report.Verdict = podVerdict(pod)
 		}
 	}
-	report.Findings, report.NearMisses = explained(&f, pod)
+	report.Findings, report.NearMisses = explainJob(&f, pod)
 	for i := range report.Findings {
-		report.Findings[i] = report.Findings[i].Worded()
+		report.Findings[i] = report.Findings[i].WithText()
 	}
 	if slices.ContainsFunc(report.Findings, func(f Finding) bool { return f.Cause == reason.SchedulerDown }) {
 		report.Verdict = "" // what it said before is not so now
@@ -168,67 +168,67 @@ func Diagnose(f Facts) Report {
 	default:
 		report.Cause = reason.Unknown
 	}
-	if silent, ok := notTold(&f.Job); ok {
-		report.Findings = append(report.Findings, silent.Worded())
+	if silent, ok := explainFailedNotification(&f.Job); ok {
+		report.Findings = append(report.Findings, silent.WithText())
 	}
 	return report
 }
 
-// explained collects everything that blocks a job, in the order of repair: what prevents its pods from being created, then what prevents the
+// explainJob collects everything that blocks a job, in the order of repair: what prevents its pods from being created, then what prevents the
 // scheduler from processing them, then what keeps them off nodes, then what keeps them from running.
-func explained(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
+func explainJob(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 	job := &f.Job
 	switch {
 	case isClosing(f):
-		return one(closing(f)), nil
+		return singleFinding(explainClosingNamespace(f)), nil
 	case isSettled(job.Status):
-		return one(settled(job)), nil
+		return singleFinding(explainSettledJob(job)), nil
 	case job.Reason == inventory.ReasonIncomplete:
-		return one(incomplete(job)), nil
+		return singleFinding(explainIncompleteJob(job)), nil
 	case job.Reason == inventory.ReasonWaitsForJobs:
-		return one(waitsForJobs(f)), nil
+		return singleFinding(waitsForJobs(f)), nil
 	case job.QuotaBehind != "":
-		return one(behindGang(job)), nil
+		return singleFinding(explainBehindGang(job)), nil
 	}
-	lost := slices.Concat(lostNodes(f), brokenGPUs(f), toldToLeave(f))
+	lost := slices.Concat(lostNodes(f), brokenGPUs(f), explainEvictionNotice(f))
 	switch {
 	case job.RunsWhole():
 		return lost, nil
-	case job.Status != inventory.StatusRunning && retries(f, pod):
-		return append(lost, retrying(job)), nil
+	case job.Status != inventory.StatusRunning && isAwaitingRetry(f, pod):
+		return append(lost, explainRetry(job)), nil
 	case pod == nil:
-		return uncreated(f, lost)
+		return explainMissingPods(f, lost)
 	case pod.Spec.NodeName == "":
-		return withoutNode(f, pod, lost)
+		return explainPodWithoutNode(f, pod, lost)
 	case len(lost) > 0:
 		return lost, nil
 	}
-	kept := keptOut(f)
-	if isReady(pod) && explains(kept, job) {
+	kept := explainRefusedPods(f)
+	if isReady(pod) && explainsRunningJob(kept, job) {
 		return kept, nil // every pod that is there runs
 	}
-	return append(kept, notStarted(f, pod)...), nil
+	return append(kept, explainNotStarted(f, pod)...), nil
 }
 
-// explains reports whether the rejections alone explain a job whose pods run: an array still creates more.
-func explains(kept []Finding, job *inventory.JobDetail) bool {
+// explainsRunningJob reports whether the rejections alone explain a job whose pods run: an array still creates more.
+func explainsRunningJob(kept []Finding, job *inventory.JobDetail) bool {
 	return len(kept) > 0 || job.Status == inventory.StatusRunning
 }
 
 func isReady(pod *corev1.Pod) bool {
-	return conditionOf(pod, corev1.PodReady).Status == corev1.ConditionTrue
+	return podCondition(pod, corev1.PodReady).Status == corev1.ConditionTrue
 }
 
-// uncreated explains a job without any pod that will run: it has none, or those that it has are terminating.
-func uncreated(f *Facts, lost []Finding) ([]Finding, []NearMiss) {
-	out := slices.Concat(lost, keptOut(f))
-	if left, ok := leaving(f); ok && len(lost) == 0 {
+// explainMissingPods explains a job without any pod that will run: it has none, or those that it has are terminating.
+func explainMissingPods(f *Facts, lost []Finding) ([]Finding, []NearMiss) {
+	out := slices.Concat(lost, explainRefusedPods(f))
+	if left, ok := explainTerminatingPods(f); ok && len(lost) == 0 {
 		return append(out, left), nil // the available room shows once they are gone
 	}
 	if len(out) == 0 {
-		out = one(notCreated(f))
+		out = singleFinding(explainNotCreated(f))
 	}
-	template := podOf(f)
+	template := templatePod(f)
 	if template == nil || f.Job.Desired > 1 {
 		return out, nil
 	}
@@ -237,48 +237,48 @@ func uncreated(f *Facts, lost []Finding) ([]Finding, []NearMiss) {
 	if err != nil || !f.seesNodes() {
 		return out, nil
 	}
-	also, _ := s.explain("")
-	return append(out, standing(also)...), nil
+	also, _ := s.explainNodes("")
+	return append(out, withoutRoomNow(also)...), nil
 }
 
-// withoutNode explains a pod without a node.
-func withoutNode(f *Facts, pod *corev1.Pod, lost []Finding) ([]Finding, []NearMiss) {
-	out, misses := unplaced(f, pod)
-	if asideFirst, ok := pushedAside(f); ok {
-		if asideFirst.holds && len(out) > 0 && slices.Contains([]reason.Cause{reason.Busy, reason.Fragmented}, out[0].Cause) {
+// explainPodWithoutNode explains a pod without a node.
+func explainPodWithoutNode(f *Facts, pod *corev1.Pod, lost []Finding) ([]Finding, []NearMiss) {
+	out, misses := explainUnplacedPod(f, pod)
+	if asideFirst, ok := explainEviction(f); ok {
+		if asideFirst.holdsPlace && len(out) > 0 && slices.Contains([]reason.Cause{reason.Busy, reason.Fragmented}, out[0].Cause) {
 			asideFirst.Steps = out[0].Steps
 			out = slices.Insert(out, 0, asideFirst.Finding)
 		} else {
 			out = append(out, asideFirst.Finding)
 		}
 	}
-	return slices.Concat(lost, keptOut(f), out), misses
+	return slices.Concat(lost, explainRefusedPods(f), out), misses
 }
 
-// standing removes the findings that there is room.
-func standing(findings []Finding) []Finding {
+// withoutRoomNow removes the findings that there is room.
+func withoutRoomNow(findings []Finding) []Finding {
 	return slices.DeleteFunc(slices.Clone(findings), func(f Finding) bool { return f.Cause == reason.RoomNow || f.Cause == reason.WaitingForTurn })
 }
 
-// concerned returns the pod to explain: a pod without a node, preferably one with a verdict of the scheduler, else one that does not run.
-func concerned(pods []corev1.Pod) *corev1.Pod {
+// podToExplain returns the pod to explain: a pod without a node, preferably one with a verdict of the scheduler, else one that does not run.
+func podToExplain(pods []corev1.Pod) *corev1.Pod {
 	var best *corev1.Pod
 	for i := range pods {
-		if rank(&pods[i]) > 0 && (best == nil || rank(&pods[i]) > rank(best)) {
+		if explanatoryRank(&pods[i]) > 0 && (best == nil || explanatoryRank(&pods[i]) > explanatoryRank(best)) {
 			best = &pods[i]
 		}
 	}
 	return best
 }
 
-// rank is how much a pod explains why the job does not run, 0 for not at all.
-func rank(pod *corev1.Pod) int {
+// explanatoryRank is how much a pod explains why the job does not run, 0 for not at all.
+func explanatoryRank(pod *corev1.Pod) int {
 	switch {
-	case !lives(pod):
+	case !isActive(pod):
 		return 0
-	case pod.Spec.NodeName == "" && verdictOn(pod) != "" && !isStale(pod):
+	case pod.Spec.NodeName == "" && podVerdict(pod) != "" && !isStale(pod):
 		return 5
-	case pod.Spec.NodeName == "" && verdictOn(pod) != "":
+	case pod.Spec.NodeName == "" && podVerdict(pod) != "":
 		return 4
 	case pod.Spec.NodeName == "":
 		return 3
@@ -288,9 +288,9 @@ func rank(pod *corev1.Pod) int {
 	return 1
 }
 
-func verdictOn(pod *corev1.Pod) string { return conditionOf(pod, corev1.PodScheduled).Message }
+func podVerdict(pod *corev1.Pod) string { return podCondition(pod, corev1.PodScheduled).Message }
 
-func conditionOf(pod *corev1.Pod, kind corev1.PodConditionType) corev1.PodCondition {
+func podCondition(pod *corev1.Pod, kind corev1.PodConditionType) corev1.PodCondition {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == kind {
 			return condition
@@ -299,17 +299,17 @@ func conditionOf(pod *corev1.Pod, kind corev1.PodConditionType) corev1.PodCondit
 	return corev1.PodCondition{}
 }
 
-// span formats a duration.
-func span(d time.Duration) string { return duration.HumanDuration(max(d, 0)) }
+// durationText formats a duration.
+func durationText(d time.Duration) string { return duration.HumanDuration(max(d, 0)) }
 
-// since formats a past time as the local time of day and its age.
-func (f *Facts) since(at time.Time) phrase.Text {
+// sinceText formats a past time as the local time of day and its age.
+func (f *Facts) sinceText(at time.Time) phrase.Text {
 	if at.IsZero() {
-		return phrase.Of("at a time that is not known")
+		return phrase.Textf("at a time that is not known")
 	}
 	ago := f.Cluster.Now.Sub(at)
 	if ago >= 24*time.Hour {
-		return phrase.Of("%s ago", span(ago))
+		return phrase.Textf("%s ago", durationText(ago))
 	}
-	return phrase.Of("at %s, %s ago", at.In(f.Cluster.Now.Location()).Format("15:04"), span(ago))
+	return phrase.Textf("at %s, %s ago", at.In(f.Cluster.Now.Location()).Format("15:04"), durationText(ago))
 }

@@ -198,7 +198,7 @@ func TestSchedulerState(t *testing.T) {
 func TestPlacements(t *testing.T) {
 	host := node("n1", "p", 2).Obj()
 	cards := gpu.Inventory{
-		Cards: []gpu.Card{{UUID: "GPU-0", Index: 0, Health: gpu.Healthy}, {UUID: "GPU-1", Index: 1, Health: gpu.Healthy}},
+		GPUs:  []gpu.GPU{{UUID: "GPU-0", Index: 0, Health: gpu.Healthy}, {UUID: "GPU-1", Index: 1, Health: gpu.Healthy}},
 		Links: []gpu.Link{{GPUs: []int{0, 1}, NVLinks: 12}},
 	}
 	text, err := cards.Encode()
@@ -307,7 +307,7 @@ func TestNobodyIsToldToOpenTheNodes(t *testing.T) {
 		`host namespaces (hostPID=true), hostPath volumes (volume "data")`:  false,
 		`hostPath volumes (volume "data"), privileged (container "main" …)`: false,
 	} {
-		finding := insecure(&Facts{}, []string{"", "baseline", forbidden})
+		finding := explainPodSecurity(&Facts{}, []string{"", "baseline", forbidden})
 		told := slices.ContainsFunc(finding.Steps, func(s Step) bool { return s.Action == reason.LabelNamespace })
 		if told != opens || len(finding.Steps) == 0 {
 			t.Errorf("%s: told to relax the namespace: %t, want %t: %+v", forbidden, told, opens, finding.Steps)

@@ -8,40 +8,40 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// tooFarApart explains a job whose nodes must be in one domain of the topology, such as a rack, when no domain of its pool could hold all of them
+// explainDomainTooSmall explains a job whose nodes must be in one domain of the topology, such as a rack, when no domain of its pool could hold all of them
 // even if empty. It is empty if one could.
-func tooFarApart(asked *workload.Resources, offers []inventory.Offer) phrase.Text {
+func explainDomainTooSmall(asked *workload.Resources, offers []inventory.Offer) phrase.Text {
 	if asked.Nodes < 2 || asked.Topology == nil || asked.Topology.Mode != workload.TopologyRequired {
 		return nil
 	}
 	var nodes []topology.Node
 	var room []int64
 	for _, offer := range offers {
-		nodes = append(nodes, offer.Lie...)
+		nodes = append(nodes, offer.NodeTopology...)
 		for _, size := range offer.Sizes {
-			room = append(room, membersIn(size, asked))
+			room = append(room, countMembersOnSize(size, asked))
 		}
 	}
 	levels, at := topology.LevelsTo(asked.Topology.Level)
 	tree, at := topology.New(levels, at, nodes)
 	level := tree.Levels[at]
 	if asked.Topology.Segment > 0 {
-		return segmentsTooLarge(asked, tree, at, room)
+		return explainSegmentsTooLarge(asked, tree, at, room)
 	}
-	largest, most := largestDomain(tree.At(at), room)
+	largest, most := largestDomain(tree.DomainsAt(at), room)
 	switch {
 	case largest == nil:
-		return phrase.Of("its %d nodes have to lie in one %s, and no node of pool %s has the label %s, which would name it: "+
+		return phrase.Textf("its %d nodes have to lie in one %s, and no node of pool %s has the label %s, which would name it: "+
 			"take another resources.topology.level, or mode: preferred", asked.Nodes, level.Name, asked.Pool, level.Key)
 	case most < int64(asked.Nodes):
-		return phrase.Of("its %d nodes have to lie in one %s, and the largest of pool %s has room for %d of them (%s), even when it is empty",
+		return phrase.Textf("its %d nodes have to lie in one %s, and the largest of pool %s has room for %d of them (%s), even when it is empty",
 			asked.Nodes, level.Name, asked.Pool, most, largest.Name)
 	}
 	return nil
 }
 
-// segmentsTooLarge explains a job whose segments must each be in one domain of a level.
-func segmentsTooLarge(asked *workload.Resources, tree *topology.Tree, at int, room []int64) phrase.Text {
+// explainSegmentsTooLarge explains a job whose segments must each be in one domain of a level.
+func explainSegmentsTooLarge(asked *workload.Resources, tree *topology.Tree, at int, room []int64) phrase.Text {
 	nodes, size := int(asked.Nodes), int(asked.Topology.Segment)
 	problem := gangplan.Problem{Tree: tree, Level: -1, Roles: []int{nodes}, Segments: &gangplan.Segments{Level: at},
 		Room: func(node, _ int, _ []int) int { return int(min(room[node], int64(nodes))) }}
@@ -53,15 +53,15 @@ func segmentsTooLarge(asked *workload.Resources, tree *topology.Tree, at int, ro
 	case near.Could:
 		return nil
 	case near.Domain == nil:
-		return phrase.Of("its %d nodes have to lie in segments of %d in one %s each, and no node of pool %s has the label %s, which would name it: "+
+		return phrase.Textf("its %d nodes have to lie in segments of %d in one %s each, and no node of pool %s has the label %s, which would name it: "+
 			"take another resources.topology.level, or mode: preferred", nodes, size, level.Name, asked.Pool, level.Key)
 	}
-	return phrase.Of("its %d nodes have to lie in segments of %d in one %s each, and pool %s has room for %d of the %d, even when it is empty; "+
+	return phrase.Textf("its %d nodes have to lie in segments of %d in one %s each, and pool %s has room for %d of the %d, even when it is empty; "+
 		"the most for the next is %d of %d in %s", nodes, size, level.Name, asked.Pool, near.Segments, len(problem.Segments.All), near.Room, near.Want, near.Domain.Name)
 }
 
-// membersIn is how many members of a gang an empty node of a size holds, judged by GPUs only.
-func membersIn(size int64, asked *workload.Resources) int64 {
+// countMembersOnSize is how many members of a gang an empty node of a size holds, judged by GPUs only.
+func countMembersOnSize(size int64, asked *workload.Resources) int64 {
 	if asked.GPU == 0 {
 		return int64(asked.Nodes)
 	}

@@ -19,8 +19,8 @@ import (
 
 type priorityClass = schedulingv1.PriorityClass
 
-// preempting explains a pod whose victims on a node are still terminating.
-func (s *search) preempting() (Finding, bool) {
+// explainPreemption explains a pod whose victims on a node are still terminating.
+func (s *search) explainPreemption() (Finding, bool) {
 	name := s.request.Pod.Status.NominatedNodeName
 	if name == "" {
 		return Finding{}, false
@@ -35,22 +35,22 @@ func (s *search) preempting() (Finding, bool) {
 		return Finding{}, false
 	}
 	last := slices.MaxFunc(going, func(a, b *corev1.Pod) int { return a.DeletionTimestamp.Compare(b.DeletionTimestamp.Time) })
-	left := phrase.Of("they have had their time to end, so the node is slow or lost")
+	left := phrase.Textf("they have had their time to end, so the node is slow or lost")
 	if rest := last.DeletionTimestamp.Sub(s.facts.Cluster.Now); rest > 0 {
-		left = phrase.Of("they have at most %s left to end", span(rest))
+		left = phrase.Textf("they have at most %s left to end", durationText(rest))
 	}
-	pods, start := phrase.Of("1 pod"), phrase.Of("wait: the job starts on %s as soon as it leaves", name)
+	pods, start := phrase.Textf("1 pod"), phrase.Textf("wait: the job starts on %s as soon as it leaves", name)
 	if len(going) > 1 {
-		pods, start = phrase.Of("%d pods", len(going)), phrase.Of("wait: the job starts on %s as soon as they leave", name)
+		pods, start = phrase.Textf("%d pods", len(going)), phrase.Textf("wait: the job starts on %s as soon as they leave", name)
 	}
-	holders := holdersOf(going)
+	holders := sumHolders(going)
 	for i := range holders {
 		holders[i].Ending = false // as all of them
 	}
 	return Finding{
 		Cause: reason.Preempting, Nodes: 1, Examples: []string{name},
-		Says:  phrase.Of("waits for %s to leave %s, which were told so for this job: %s; %s", pods, name, holdersText(holders), left),
-		Steps: []Step{{Action: reason.Wait, Holders: holders, Says: start}},
+		Message: phrase.Textf("waits for %s to leave %s, which were told so for this job: %s; %s", pods, name, holdersText(holders), left),
+		Steps:   []Step{{Action: reason.Wait, Holders: holders, Message: start}},
 	}, true
 }
 
@@ -61,19 +61,19 @@ func (s *search) mayEvict() bool {
 		(pod.Spec.PreemptionPolicy == nil || *pod.Spec.PreemptionPolicy != corev1.PreemptNever)
 }
 
-// victims finds the node on which eviction of pods below a priority frees enough with the fewest GPUs.
-func (s *search) victims(priority int32) (node string, victims []Holder, ok bool) {
+// findVictims finds the node on which eviction of pods below a priority frees enough with the fewest GPUs.
+func (s *search) findVictims(priority int32) (node string, victims []Holder, ok bool) {
 	fewest := int64(-1)
 	for i := range s.judged {
 		j := &s.judged[i]
-		if len(j.blockers) == 0 || slices.ContainsFunc(j.blockers, func(b blocker) bool { return !heals(b.cause) }) {
+		if len(j.blockers) == 0 || slices.ContainsFunc(j.blockers, func(b blocker) bool { return !isCuredByEviction(b.cause) }) {
 			continue
 		}
-		gone, enough := s.evictFrom(j, priority)
+		gone, enough := s.simulateEviction(j, priority)
 		if !enough {
 			continue
 		}
-		holders := holdersOf(gone)
+		holders := sumHolders(gone)
 		var held int64
 		for _, holder := range holders {
 			held += holder.GPUs
@@ -85,21 +85,21 @@ func (s *search) victims(priority int32) (node string, victims []Holder, ok bool
 	return node, victims, fewest >= 0
 }
 
-// heals reports whether an eviction can resolve a cause.
-func heals(cause reason.Cause) bool {
+// isCuredByEviction reports whether an eviction can resolve a cause.
+func isCuredByEviction(cause reason.Cause) bool {
 	return slices.Contains([]reason.Cause{reason.Busy, reason.CPUShort, reason.MemoryShort, reason.ResourceShort, reason.PodLimit}, cause)
 }
 
-// evictFrom removes pods below a priority from a node, the lowest first, until the pod fits.
-func (s *search) evictFrom(j *judged, priority int32) (gone []*corev1.Pod, enough bool) {
+// simulateEviction removes pods below a priority from a node, the lowest first, until the pod fits.
+func (s *search) simulateEviction(j *judgedNode, priority int32) (gone []*corev1.Pod, enough bool) {
 	pool := s.minRuntimes(gpu.PoolOf(j.node))
-	lower := slices.DeleteFunc(s.others(j.holders), func(pod *corev1.Pod) bool {
-		return corehelpers.PodPriority(pod) >= priority || s.guards(pod, pool, priority)
+	lower := slices.DeleteFunc(s.withoutOwnPods(j.holders), func(pod *corev1.Pod) bool {
+		return corehelpers.PodPriority(pod) >= priority || s.isWithinMinRuntime(pod, pool, priority)
 	})
 	slices.SortStableFunc(lower, func(a, b *corev1.Pod) int { return cmp.Compare(corehelpers.PodPriority(a), corehelpers.PodPriority(b)) })
 	state := fit.NewNode(j.node, j.holders, &s.topologies)
 	for _, pod := range lower {
-		state.Remove(pod)
+		state.RemovePod(pod)
 		gone = append(gone, pod)
 		if obstacles, _ := s.request.Obstacles(state); len(obstacles) == 0 {
 			return gone, true
@@ -118,62 +118,62 @@ func (s *search) minRuntimes(pool string) names.MinRuntimes {
 	return (&names.PoolDefaults{}).MinRuntimes()
 }
 
-// guards reports whether a pod is still protected by its min-runtime from a preemptor of a priority. It records the earliest end of such a
+// isWithinMinRuntime reports whether a pod is still protected by its min-runtime from a preemptor of a priority. It records the earliest end of such a
 // protection.
-func (s *search) guards(pod *corev1.Pod, pool names.MinRuntimes, priority int32) bool {
-	until := minruntime.Until(pod, pool)
-	if !minruntime.Binds(priority) || !until.After(s.facts.Cluster.Now) {
+func (s *search) isWithinMinRuntime(pod *corev1.Pod, pool names.MinRuntimes, priority int32) bool {
+	until := minruntime.ProtectedUntil(pod, pool)
+	if !minruntime.AppliesTo(priority) || !until.After(s.facts.Cluster.Now) {
 		return false
 	}
-	if s.guarded.IsZero() || until.Before(s.guarded) {
-		s.guarded = until
+	if s.protectedUntil.IsZero() || until.Before(s.protectedUntil) {
+		s.protectedUntil = until
 	}
 	return true
 }
 
-// byForce describes whether the pod could preempt others: as it is, at priority high, or not at all and why not.
-func (s *search) byForce() (step *Step, sentence phrase.Text) {
+// preemptionStep describes whether the pod could preempt others: as it is, at priority high, or not at all and why not.
+func (s *search) preemptionStep() (step *Step, sentence phrase.Text) {
 	pod := s.request.Pod
 	own := corehelpers.PodPriority(pod)
 	switch {
 	case pod.Labels[names.LabelPodGroup] != "":
-		return nil, phrase.Of("a job on several nodes stops others, of lower priority, only if all of it starts then")
+		return nil, phrase.Textf("a job on several nodes stops others, of lower priority, only if all of it starts then")
 	case pod.Spec.Priority == nil:
 		return nil, nil // its class may not be read
 	}
 	if s.mayEvict() {
-		if node, victims, ok := s.victims(own); ok {
-			return &Step{Action: reason.Wait, Says: phrase.Of("wait some seconds: the scheduler may stop others of lower priority on node %s for it: %s",
+		if node, victims, ok := s.findVictims(own); ok {
+			return &Step{Action: reason.Wait, Message: phrase.Textf("wait some seconds: the scheduler may stop others of lower priority on node %s for it: %s",
 				node, holdersText(victims))}, nil
 		}
-		return nil, s.spared(phrase.Of("nobody of lower priority holds enough there, so the job can stop nobody"))
+		return nil, s.noVictimsText(phrase.Textf("nobody of lower priority holds enough there, so the job can stop nobody"))
 	}
 	high := slices.IndexFunc(s.facts.priorityClasses(), func(c priorityClass) bool { return c.Name == names.PriorityClassHigh })
 	if high < 0 || s.facts.holdsNodes() {
 		return nil, nil // a job with running pods would start over
 	}
-	node, victims, ok := s.victims(s.facts.priorityClasses()[high].Value)
+	node, victims, ok := s.findVictims(s.facts.priorityClasses()[high].Value)
 	if !ok {
-		return nil, s.spared(phrase.Of("nobody there has a priority below high, so the job can stop nobody"))
+		return nil, s.noVictimsText(phrase.Textf("nobody there has a priority below high, so the job can stop nobody"))
 	}
 	command := fmt.Sprintf("gpuctl set priority %s high -n %s", s.facts.Job.Name, s.facts.Job.Namespace)
-	return &Step{Action: reason.SetPriority, Value: "high", Command: command, Says: phrase.Of(
+	return &Step{Action: reason.SetPriority, Value: "high", Command: command, Message: phrase.Textf(
 		"give it priority high, which would stop others on node %s (%s): %s; at its own priority it stops nobody", node, holdersText(victims), command)}, nil
 }
 
-// spared explains that victims are protected, or returns the given reason why there are none.
-func (s *search) spared(nobody phrase.Text) phrase.Text {
-	if s.guarded.IsZero() {
+// noVictimsText explains that victims are protected, or returns the given reason why there are none.
+func (s *search) noVictimsText(nobody phrase.Text) phrase.Text {
+	if s.protectedUntil.IsZero() {
 		return nobody
 	}
-	return phrase.Of("pods of lower priority there may not be stopped before they have run for their min-runtime, the first of them for %s more",
-		span(s.guarded.Sub(s.facts.Cluster.Now)))
+	return phrase.Textf("pods of lower priority there may not be stopped before they have run for their min-runtime, the first of them for %s more",
+		durationText(s.protectedUntil.Sub(s.facts.Cluster.Now)))
 }
 
 func holdersText(holders []Holder) phrase.Text {
 	texts := make([]phrase.Text, 0, len(holders))
 	for _, holder := range holders {
-		texts = append(texts, holder.says())
+		texts = append(texts, holder.describeHolding())
 	}
-	return phrase.Join(shortened(texts), phrase.Of("; "))
+	return phrase.Join(shortenList(texts), phrase.Textf("; "))
 }

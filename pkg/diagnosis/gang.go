@@ -17,60 +17,60 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// mostMembers is the largest gang whose members are placed one by one. Any user can request a larger one.
-const mostMembers = 2048
+// maxMembers is the largest gang whose members are placed one by one. Any user can request a larger one.
+const maxMembers = 2048
 
-// young is the age up to which the pods of a job may still be on their way.
-const young = time.Minute
+// creationGrace is the age up to which the pods of a job may still be on their way.
+const creationGrace = time.Minute
 
-// groupMissing explains a member of a gang whose PodGroup does not exist.
-func groupMissing(f *Facts, pod *corev1.Pod) (Finding, bool) {
+// explainMissingGroup explains a member of a gang whose PodGroup does not exist.
+func explainMissingGroup(f *Facts, pod *corev1.Pod) (Finding, bool) {
 	name := pod.Labels[names.LabelPodGroup]
-	if name == "" || !f.Space.Has(snapshot.PartPodGroups) || slices.Contains(f.Space.PodGroups, name) {
+	if name == "" || !f.Space.HasPart(snapshot.PartPodGroups) || slices.Contains(f.Space.PodGroups, name) {
 		return Finding{}, false
 	}
 	return Finding{
-		Cause: reason.GangIncomplete, Says: phrase.Of("the job's pods start together by the PodGroup %s, which does not exist", name),
-		Steps: []Step{{Action: reason.CreateAgain, Says: phrase.Of("complete the job: gpuctl apply with the same file creates the PodGroup again")}},
+		Cause: reason.GangIncomplete, Message: phrase.Textf("the job's pods start together by the PodGroup %s, which does not exist", name),
+		Steps: []Step{{Action: reason.CreateAgain, Message: phrase.Textf("complete the job: gpuctl apply with the same file creates the PodGroup again")}},
 	}, true
 }
 
-// gathering explains a pod that the scheduler refused because members of its gang were missing. It relies on the existing pods, not on the verdict,
+// explainIncompleteGang explains a pod that the scheduler refused because members of its gang were missing. It relies on the existing pods, not on the verdict,
 // which may be older: if all members exist, it returns false.
-func gathering(f *Facts, pod *corev1.Pod, all int) (Finding, bool) {
-	there := len(membersOf(f, pod))
+func explainIncompleteGang(f *Facts, pod *corev1.Pod, all int) (Finding, bool) {
+	there := len(gangMembers(f, pod))
 	if there >= all {
 		return Finding{}, false
 	}
 	out := Finding{Cause: reason.GangIncomplete}
-	if f.Cluster.Now.Sub(f.Job.Created) < young {
-		out.Says = phrase.Of("%d of the job's %d members are there, the others are yet to be created", there, all)
-		out.Steps = []Step{waiting("wait a moment: Kubernetes creates the others")}
+	if f.Cluster.Now.Sub(f.Job.Created) < creationGrace {
+		out.Message = phrase.Textf("%d of the job's %d members are there, the others are yet to be created", there, all)
+		out.Steps = []Step{waitStep("wait a moment: Kubernetes creates the others")}
 		return out, true
 	}
-	out.Says = phrase.Of("the job has %d of its %d members: the others have ended, or could not be created", there, all)
+	out.Message = phrase.Textf("the job has %d of its %d members: the others have ended, or could not be created", there, all)
 	out.Steps = []Step{
-		inspecting(phrase.Of("see what became of the others"), command("describe job", &f.Job)),
-		{Action: reason.Resubmit, Command: command("delete", &f.Job), Says: phrase.Of("if it lasts, delete the job and submit it again")},
+		inspectStep(phrase.Textf("see what became of the others"), gpuctlCommand("describe job", &f.Job)),
+		{Action: reason.Resubmit, Command: gpuctlCommand("delete", &f.Job), Message: phrase.Textf("if it lasts, delete the job and submit it again")},
 	}
 	return out, true
 }
 
-// membersOf returns the pods of a pod's gang that have not ended.
-func membersOf(f *Facts, pod *corev1.Pod) []*corev1.Pod {
+// gangMembers returns the pods of a pod's gang that have not ended.
+func gangMembers(f *Facts, pod *corev1.Pod) []*corev1.Pod {
 	var out []*corev1.Pod
 	for i := range f.Pods {
-		if member := &f.Pods[i]; member.Labels[names.LabelPodGroup] == pod.Labels[names.LabelPodGroup] && lives(member) {
+		if member := &f.Pods[i]; member.Labels[names.LabelPodGroup] == pod.Labels[names.LabelPodGroup] && isActive(member) {
 			out = append(out, member)
 		}
 	}
 	return out
 }
 
-// gang explains a member of a gang: how many members have a place now, and what is missing for the next one. blocked is what blocks the nodes one by
+// explainGang explains a member of a gang: how many members have a place now, and what is missing for the next one. blocked is what blocks the nodes one by
 // one. It returns false if all members have a place, or none.
-func (s *search) gang(pod *corev1.Pod, blocked []Finding) ([]Finding, []NearMiss, bool) {
-	members := membersOf(s.facts, pod)
+func (s *search) explainGang(pod *corev1.Pod, blocked []Finding) ([]Finding, []NearMiss, bool) {
+	members := gangMembers(s.facts, pod)
 	all := max(len(members), int(s.facts.Job.Desired))
 	placed := 0
 	for _, member := range members {
@@ -78,79 +78,79 @@ func (s *search) gang(pod *corev1.Pod, blocked []Finding) ([]Finding, []NearMiss
 			placed++
 		}
 	}
-	if all > mostMembers {
-		out := findings(verdictOn(pod), s.facts.Job.Namespace, reason.OfGangs)
+	if all > maxMembers {
+		out := verdictFindings(podVerdict(pod), s.facts.Job.Namespace, reason.GangReasons)
 		return out, nil, len(out) > 0
 	}
-	room, states, on := s.placeable(all-placed, func(j *judged) *fit.Node { return fit.NewNode(j.node, j.holders, &s.topologies) })
+	room, states, on := s.placeMembersOnJudged(all-placed, func(j *judgedNode) *fit.Node { return fit.NewNode(j.node, j.holders, &s.topologies) })
 	if placed+room >= all {
 		return nil, nil, false
 	}
-	empty, _, _ := s.placeable(all, func(j *judged) *fit.Node { return fit.NewNode(j.node, nil, &s.topologies) })
-	opened, _, _ := s.placeable(all, func(j *judged) *fit.Node { return fit.NewNode(fit.Opened(j.node), nil, &s.topologies) })
-	also := slices.DeleteFunc(standing(blocked), func(f Finding) bool {
+	empty, _, _ := s.placeMembersOnJudged(all, func(j *judgedNode) *fit.Node { return fit.NewNode(j.node, nil, &s.topologies) })
+	opened, _, _ := s.placeMembersOnJudged(all, func(j *judgedNode) *fit.Node { return fit.NewNode(fit.OpenedNode(j.node), nil, &s.topologies) })
+	also := slices.DeleteFunc(withoutRoomNow(blocked), func(f Finding) bool {
 		return f.Cause == reason.Busy || f.Cause == reason.Fragmented || f.Cause == reason.RejectedByScheduler
 	})
 	switch {
 	case opened < all:
-		return append(one(s.gangTooLarge(all, opened)), also...), nil, true
+		return append(singleFinding(s.explainGangTooLarge(all, opened)), also...), nil, true
 	case placed+room == 0 && empty >= all:
 		return nil, nil, false // what blocks one member blocks all
 	}
-	misses := s.missesOn(states, on)
-	waits := s.gangWaiting(all, placed+room, misses)
+	misses := s.nearMissesOnStates(states, on)
+	waits := s.explainWaitingGang(all, placed+room, misses)
 	switch {
 	case empty < all && len(misses) > 0: // the nodes that are closed are needed, and more
 		return append(also, waits), misses, true
 	case empty < all:
 		return also, nil, true
 	}
-	return append(one(waits), also...), misses, true
+	return append(singleFinding(waits), also...), misses, true
 }
 
-func (s *search) gangWaiting(all, room int, misses []NearMiss) Finding {
+func (s *search) explainWaitingGang(all, room int, misses []NearMiss) Finding {
 	out := Finding{Cause: reason.GangWaiting, Nodes: len(s.judged),
-		Says: phrase.Of("there is room for %d of the %d members of the job, which start together or not at all", room, all)}
-	out.Steps = append(out.Steps, wait(misses))
+		Message: phrase.Textf("there is room for %d of the %d members of the job, which start together or not at all", room, all)}
+	out.Steps = append(out.Steps, waitForHolders(misses))
 	if room > 0 {
 		out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: reason.FieldNodes, Value: strconv.Itoa(room),
-			Says: phrase.Of("ask for %s in %s, for which there is room now", nodeWord(room), reason.FieldNodes)})
+			Message: phrase.Textf("ask for %s in %s, for which there is room now", nodeWord(room), reason.FieldNodes)})
 	}
-	if _, why := s.byForce(); len(why) > 0 {
-		out.Steps[0].Says = out.Steps[0].Says.And("; ").With(why)
+	if _, why := s.preemptionStep(); len(why) > 0 {
+		out.Steps[0].Message = out.Steps[0].Message.Addf("; ").Add(why)
 	}
 	return out
 }
 
-func (s *search) gangTooLarge(all, empty int) Finding {
+func (s *search) explainGangTooLarge(all, empty int) Finding {
 	out := Finding{Cause: reason.GangTooLarge, Nodes: len(s.judged),
-		Says: phrase.Of("the nodes that suit the job take %d of its %d members, even when they are empty", empty, all)}
+		Message: phrase.Textf("the nodes that suit the job take %d of its %d members, even when they are empty", empty, all)}
 	if empty > 0 {
 		out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: reason.FieldNodes, Value: strconv.Itoa(empty),
-			Says: phrase.Of("ask for at most %s in %s", nodeWord(empty), reason.FieldNodes)})
+			Message: phrase.Textf("ask for at most %s in %s", nodeWord(empty), reason.FieldNodes)})
 	}
 	if pools := s.poolsForAll(all); len(pools) > 0 {
-		out.Steps = append(out.Steps, s.into(pools[0], phrase.Of("use a larger pool: %s.", shortList(pools))))
+		out.Steps = append(out.Steps, s.moveToPoolStep(pools[0], phrase.Textf("use a larger pool: %s.", shortList(pools))))
 	}
-	out.Steps = append(out.Steps, Step{Action: reason.AddNodes, Says: phrase.Of("ask the administrators for more nodes in %s", s.where())})
+	out.Steps = append(out.Steps, Step{Action: reason.AddNodes, Message: phrase.Textf("ask the administrators for more nodes in %s", s.poolText())})
 	return out
 }
 
-// placeable places members on nodes created from the judged ones. It returns the number of placed members, the resulting nodes, and the members on
+// placeMembersOnJudged places members on nodes created from the judged ones. It returns the number of placed members, the resulting nodes, and the members on
 // each.
-func (s *search) placeable(members int, make func(*judged) *fit.Node) (placed int, states []*fit.Node, on []int) {
+func (s *search) placeMembersOnJudged(members int, make func(*judgedNode) *fit.Node) (placed int, states []*fit.Node, on []int) {
 	for i := range s.judged {
 		states = append(states, make(&s.judged[i]))
 	}
-	placed, on = place(s.request, members, states)
+	placed, on = placeMembers(s.request, members, states)
 	return placed, states, on
 }
 
-// place puts up to that many members on nodes, and returns how many it placed in total, and on each.
-func place(request *fit.Request, members int, states []*fit.Node) (placed int, on []int) {
+// placeMembers puts up to that many members on nodes, and returns how many it placed in total, and on each.
+func placeMembers(request *fit.Request, members int, states []*fit.Node) (placed int, on []int) {
 	on = make([]int, len(states))
 	for i, state := range states {
-		for placed < members && state.Place(member(request, placed)) {
+		for placed < members && state.PlacePod(memberRequest(request, placed)) {
 			placed++
 			on[i]++
 		}
@@ -158,8 +158,8 @@ func place(request *fit.Request, members int, states []*fit.Node) (placed int, o
 	return placed, on
 }
 
-// member returns the request of another pod like the given one.
-func member(like *fit.Request, i int) *fit.Request {
+// memberRequest returns the request of another pod like the given one.
+func memberRequest(like *fit.Request, i int) *fit.Request {
 	request, pod := *like, *like.Pod // what they share is only read
 	pod.Name += "-" + strconv.Itoa(i)
 	request.Pod = &pod
@@ -168,7 +168,7 @@ func member(like *fit.Request, i int) *fit.Request {
 
 // poolsForAll lists the other pools that could take all members when empty.
 func (s *search) poolsForAll(members int) []string {
-	if members > mostMembers {
+	if members > maxMembers {
 		return nil
 	}
 	takes := map[string]int{}
@@ -177,7 +177,7 @@ func (s *search) poolsForAll(members int) []string {
 		if !s.isOtherPool(node) || !s.neverBlocked(node) {
 			continue
 		}
-		placed, _ := place(s.onNode(node), members, []*fit.Node{fit.NewNode(node, nil, &s.topologies)})
+		placed, _ := placeMembers(s.requestInPoolOfNode(node), members, []*fit.Node{fit.NewNode(node, nil, &s.topologies)})
 		takes[gpu.PoolOf(node)] += placed
 	}
 	var out []string
@@ -190,32 +190,32 @@ func (s *search) poolsForAll(members int) []string {
 	return out
 }
 
-// missesOn returns the nodes that lack the fewest GPUs for one member more than they have room for.
-func (s *search) missesOn(states []*fit.Node, on []int) []NearMiss {
+// nearMissesOnStates returns the nodes that lack the fewest GPUs for one member more than they have room for.
+func (s *search) nearMissesOnStates(states []*fit.Node, on []int) []NearMiss {
 	var out []NearMiss
 	for i, state := range states {
 		obstacles, cards := s.request.Obstacles(state)
 		if len(obstacles) != 1 || !cards.IsShortage() || on[i] > 0 && len(s.judged[i].holders) == 0 {
 			continue // or the members themselves hold what is missing there
 		}
-		detail := detailOf(cards)
+		detail := shortageDetail(cards)
 		if on[i] > 0 {
-			detail = fmt.Sprintf("room for %d of the members, %d short for one more", on[i], cards.Short())
+			detail = fmt.Sprintf("room for %d of the members, %d short for one more", on[i], cards.MissingGPUs())
 		}
 		out = append(out, NearMiss{
-			NearMiss: explain.NearMiss{Node: s.judged[i].node.Name, Short: cards.Short(), Detail: detail},
-			Holders:  holdersOf(s.others(s.judged[i].holders)),
+			NearMiss: explain.NearMiss{Node: s.judged[i].node.Name, Short: cards.MissingGPUs(), Detail: detail},
+			Holders:  sumHolders(s.withoutOwnPods(s.judged[i].holders)),
 		})
 	}
-	return nearestOf(out)
+	return nearestMisses(out)
 }
 
-func lives(pod *corev1.Pod) bool {
+func isActive(pod *corev1.Pod) bool {
 	return !gpu.HasEnded(pod) && pod.DeletionTimestamp == nil
 }
 
 // isStale reports whether a verdict is that members of a gang were missing, so that the verdict on another member is more useful.
 func isStale(pod *corev1.Pod) bool {
-	_, _, missing := reason.MissingMembers(verdictOn(pod))
+	_, _, missing := reason.MissingMembers(podVerdict(pod))
 	return missing
 }

@@ -55,11 +55,11 @@ func TestGangsAreExplained(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			found := findings(tc.verdict, "team", slices.Concat(reason.OfGangs, reason.OfPods))
+			found := verdictFindings(tc.verdict, "team", slices.Concat(reason.GangReasons, reason.PodReasons))
 			if len(found) != 1 {
 				t.Fatalf("got %d findings, want 1: %v", len(found), found)
 			}
-			if diff := cmp.Diff(tc.want, said{found[0].Cause, found[0].Worded().Text}); diff != "" {
+			if diff := cmp.Diff(tc.want, said{found[0].Cause, found[0].WithText().Text}); diff != "" {
 				t.Errorf("finding (-want +got):\n%s", diff)
 			}
 			if len(found[0].Steps) == 0 {
@@ -127,7 +127,7 @@ func TestThePodsOfAGangAreBelieved(t *testing.T) {
 // TestAGangThatWaitsForAMinRuntimeSaysUntilWhen.
 func TestAGangThatWaitsForAMinRuntimeSaysUntilWhen(t *testing.T) {
 	pod := refused(fixture.Pod("a-0").GPUs(8).Pool("p"), "0/2 nodes are available: gang: there is room for 1 of 2 members now, and all start at once. "+
-		"preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling., "+reason.GangGuarded.Text.Of("2026-11-22T14:10:00Z")+".")
+		"preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling., "+reason.GangGuarded.Text.FormatText("2026-11-22T14:10:00Z")+".")
 	pod.Labels[names.LabelPodGroup] = "a"
 	report := Diagnose(factsOf(pod, node("n1", "p", 8)).with(func(f *Facts) {
 		f.Pods, f.Cluster.Pods = []corev1.Pod{pod}, []corev1.Pod{on("n1", 3, "other")}

@@ -16,8 +16,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// shares is the request of a job for whole GPUs of a pool with GPUQuotas.
-type shares struct {
+// quotaShares is the request of a job for whole GPUs of a pool with GPUQuotas.
+type quotaShares struct {
 	facts *Facts
 	pod   *corev1.Pod
 	// asked are the GPUs that are requested at once: those of one pod, or of all members of a gang without a place.
@@ -27,29 +27,29 @@ type shares struct {
 	single bool
 }
 
-// forRoom are the causes that an eviction would resolve.
-var forRoom = []reason.Cause{reason.Busy, reason.Fragmented, reason.GangWaiting}
+// roomShortageCauses are the causes that an eviction would resolve.
+var roomShortageCauses = []reason.Cause{reason.Busy, reason.Fragmented, reason.GangWaiting}
 
 // withGPUQuotas adds the findings of GPUQuotas for a pod, by their current usage as far as the user may see it.
 func withGPUQuotas(f *Facts, pod *corev1.Pod, out []Finding) []Finding {
-	s := sharesOf(f, pod)
+	s := newQuotaShares(f, pod)
 	if s.asked == 0 || hasCause(out, reason.Preempting) {
 		return out
 	}
-	room := hasCause(out, forRoom...)
+	room := hasCause(out, roomShortageCauses...)
 	var beyond []Finding
 	for _, q := range inventory.BuildGPUQuotas(&f.Cluster) {
 		switch {
-		case !s.counts(&q) || q.Used == nil:
-		case s.exceeds(&q):
+		case !s.countsTowardQuota(&q) || q.Used == nil:
+		case s.exceedsMax(&q):
 			if s.mayNotDoWithout(&q) {
-				return append(one(s.over(&q)), without(out, reason.GPUQuotaReached)...)
+				return append(singleFinding(s.explainMaxReached(&q)), withoutCause(out, reason.GPUQuotaReached)...)
 			}
 		case q.Min == 0 || !room:
 		case s.asked > q.Min-*q.Used:
-			beyond = append(beyond, s.beyond(&q))
+			beyond = append(beyond, s.explainBeyondGuarantee(&q))
 		case *q.Lent > 0:
-			return append(one(s.lent(&q)), out...) // one that guarantees it is enough
+			return append(singleFinding(s.explainLentGPUs(&q)), out...) // one that guarantees it is enough
 		default:
 			room = false // they are guaranteed to it, and unused
 		}
@@ -60,29 +60,31 @@ func withGPUQuotas(f *Facts, pod *corev1.Pod, out []Finding) []Finding {
 	return append(slices.Clone(out), beyond...)
 }
 
-// exceeds reports whether the request exceeds a quota that has a maximum and a known usage.
-func (s *shares) exceeds(q *inventory.GPUQuota) bool { return q.Max != nil && s.asked > *q.Max-*q.Used }
+// exceedsMax reports whether the request exceeds a quota that has a maximum and a known usage.
+func (s *quotaShares) exceedsMax(q *inventory.GPUQuota) bool {
+	return q.Max != nil && s.asked > *q.Max-*q.Used
+}
 
 func hasCause(out []Finding, causes ...reason.Cause) bool {
 	return slices.ContainsFunc(out, func(f Finding) bool { return slices.Contains(causes, f.Cause) })
 }
 
-// without returns the findings with other causes.
-func without(out []Finding, cause reason.Cause) []Finding {
+// withoutCause returns the findings with other causes.
+func withoutCause(out []Finding, cause reason.Cause) []Finding {
 	return slices.DeleteFunc(slices.Clone(out), func(f Finding) bool { return f.Cause == cause })
 }
 
 // knowsGPUQuotas reports whether there are GPUQuotas, as far as is known.
 func (f *Facts) knowsGPUQuotas() bool {
-	return f.Cluster.Has(snapshot.PartGPUQuotas) && len(f.Cluster.GPUQuotas) > 0
+	return f.Cluster.HasPart(snapshot.PartGPUQuotas) && len(f.Cluster.GPUQuotas) > 0
 }
 
-// sharesOf is a pod's request against GPUQuotas, nil if there are none.
-func sharesOf(f *Facts, pod *corev1.Pod) *shares {
+// newQuotaShares is a pod's request against GPUQuotas, nil if there are none.
+func newQuotaShares(f *Facts, pod *corev1.Pod) *quotaShares {
 	if !f.knowsGPUQuotas() {
-		return &shares{}
+		return &quotaShares{}
 	}
-	out := &shares{facts: f, pod: pod, asked: gpuquota.WholeGPUs(pod), single: f.Job.Desired <= 1}
+	out := &quotaShares{facts: f, pod: pod, asked: gpuquota.WholeGPUs(pod), single: f.Job.Desired <= 1}
 	if types, err := gpu.PodTypes(pod); err == nil {
 		out.types = types.Accepted
 	}
@@ -90,7 +92,7 @@ func sharesOf(f *Facts, pod *corev1.Pod) *shares {
 		return out
 	}
 	out.asked = 0
-	for _, member := range membersOf(f, pod) {
+	for _, member := range gangMembers(f, pod) {
 		if member.Spec.NodeName == "" {
 			out.asked += gpuquota.WholeGPUs(member)
 		}
@@ -98,44 +100,44 @@ func sharesOf(f *Facts, pod *corev1.Pod) *shares {
 	return out
 }
 
-// counts reports whether GPUs that the pod may get count toward a quota.
-func (s *shares) counts(q *inventory.GPUQuota) bool {
+// countsTowardQuota reports whether GPUs that the pod may get count toward a quota.
+func (s *quotaShares) countsTowardQuota(q *inventory.GPUQuota) bool {
 	return q.Pool == gpu.PodPool(s.pod) && slices.Contains(q.Namespaces, s.pod.Namespace) &&
 		(q.GPUType == "" || len(s.types) == 0 || slices.Contains(s.types, q.GPUType))
 }
 
 // mayNotDoWithout reports whether all GPUs that the pod may get count toward a quota.
-func (s *shares) mayNotDoWithout(q *inventory.GPUQuota) bool {
+func (s *quotaShares) mayNotDoWithout(q *inventory.GPUQuota) bool {
 	return q.GPUType == "" || len(s.types) == 1
 }
 
-// of names the scope of a quota.
-func of(q *inventory.GPUQuota) phrase.Text {
+// quotaScopeText names the scope of a quota.
+func quotaScopeText(q *inventory.GPUQuota) phrase.Text {
 	if q.GPUType != "" {
-		return phrase.Of("%s in pool %s", q.GPUType, q.Pool)
+		return phrase.Textf("%s in pool %s", q.GPUType, q.Pool)
 	}
-	return phrase.Of("pool %s", q.Pool)
+	return phrase.Textf("pool %s", q.Pool)
 }
 
-// over explains a quota that is exhausted.
-func (s *shares) over(q *inventory.GPUQuota) Finding {
-	look := inspecting(phrase.Of("see who has how much of it; the administrators set it"), "gpuctl describe quota "+q.Name)
+// explainMaxReached explains a quota that is exhausted.
+func (s *quotaShares) explainMaxReached(q *inventory.GPUQuota) Finding {
+	look := inspectStep(phrase.Textf("see who has how much of it; the administrators set it"), "gpuctl describe quota "+q.Name)
 	if s.asked > *q.Max {
 		return Finding{Cause: reason.GPUQuotaReached, Never: true,
-			Says:  phrase.Of("the namespace may have %d GPUs of %s, and the job asks for %d: it never starts (GPUQuota %s)", *q.Max, of(q), s.asked, q.Name),
-			Steps: append(s.fewer(*q.Max, phrase.Of("ask for at most %s", gpuWord(*q.Max))), look)}
+			Message: phrase.Textf("the namespace may have %d GPUs of %s, and the job asks for %d: it never starts (GPUQuota %s)", *q.Max, quotaScopeText(q), s.asked, q.Name),
+			Steps:   append(s.askFewerGPUs(*q.Max, phrase.Textf("ask for at most %s", gpuWord(*q.Max))), look)}
 	}
 	out := Finding{Cause: reason.GPUQuotaReached,
-		Says: phrase.Of("%d of the %d GPUs of %s that the namespace may have are in use, and the job asks for %d (GPUQuota %s)", *q.Used, *q.Max, of(q), s.asked, q.Name)}
-	out.Steps = append(out.Steps, s.waitsFor(q))
+		Message: phrase.Textf("%d of the %d GPUs of %s that the namespace may have are in use, and the job asks for %d (GPUQuota %s)", *q.Used, *q.Max, quotaScopeText(q), s.asked, q.Name)}
+	out.Steps = append(out.Steps, s.quotaUsersStep(q))
 	left := *q.Max - *q.Used
-	out.Steps = append(out.Steps, s.fewer(left, phrase.Of("ask for at most %s", gpuWord(left)))...)
+	out.Steps = append(out.Steps, s.askFewerGPUs(left, phrase.Textf("ask for at most %s", gpuWord(left)))...)
 	out.Steps = append(out.Steps, look)
 	return out
 }
 
-// waitsFor names the jobs that use the quota, as far as the user may see them. More free nodes do not help.
-func (s *shares) waitsFor(q *inventory.GPUQuota) Step {
+// quotaUsersStep names the jobs that use the quota, as far as the user may see them. More free nodes do not help.
+func (s *quotaShares) quotaUsersStep(q *inventory.GPUQuota) Step {
 	var users []*corev1.Pod
 	for i := range s.facts.Cluster.Pods {
 		pod := &s.facts.Cluster.Pods[i]
@@ -143,64 +145,64 @@ func (s *shares) waitsFor(q *inventory.GPUQuota) Step {
 			users = append(users, pod)
 		}
 	}
-	holders := holdersOf(users)
+	holders := sumHolders(users)
 	if len(holders) == 0 {
-		return waiting("wait until a job ends that counts in this quota, whatever is free on nodes")
+		return waitStep("wait until a job ends that counts in this quota, whatever is free on nodes")
 	}
-	return Step{Action: reason.Wait, Holders: holders, Says: phrase.Of("wait until a job ends that counts in this quota, whatever is free on nodes: %s", holdersText(holders))}
+	return Step{Action: reason.Wait, Holders: holders, Message: phrase.Textf("wait until a job ends that counts in this quota, whatever is free on nodes: %s", holdersText(holders))}
 }
 
-// fewer is the step to ask for at most that many GPUs, nil if that is not possible.
-func (s *shares) fewer(gpus int64, says phrase.Text) []Step {
+// askFewerGPUs is the step to ask for at most that many GPUs, nil if that is not possible.
+func (s *quotaShares) askFewerGPUs(gpus int64, says phrase.Text) []Step {
 	if !s.single || gpus <= 0 {
 		return nil
 	}
-	return []Step{{Action: reason.SetField, Field: reason.FieldGPU, Value: strconv.FormatInt(gpus, 10), Says: says}}
+	return []Step{{Action: reason.SetField, Field: reason.FieldGPU, Value: strconv.FormatInt(gpus, 10), Message: says}}
 }
 
-// lent explains GPUs that other namespaces borrow and that they return to the job.
-func (s *shares) lent(q *inventory.GPUQuota) Finding {
-	out := Finding{Cause: reason.GPUsLent, Says: phrase.Of("%d of the %d GPUs of %s that GPUQuota %s guarantees to the namespace are borrowed", *q.Lent, q.Min, of(q), q.Name)}
+// explainLentGPUs explains GPUs that other namespaces borrow and that they return to the job.
+func (s *quotaShares) explainLentGPUs(q *inventory.GPUQuota) Finding {
+	out := Finding{Cause: reason.GPUsLent, Message: phrase.Textf("%d of the %d GPUs of %s that GPUQuota %s guarantees to the namespace are borrowed", *q.Lent, q.Min, quotaScopeText(q), q.Name)}
 	if len(q.Borrowers) > 0 {
-		out.Says = out.Says.And(" by %s", borrowersText(q.Borrowers))
+		out.Message = out.Message.Addf(" by %s", borrowersText(q.Borrowers))
 	}
-	if problem := q.Condition(names.ConditionMinNotBacked); problem != nil {
-		out.Says = out.Says.And("; and there are fewer than are guaranteed now: %s", problem.Message)
+	if problem := q.TrueCondition(names.ConditionMinNotBacked); problem != nil {
+		out.Message = out.Message.Addf("; and there are fewer than are guaranteed now: %s", problem.Message)
 	}
-	out.Steps = append(out.Steps, waiting("wait: who borrows them leaves for the job by itself, as soon as its min-runtime is over and no PodDisruptionBudget forbids it"))
-	out.Steps = append(out.Steps, s.fewer(*q.Free, phrase.Of("ask for at most %s, as many as are free now", gpuWord(*q.Free)))...)
-	out.Steps = append(out.Steps, inspecting(phrase.Of("see who borrows; if it lasts, ask the administrators"), "gpuctl describe quota "+q.Name))
+	out.Steps = append(out.Steps, waitStep("wait: who borrows them leaves for the job by itself, as soon as its min-runtime is over and no PodDisruptionBudget forbids it"))
+	out.Steps = append(out.Steps, s.askFewerGPUs(*q.Free, phrase.Textf("ask for at most %s, as many as are free now", gpuWord(*q.Free)))...)
+	out.Steps = append(out.Steps, inspectStep(phrase.Textf("see who borrows; if it lasts, ask the administrators"), "gpuctl describe quota "+q.Name))
 	return out
 }
 
-// mostBorrowers is how many borrowers a sentence names.
-const mostBorrowers = 4
+// maxBorrowers is how many borrowers a sentence names.
+const maxBorrowers = 4
 
 // borrowersText names the borrowers in the pool, which may borrow from other quotas as well.
 func borrowersText(all []inventory.QuotaBorrower) phrase.Text {
 	var parts []phrase.Text
-	for _, b := range all[:min(len(all), mostBorrowers)] {
+	for _, b := range all[:min(len(all), maxBorrowers)] {
 		if len(b.Jobs) > 0 {
-			parts = append(parts, phrase.Of("%s (%d: job %s)", b.Namespace, b.GPUs, strings.Join(b.Jobs, ", ")))
+			parts = append(parts, phrase.Textf("%s (%d: job %s)", b.Namespace, b.GPUs, strings.Join(b.Jobs, ", ")))
 		} else {
-			parts = append(parts, phrase.Of("%s (%d)", b.Namespace, b.GPUs))
+			parts = append(parts, phrase.Textf("%s (%d)", b.Namespace, b.GPUs))
 		}
 	}
-	out := phrase.Join(parts, phrase.Of(", "))
-	if more := len(all) - mostBorrowers; more > 0 {
-		out = out.And(" and %d more namespaces", more)
+	out := phrase.Join(parts, phrase.Textf(", "))
+	if more := len(all) - maxBorrowers; more > 0 {
+		out = out.Addf(" and %d more namespaces", more)
 	}
 	return out
 }
 
-// beyond explains a job that would itself borrow, so that no borrower is evicted for it.
-func (s *shares) beyond(q *inventory.GPUQuota) Finding {
+// explainBeyondGuarantee explains a job that would itself borrow, so that no borrower is evicted for it.
+func (s *quotaShares) explainBeyondGuarantee(q *inventory.GPUQuota) Finding {
 	left := max(0, q.Min-*q.Used)
-	out := Finding{Cause: reason.BeyondGuarantee, Says: phrase.Of(
+	out := Finding{Cause: reason.BeyondGuarantee, Message: phrase.Textf(
 		"the namespace has %d of the %d GPUs of %s that GPUQuota %s guarantees, and the job asks for %d: it would borrow, so that nobody leaves for it who borrows",
-		*q.Used, q.Min, of(q), q.Name, s.asked)}
-	out.Steps = append(out.Steps, s.fewer(left, phrase.Of("ask for at most %s, as many as are guaranteed", gpuWord(left)))...)
-	out.Steps = append(out.Steps, waiting("wait until nodes have room"),
-		Step{Action: reason.AskAdministrators, Kind: "GPUQuota", Name: q.Name, Says: phrase.Of("ask the administrators for a higher min of GPUQuota %s", q.Name)})
+		*q.Used, q.Min, quotaScopeText(q), q.Name, s.asked)}
+	out.Steps = append(out.Steps, s.askFewerGPUs(left, phrase.Textf("ask for at most %s, as many as are guaranteed", gpuWord(left)))...)
+	out.Steps = append(out.Steps, waitStep("wait until nodes have room"),
+		Step{Action: reason.AskAdministrators, Kind: "GPUQuota", Name: q.Name, Message: phrase.Textf("ask the administrators for a higher min of GPUQuota %s", q.Name)})
 	return out
 }

@@ -29,7 +29,7 @@ func TestWhatGPUQuotasSayToAJob(t *testing.T) {
 	}
 	full := []corev1.Pod{runs("n1", "lab", "x"), runs("n2", "other", "y")}
 	blind := func(f *Facts) {
-		f.Cluster.Hide(snapshot.PartAllPods)
+		f.Cluster.MarkUnread(snapshot.PartAllPods)
 		f.Cluster.Pods = nil
 		f.Cluster.GPUQuotas[0].Status = names.GPUQuotaStatus{ObservedGeneration: 1, Lent: 8, Borrowers: []names.GPUQuotaBorrower{{Namespace: "lab", GPUs: 8}}}
 	}
@@ -46,7 +46,7 @@ func TestWhatGPUQuotasSayToAJob(t *testing.T) {
 			says: "12 of the 12 GPUs of pool p that GPUQuota share guarantees to the namespace are borrowed by lab (8: job x), other (8: job y)", advice: []string{"wait: who borrows them leaves"}},
 		"who may not see the pods of others gets the numbers": {quota: quota(12, nil, "team"), change: blind, causes: []reason.Cause{reason.GPUsLent, reason.Busy},
 			says: "8 of the 12 GPUs of pool p that GPUQuota share guarantees to the namespace are borrowed by lab (8)", silent: []string{"job x"}},
-		"who may not see quotas believes the scheduler": {quota: quota(12, nil, "team"), pods: full, change: func(f *Facts) { f.Cluster.Hide(snapshot.PartGPUQuotas) }, causes: []reason.Cause{reason.Busy}},
+		"who may not see quotas believes the scheduler": {quota: quota(12, nil, "team"), pods: full, change: func(f *Facts) { f.Cluster.MarkUnread(snapshot.PartGPUQuotas) }, causes: []reason.Cause{reason.Busy}},
 		"it would borrow": {quota: quota(4, nil, "team"), pods: full, causes: []reason.Cause{reason.Busy, reason.BeyondGuarantee}, advice: []string{"ask for at most 4 GPUs, as many as are guaranteed", "a higher min of GPUQuota share"}},
 		"its namespace may have no more": {quota: quota(0, ptr.To[int64](12), "team", "lab"), pods: full[:1], causes: []reason.Cause{reason.GPUQuotaReached},
 			says: "8 of the 12 GPUs of pool p that the namespace may have are in use, and the job asks for 8", advice: []string{"whatever is free on nodes: job x of namespace lab", "ask for at most 4 GPUs"}},

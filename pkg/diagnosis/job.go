@@ -20,62 +20,62 @@ func isSettled(status inventory.Status) bool {
 	}, status)
 }
 
-// settled explains a job in a final state.
-func settled(job *inventory.JobDetail) Finding {
+// explainSettledJob explains a job in a final state.
+func explainSettledJob(job *inventory.JobDetail) Finding {
 	switch job.Status {
 	case inventory.StatusSucceeded:
-		return Finding{Cause: reason.Succeeded, Says: phrase.Of("the job has finished, and well")}
+		return Finding{Cause: reason.Succeeded, Message: phrase.Textf("the job has finished, and well")}
 	case inventory.StatusTerminating:
-		return Finding{Cause: reason.Deleted, Says: phrase.Of("the job is being deleted")}
+		return Finding{Cause: reason.Deleted, Message: phrase.Textf("the job is being deleted")}
 	case inventory.StatusSuspended:
-		return Finding{Cause: reason.Suspended, Says: phrase.Quote(job.Message), Steps: []Step{{
-			Action: reason.Resume, Command: command("resume", job), Says: phrase.Of("resume it: %s", command("resume", job)),
+		return Finding{Cause: reason.Suspended, Message: phrase.Quote(job.Message), Steps: []Step{{
+			Action: reason.Resume, Command: gpuctlCommand("resume", job), Message: phrase.Textf("resume it: %s", gpuctlCommand("resume", job)),
 		}}}
 	case inventory.StatusCancelled:
-		return Finding{Cause: reason.Cancelled, Says: phrase.Of("the job was cancelled and holds no GPUs"), Steps: []Step{retry(job)}}
+		return Finding{Cause: reason.Cancelled, Message: phrase.Textf("the job was cancelled and holds no GPUs"), Steps: []Step{retryStep(job)}}
 	}
-	return failed(job)
+	return explainFailedJob(job)
 }
 
-func one(f Finding) []Finding { return []Finding{f} }
+func singleFinding(f Finding) []Finding { return []Finding{f} }
 
-// command returns a gpuctl command line for a job.
-func command(verb string, job *inventory.JobDetail) string {
+// gpuctlCommand returns a gpuctl command line for a job.
+func gpuctlCommand(verb string, job *inventory.JobDetail) string {
 	return fmt.Sprintf("gpuctl %s %s -n %s", verb, job.Name, job.Namespace)
 }
 
-func retry(job *inventory.JobDetail) Step {
-	over := command("retry", job)
+func retryStep(job *inventory.JobDetail) Step {
+	over := gpuctlCommand("retry", job)
 	if job.Array != nil && job.Array.Succeeded > 0 {
 		over += " --all-tasks"
-		return Step{Action: reason.Retry, Command: over, Says: phrase.Of("start all of its tasks over, those that succeeded included: %s", over)}
+		return Step{Action: reason.Retry, Command: over, Message: phrase.Textf("start all of its tasks over, those that succeeded included: %s", over)}
 	}
-	return Step{Action: reason.Retry, Command: over, Says: phrase.Of("start it over: %s", over)}
+	return Step{Action: reason.Retry, Command: over, Message: phrase.Textf("start it over: %s", over)}
 }
 
-// incomplete explains a job whose creation was interrupted. Other findings may follow from that.
-func incomplete(job *inventory.JobDetail) Finding {
+// explainIncompleteJob explains a job whose creation was interrupted. Other findings may follow from that.
+func explainIncompleteJob(job *inventory.JobDetail) Finding {
 	return Finding{
-		Cause: reason.Incomplete, Says: phrase.Of("not all objects of the job were created: its creation was cut short, or goes on"),
+		Cause: reason.Incomplete, Message: phrase.Textf("not all objects of the job were created: its creation was cut short, or goes on"),
 		Steps: []Step{
-			{Action: reason.CreateAgain, Says: phrase.Of("complete it: gpuctl create with the same file once more")},
-			{Action: reason.Cancel, Command: command("delete", job), Says: phrase.Of("delete what there is of it: %s", command("delete", job))},
+			{Action: reason.CreateAgain, Message: phrase.Textf("complete it: gpuctl create with the same file once more")},
+			{Action: reason.Cancel, Command: gpuctlCommand("delete", job), Message: phrase.Textf("delete what there is of it: %s", gpuctlCommand("delete", job))},
 		},
 	}
 }
 
-// failed explains a job that failed.
-func failed(job *inventory.JobDetail) Finding {
-	out := Finding{Cause: reason.Failed, Says: phrase.Of("%s: %s", job.Reason, job.Message)}
+// explainFailedJob explains a job that failed.
+func explainFailedJob(job *inventory.JobDetail) Finding {
+	out := Finding{Cause: reason.Failed, Message: phrase.Textf("%s: %s", job.Reason, job.Message)}
 	if job.Reason == batchv1.JobReasonDeadlineExceeded {
-		out.Says = phrase.Of("the job did not end within its time limit")
+		out.Message = phrase.Textf("the job did not end within its time limit")
 		if job.TimeLimit > 0 {
-			out.Says = phrase.Of("the job did not end within its time limit of %s", span(job.TimeLimit))
+			out.Message = phrase.Textf("the job did not end within its time limit of %s", durationText(job.TimeLimit))
 		}
 		out.Steps = []Step{
-			{Action: reason.Resubmit, Field: reason.FieldTimeLimit, Command: command("delete", job),
-				Says: phrase.Of("raise resources.time-limit in its YAML, delete the job, and create it again")},
-			inspecting(phrase.Of("see how far it came"), command("logs", job)),
+			{Action: reason.Resubmit, Field: reason.FieldTimeLimit, Command: gpuctlCommand("delete", job),
+				Message: phrase.Textf("raise resources.time-limit in its YAML, delete the job, and create it again")},
+			inspectStep(phrase.Textf("see how far it came"), gpuctlCommand("logs", job)),
 		}
 		return out
 	}
@@ -83,29 +83,29 @@ func failed(job *inventory.JobDetail) Finding {
 		return tasksFailed(job)
 	}
 	if notUnpacked(job) {
-		out.Steps = append(out.Steps, imageThatUnpacks(), seeLogs(job))
+		out.Steps = append(out.Steps, imageThatUnpacks(), logsStep(job))
 		return out
 	}
 	if isOutOfMemory(job.Trouble) {
-		again := retry(job)
-		again.Says = phrase.Of("let it use less, and start it over: %s", again.Command)
+		again := retryStep(job)
+		again.Message = phrase.Textf("let it use less, and start it over: %s", again.Command)
 		out.Steps = append(out.Steps, moreMemory(), again)
 	} else {
-		out.Steps = append(out.Steps, retry(job))
-		out.Steps[0].Says = phrase.Of("mend what made it fail, then start it over: %s", command("retry", job))
+		out.Steps = append(out.Steps, retryStep(job))
+		out.Steps[0].Message = phrase.Textf("mend what made it fail, then start it over: %s", gpuctlCommand("retry", job))
 	}
-	out.Steps = append(out.Steps, seeLogs(job))
+	out.Steps = append(out.Steps, logsStep(job))
 	return out
 }
 
-// notTold reports that a notification about the job failed. It does not block the job.
-func notTold(job *inventory.JobDetail) (Finding, bool) {
-	if job.Meta == nil || job.Meta.Annotations[names.AnnotationNotTold] == "" {
+// explainFailedNotification reports that a notification about the job failed. It does not block the job.
+func explainFailedNotification(job *inventory.JobDetail) (Finding, bool) {
+	if job.Meta == nil || job.Meta.Annotations[names.AnnotationNotifyFailed] == "" {
 		return Finding{}, false
 	}
 	return Finding{
-		Cause: reason.NotTold, Says: phrase.Of("nobody was told how it went: %s", job.Meta.Annotations[names.AnnotationNotTold]),
-		Steps: []Step{{Action: reason.AskAdministrators, Says: phrase.Of("ask the administrators of the channel, or name another one")}},
+		Cause: reason.NotificationFailed, Message: phrase.Textf("nobody was told how it went: %s", job.Meta.Annotations[names.AnnotationNotifyFailed]),
+		Steps: []Step{{Action: reason.AskAdministrators, Message: phrase.Textf("ask the administrators of the channel, or name another one")}},
 	}, true
 }
 
@@ -121,20 +121,20 @@ func notUnpacked(job *inventory.JobDetail) bool {
 // imageThatUnpacks is the remedy if the job's image cannot unpack the uploaded folder.
 func imageThatUnpacks() Step {
 	return Step{Action: reason.SetField, Field: reason.FieldImage,
-		Says: phrase.Of("job.workdir is unpacked in the job's own image: use one with sh, tar and gzip in environment.image, or put the code into it")}
+		Message: phrase.Textf("job.workdir is unpacked in the job's own image: use one with sh, tar and gzip in environment.image, or put the code into it")}
 }
 
 // tasksFailed explains an array in which some tasks used up their retries.
 func tasksFailed(job *inventory.JobDetail) Finding {
 	first, _, _ := strings.Cut(job.Array.FailedTasks, ",")
 	first, _, _ = strings.Cut(first, "-")
-	again := retry(job)
-	again.Says = phrase.Of("mend what made them fail, then %s", again.Says)
+	again := retryStep(job)
+	again.Message = phrase.Textf("mend what made them fail, then %s", again.Message)
 	out := Finding{
 		Cause: reason.Failed,
-		Says: phrase.Of("%d of its %d tasks failed (%s), %d succeeded: %s", job.Array.Failed, job.Array.Tasks, job.Array.FailedTasks,
+		Message: phrase.Textf("%d of its %d tasks failed (%s), %d succeeded: %s", job.Array.Failed, job.Array.Tasks, job.Array.FailedTasks,
 			job.Array.Succeeded, job.Message),
-		Steps: []Step{inspecting(phrase.Of("see what the first of them printed"), command("logs", job)+" --index "+first), again},
+		Steps: []Step{inspectStep(phrase.Textf("see what the first of them printed"), gpuctlCommand("logs", job)+" --index "+first), again},
 	}
 	late := 0
 	for i := range job.Pods {
@@ -143,9 +143,9 @@ func tasksFailed(job *inventory.JobDetail) Finding {
 		}
 	}
 	if late > 0 && job.TimeLimit > 0 {
-		out.Says = out.Says.And(". Runs that the time limit of %s ended: %d", span(job.TimeLimit), late)
-		out.Steps = append([]Step{{Action: reason.Resubmit, Field: reason.FieldTimeLimit, Command: command("delete", job),
-			Says: phrase.Of("raise resources.time-limit in its YAML, delete the job, and create it again")}}, out.Steps...)
+		out.Message = out.Message.Addf(". Runs that the time limit of %s ended: %d", durationText(job.TimeLimit), late)
+		out.Steps = append([]Step{{Action: reason.Resubmit, Field: reason.FieldTimeLimit, Command: gpuctlCommand("delete", job),
+			Message: phrase.Textf("raise resources.time-limit in its YAML, delete the job, and create it again")}}, out.Steps...)
 	}
 	return out
 }
@@ -156,5 +156,5 @@ func isOutOfMemory(trouble inventory.Trouble) bool {
 
 // moreMemory is the remedy for a container that was killed for its memory.
 func moreMemory() Step {
-	return Step{Action: reason.SetField, Field: reason.FieldMemory, Says: phrase.Of("ask for more memory in resources.memory")}
+	return Step{Action: reason.SetField, Field: reason.FieldMemory, Message: phrase.Textf("ask for more memory in resources.memory")}
 }

@@ -29,12 +29,12 @@ func TestTasksThatTheirLimitEnded(t *testing.T) {
 			{Name: "sweep-7", Trouble: inventory.Trouble{Reason: "Error"}},
 		},
 	}}
-	found := settled(job).Worded()
+	found := explainSettledJob(job).WithText()
 	if !strings.Contains(found.Text, "Runs that the time limit of 90m ended: 1") || found.Steps[0].Field != reason.FieldTimeLimit {
 		t.Errorf("it says %q, and first to %v", found.Text, found.Steps[0])
 	}
 	job.Pods = job.Pods[1:]
-	if found := settled(job).Worded(); strings.Contains(found.Text, "time limit") || found.Steps[0].Field != "" {
+	if found := explainSettledJob(job).WithText(); strings.Contains(found.Text, "time limit") || found.Steps[0].Field != "" {
 		t.Errorf("without such a task it says %q, and first to %v", found.Text, found.Steps[0])
 	}
 }
@@ -46,11 +46,11 @@ func TestAFolderThatIsNotUnpacked(t *testing.T) {
 		Name: "sft", Namespace: "team", Kind: "training", Status: inventory.StatusFailed, Pods: []inventory.Pod{pod},
 		Trouble: inventory.Trouble{Reason: "Error", Message: "container unpack-workdir ended with exit code 1: no tar"},
 	}}
-	if found := settled(job).Worded(); found.Steps[0].Field != reason.FieldImage || !strings.Contains(found.Text, "no tar") {
+	if found := explainSettledJob(job).WithText(); found.Steps[0].Field != reason.FieldImage || !strings.Contains(found.Text, "no tar") {
 		t.Errorf("it says %q, and first to %v; want why, and another image", found.Text, found.Steps[0])
 	}
 	job.Pods[0].Containers[0].ExitCode = ptr.To[int32](0)
-	if found := settled(job).Worded(); found.Steps[0].Field == reason.FieldImage {
+	if found := explainSettledJob(job).WithText(); found.Steps[0].Field == reason.FieldImage {
 		t.Errorf("of a program that failed it says first to %v", found.Steps[0])
 	}
 }
@@ -61,9 +61,9 @@ func TestAChannelThatWasNotTold(t *testing.T) {
 	if report := Diagnose(Facts{Job: job}); len(report.Findings) != 0 {
 		t.Fatalf("of a job that runs it says %+v", report.Findings)
 	}
-	job.Meta = &metav1.ObjectMeta{Annotations: map[string]string{names.AnnotationNotTold: "it answered 404"}}
+	job.Meta = &metav1.ObjectMeta{Annotations: map[string]string{names.AnnotationNotifyFailed: "it answered 404"}}
 	report := Diagnose(Facts{Job: job})
-	if len(report.Findings) != 1 || report.Findings[0].Cause != reason.NotTold || !strings.Contains(report.Findings[0].Text, "it answered 404") {
+	if len(report.Findings) != 1 || report.Findings[0].Cause != reason.NotificationFailed || !strings.Contains(report.Findings[0].Text, "it answered 404") {
 		t.Errorf("it says %+v, want that nobody was told, and why", report.Findings)
 	}
 	if report.Cause != reason.Running {
@@ -129,7 +129,7 @@ func TestAQuotaThatHoldsSomeTasks(t *testing.T) {
 		f := unborn("", func(f *Facts) {
 			f.Job.Desired, f.Job.Array, f.Space = 10, &inventory.Array{Tasks: 100, AtOnce: 10}, quota(hard, hard)
 		})
-		found := f.exceeded(&f.Space.Quotas[0], "requests.nvidia.com/gpu", podOf(&f)).Worded()
+		found := f.explainExceededQuota(&f.Space.Quotas[0], "requests.nvidia.com/gpu", templatePod(&f)).WithText()
 		if strings.Contains(found.Text, "never fits") != never || (found.Steps[0].Action == reason.Wait) == never {
 			t.Errorf("of %s GPUs it says %q, and first to %v", hard, found.Text, found.Steps[0])
 		}

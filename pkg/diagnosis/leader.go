@@ -16,55 +16,55 @@ import (
 // scheduler may run without a lease: then a pod that stays unprocessed for a while shows that there is none.
 func schedulerDown(f *Facts, pod *corev1.Pod) (Finding, bool) {
 	switch {
-	case !f.Cluster.Has(snapshot.PartLease) || f.Simulated:
+	case !f.Cluster.HasPart(snapshot.PartLease) || f.Simulated:
 		return Finding{}, false
-	case f.Cluster.Lease == nil && (verdictOn(pod) != "" || f.Cluster.Now.Sub(pod.CreationTimestamp.Time) < slowScheduler):
+	case f.Cluster.Lease == nil && (podVerdict(pod) != "" || f.Cluster.Now.Sub(pod.CreationTimestamp.Time) < slowScheduler):
 		return Finding{}, false
 	}
-	return unled(f.Cluster.Leader())
+	return explainMissingLeader(f.Cluster.Leader())
 }
 
-// unled reports that the scheduler has no leader.
-func unled(leader *snapshot.Leader) (Finding, bool) {
+// explainMissingLeader reports that the scheduler has no leader.
+func explainMissingLeader(leader *snapshot.Leader) (Finding, bool) {
 	switch {
-	case leader.Places():
+	case leader.PlacesJobs():
 		return Finding{}, false
 	case leader.State == snapshot.LeaderDead:
-		return down(phrase.Of("no %s has been running for %s, so nobody looks at the pod", names.SchedulerName, span(leader.Silent))), true
+		return schedulerDownFinding(phrase.Textf("no %s has been running for %s, so nobody looks at the pod", names.SchedulerName, durationText(leader.Silent))), true
 	}
-	return down(phrase.Of("no %s is running, so nobody looks at the pod", names.SchedulerName)), true
+	return schedulerDownFinding(phrase.Textf("no %s is running, so nobody looks at the pod", names.SchedulerName)), true
 }
 
-// HeedLeader replaces the scheduler's last message on a waiting job when the scheduler is dead, since the message is no longer verified. The leader
+// ReplaceByLeaderState replaces the scheduler's last message on a waiting job when the scheduler is dead, since the message is no longer verified. The leader
 // is nil if the lease may not be read.
-func HeedLeader(job *inventory.Job, leader *snapshot.Leader) {
+func ReplaceByLeaderState(job *inventory.Job, leader *snapshot.Leader) {
 	if leader == nil || leader.State == snapshot.NeverLed || !job.AwaitsScheduler() {
 		return
 	}
-	if finding, isDown := unled(leader); isDown {
-		job.Trouble = inventory.Trouble{Reason: string(finding.Cause), Message: finding.Says.String()}
+	if finding, isDown := explainMissingLeader(leader); isDown {
+		job.Trouble = inventory.Trouble{Reason: string(finding.Cause), Message: finding.Message.String()}
 	}
 }
 
-// ofRoom are the causes that only reflect current use.
-var ofRoom = []reason.Cause{
-	reason.Busy, reason.Fragmented, reason.KeptWhole, reason.PromisedToFirst, reason.WaitingForPromise, reason.GangWaiting, reason.CPUShort, reason.MemoryShort, reason.ResourceShort,
+// roomCauses are the causes that only reflect current use.
+var roomCauses = []reason.Cause{
+	reason.Busy, reason.Fragmented, reason.KeptWhole, reason.StartReservedForFirst, reason.WaitingForReservedStart, reason.GangWaiting, reason.CPUShort, reason.MemoryShort, reason.ResourceShort,
 	reason.PodLimit,
 }
 
-// lasting removes the findings about room from those about nodes: room is evaluated only when the scheduler runs again.
-func lasting(findings []Finding) []Finding {
-	return slices.DeleteFunc(standing(findings), func(f Finding) bool { return slices.Contains(ofRoom, f.Cause) })
+// withoutRoomCauses removes the findings about room from those about nodes: room is evaluated only when the scheduler runs again.
+func withoutRoomCauses(findings []Finding) []Finding {
+	return slices.DeleteFunc(withoutRoomNow(findings), func(f Finding) bool { return slices.Contains(roomCauses, f.Cause) })
 }
 
 // slowScheduler is how long a scheduler without a lease may take to process a pod.
 const slowScheduler = 5 * second
 
-func down(says phrase.Text) Finding {
+func schedulerDownFinding(says phrase.Text) Finding {
 	look := "kubectl -n kube-system get deployment " + names.SchedulerName
 	return Finding{
-		Cause: reason.SchedulerDown, Says: says,
+		Cause: reason.SchedulerDown, Message: says,
 		Steps: []Step{{Action: reason.StartScheduler, Kind: "Deployment", Name: names.SchedulerName,
-			Command: look, Says: phrase.Of("have the administrators start it: %s", look)}},
+			Command: look, Message: phrase.Textf("have the administrators start it: %s", look)}},
 	}
 }

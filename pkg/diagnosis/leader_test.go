@@ -31,7 +31,7 @@ func TestHeedLeader(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			job := inventory.Job{Trouble: inventory.Trouble{Reason: tc.reason, Message: "0 free"}}
-			HeedLeader(&job, tc.leader)
+			ReplaceByLeaderState(&job, tc.leader)
 			if got := job.Reason == string(reason.SchedulerDown) && strings.Contains(job.Message, "running"); got != tc.down {
 				t.Errorf("it says %s: %s", job.Reason, job.Message)
 			}

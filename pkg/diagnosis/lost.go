@@ -17,7 +17,7 @@ import (
 // lostNodes reports pods on nodes that are not ready or do not exist. Kubernetes shows such pods as running for minutes, whether or not they still
 // run.
 func lostNodes(f *Facts) []Finding {
-	if !f.Cluster.Has(snapshot.PartNodes) || f.Simulated {
+	if !f.Cluster.HasPart(snapshot.PartNodes) || f.Simulated {
 		return nil
 	}
 	var out []Finding
@@ -31,64 +31,64 @@ func lostNodes(f *Facts) []Finding {
 		told = append(told, name)
 		at := slices.IndexFunc(f.Cluster.Nodes, func(node corev1.Node) bool { return node.Name == name })
 		if at < 0 {
-			out = append(out, noSuchNode(f, pod))
+			out = append(out, explainNoSuchNode(f, pod))
 			continue
 		}
-		if ready := readyOf(&f.Cluster.Nodes[at]); ready.Status != corev1.ConditionTrue {
-			out = append(out, notReadyUnder(f, pod, ready))
+		if ready := readyCondition(&f.Cluster.Nodes[at]); ready.Status != corev1.ConditionTrue {
+			out = append(out, explainNotReadyNode(f, pod, ready))
 		}
 	}
 	return out
 }
 
-// noSuchNode reports a pod on a node that does not exist: the node was deleted, or the pod was created for it.
-func noSuchNode(f *Facts, pod *corev1.Pod) Finding {
+// explainNoSuchNode reports a pod on a node that does not exist: the node was deleted, or the pod was created for it.
+func explainNoSuchNode(f *Facts, pod *corev1.Pod) Finding {
 	name := pod.Spec.NodeName
-	if template := podOf(f); template != nil && template.Spec.NodeName == name {
+	if template := templatePod(f); template != nil && template.Spec.NodeName == name {
 		return Finding{
-			Cause: reason.NodeLost, Says: phrase.Of("the job names its node itself, with nodeName: %s, and there is no such node", name),
-			Steps: []Step{{Action: reason.Resubmit, Field: "spec.nodeName", Command: command("delete", &f.Job),
-				Says: phrase.Of("delete the job, leave nodeName out so that the scheduler chooses, and submit it again")}},
+			Cause: reason.NodeLost, Message: phrase.Textf("the job names its node itself, with nodeName: %s, and there is no such node", name),
+			Steps: []Step{{Action: reason.Resubmit, Field: "spec.nodeName", Command: gpuctlCommand("delete", &f.Job),
+				Message: phrase.Textf("delete the job, leave nodeName out so that the scheduler chooses, and submit it again")}},
 		}
 	}
 	return Finding{
-		Cause: reason.NodeLost, Says: phrase.Of("node %s, on which pod %s was, has been deleted", name, pod.Name), Nodes: 1, Examples: []string{name},
-		Steps: []Step{waiting("wait: within a minute or two Kubernetes removes the pod, and makes another one")},
+		Cause: reason.NodeLost, Message: phrase.Textf("node %s, on which pod %s was, has been deleted", name, pod.Name), Nodes: 1, Examples: []string{name},
+		Steps: []Step{waitStep("wait: within a minute or two Kubernetes removes the pod, and makes another one")},
 	}
 }
 
-func notReadyUnder(f *Facts, pod *corev1.Pod, ready corev1.NodeCondition) Finding {
+func explainNotReadyNode(f *Facts, pod *corev1.Pod, ready corev1.NodeCondition) Finding {
 	name := pod.Spec.NodeName
-	if slices.ContainsFunc(f.Cluster.Nodes, func(node corev1.Node) bool { return node.Name == name && nodestate.Joins(&node) }) {
+	if slices.ContainsFunc(f.Cluster.Nodes, func(node corev1.Node) bool { return node.Name == name && nodestate.IsJoining(&node) }) {
 		return Finding{
-			Cause: reason.NotReady, Says: phrase.Of("machine %s, on which pod %s is, is starting", name, pod.Name), Nodes: 1, Examples: []string{name},
-			Steps: []Step{waiting("wait: the pod begins when the machine has started")},
+			Cause: reason.NotReady, Message: phrase.Textf("machine %s, on which pod %s is, is starting", name, pod.Name), Nodes: 1, Examples: []string{name},
+			Steps: []Step{waitStep("wait: the pod begins when the machine has started")},
 		}
 	}
-	says := phrase.Of("node %s, on which pod %s is, has not been ready", pod.Spec.NodeName, pod.Name)
+	says := phrase.Textf("node %s, on which pod %s is, has not been ready", pod.Spec.NodeName, pod.Name)
 	if at := ready.LastTransitionTime; !at.IsZero() {
-		says = says.And(" for %s", span(f.Cluster.Now.Sub(at.Time)))
+		says = says.Addf(" for %s", durationText(f.Cluster.Now.Sub(at.Time)))
 	}
 	at := slices.IndexFunc(f.Cluster.Nodes, func(node corev1.Node) bool { return node.Name == pod.Spec.NodeName })
-	states := nodestate.Of(&f.Cluster.Nodes[at], nil)
-	says = says.And(": whether the pod still runs is not known").With(doneAbout(phrase.Of("the node"), states))
-	out := Finding{Cause: reason.NodeLost, Says: says, Nodes: 1, Examples: []string{pod.Spec.NodeName}, States: states}
+	states := nodestate.StatesOf(&f.Cluster.Nodes[at], nil)
+	says = says.Addf(": whether the pod still runs is not known").Add(notReadyRemedy(phrase.Textf("the node"), states))
+	out := Finding{Cause: reason.NodeLost, Message: says, Nodes: 1, Examples: []string{pod.Spec.NodeName}, States: states}
 	mend := Step{Action: reason.MendNode, Kind: "Node", Name: pod.Spec.NodeName, Command: "kubectl describe node " + pod.Spec.NodeName}
-	switch until, evicts := leavesAt(pod, f); {
+	switch until, evicts := evictionDelay(pod, f); {
 	case pod.DeletionTimestamp != nil:
-		mend.Says = phrase.Of("tell the administrators: the pod leaves once the node answers again, or is deleted: kubectl delete node %s", pod.Spec.NodeName)
+		mend.Message = phrase.Textf("tell the administrators: the pod leaves once the node answers again, or is deleted: kubectl delete node %s", pod.Spec.NodeName)
 	case evicts:
-		mend.Says = phrase.Of("tell the administrators: %s. If it stays away, Kubernetes tells the pod to leave in %s, "+
-			"and it is replaced once the node is back, or deleted", mend.Command, span(until))
+		mend.Message = phrase.Textf("tell the administrators: %s. If it stays away, Kubernetes tells the pod to leave in %s, "+
+			"and it is replaced once the node is back, or deleted", mend.Command, durationText(until))
 	default:
-		mend.Says = phrase.Of("tell the administrators: %s", mend.Command)
+		mend.Message = phrase.Textf("tell the administrators: %s", mend.Command)
 	}
 	out.Steps = []Step{mend}
 	return out
 }
 
-// leavesAt is the time until a pod is evicted from its lost node; false if it never is.
-func leavesAt(pod *corev1.Pod, f *Facts) (time.Duration, bool) {
+// evictionDelay is the time until a pod is evicted from its lost node; false if it never is.
+func evictionDelay(pod *corev1.Pod, f *Facts) (time.Duration, bool) {
 	at := slices.IndexFunc(f.Cluster.Nodes, func(node corev1.Node) bool { return node.Name == pod.Spec.NodeName })
 	for _, taint := range f.Cluster.Nodes[at].Spec.Taints {
 		lost := taint.Key == corev1.TaintNodeNotReady || taint.Key == corev1.TaintNodeUnreachable
@@ -104,7 +104,7 @@ func leavesAt(pod *corev1.Pod, f *Facts) (time.Duration, bool) {
 	return 0, false
 }
 
-func readyOf(node *corev1.Node) corev1.NodeCondition {
+func readyCondition(node *corev1.Node) corev1.NodeCondition {
 	for _, condition := range node.Status.Conditions {
 		if condition.Type == corev1.NodeReady {
 			return condition
@@ -113,8 +113,8 @@ func readyOf(node *corev1.Node) corev1.NodeCondition {
 	return corev1.NodeCondition{}
 }
 
-// podOf returns a pod as the job's controller creates it, nil if the job's object may not be read or is gone.
-func podOf(f *Facts) *corev1.Pod {
+// templatePod returns a pod as the job's controller creates it, nil if the job's object may not be read or is gone.
+func templatePod(f *Facts) *corev1.Pod {
 	template := f.Job.Template
 	if template == nil {
 		return nil

@@ -15,14 +15,14 @@ import (
 func TestMisfit(t *testing.T) {
 	offers := []inventory.Offer{
 		{Pool: "default", Nodes: 1},
-		{Pool: "train", GPUType: "A100-80G", Nodes: 4, MostGPUs: 8, Sizes: []int64{8, 8, 8, 8}},
-		{Pool: "train", GPUType: "L40S-48G", Nodes: 2, MostGPUs: 4, Sizes: []int64{4, 4}},
+		{Pool: "train", GPUType: "A100-80G", Nodes: 4, MaxGPUs: 8, Sizes: []int64{8, 8, 8, 8}},
+		{Pool: "train", GPUType: "L40S-48G", Nodes: 2, MaxGPUs: 4, Sizes: []int64{4, 4}},
 		{Pool: "sliced", GPUType: "A100-40G", Nodes: 2, MIG: []inventory.ProfileCount{{Profile: "1g.5gb", Allocatable: 7}, {Profile: "3g.20gb", Allocatable: 2}}},
-		{Pool: "share", GPUType: "L4", Nodes: 1, MostShared: 16, CardMemory: resource.MustParse("16Gi"), Shareable: resource.MustParse("15Gi")},
+		{Pool: "share", GPUType: "L4", Nodes: 1, MaxShared: 16, GPUMemory: resource.MustParse("16Gi"), Shareable: resource.MustParse("15Gi")},
 	}
 	racks := []topology.Node{{Name: "a", Labels: map[string]string{names.LabelRack: "r1"}}, {Name: "b", Labels: map[string]string{names.LabelRack: "r1"}},
 		{Name: "c", Labels: map[string]string{names.LabelRack: "r2"}}, {Name: "d"}}
-	offers = append(offers, inventory.Offer{Pool: "racked", GPUType: "H100", Nodes: 4, MostGPUs: 8, Sizes: []int64{8, 8, 8, 8}, Lie: racks})
+	offers = append(offers, inventory.Offer{Pool: "racked", GPUType: "H100", Nodes: 4, MaxGPUs: 8, Sizes: []int64{8, 8, 8, 8}, NodeTopology: racks})
 	near := func(level string, mode workload.TopologyMode) *workload.Topology {
 		return &workload.Topology{Level: level, Mode: mode}
 	}
@@ -73,7 +73,7 @@ func TestMisfit(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := Misfit(&tc.asked, offers).String(); got != tc.want {
+			if got := ExplainMisfit(&tc.asked, offers).String(); got != tc.want {
 				t.Errorf("Misfit is %q, want %q", got, tc.want)
 			}
 		})

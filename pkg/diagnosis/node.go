@@ -20,13 +20,13 @@ type blocker struct {
 	what string
 }
 
-// judged is a node of the pod's pool and type, with all blockers.
-type judged struct {
+// judgedNode is a node of the pod's pool and type, with all blockers.
+type judgedNode struct {
 	node     *corev1.Node
 	blockers []blocker
-	// cards is why its GPUs do not serve the pod; zero if they do.
-	cards   gpu.Reason
-	holders []*corev1.Pod
+	// gpuReason is why its GPUs do not serve the pod; zero if they do.
+	gpuReason gpu.Reason
+	holders   []*corev1.Pod
 	// free returns the free amount of a resource on the node.
 	free func(corev1.ResourceName) resource.Quantity
 }
@@ -37,36 +37,36 @@ var causeOf = map[fit.Kind]reason.Cause{
 	fit.CPUShort: reason.CPUShort, fit.MemoryShort: reason.MemoryShort, fit.ResourceShort: reason.ResourceShort, fit.PodLimit: reason.PodLimit,
 }
 
-// causeOfCards maps each reason of the allocator to a cause.
-var causeOfCards = map[gpu.Code]reason.Cause{
+// gpuCauses maps each reason of the allocator to a cause.
+var gpuCauses = map[gpu.Code]reason.Cause{
 	gpu.NoGPUs: reason.NoGPUs, gpu.TooFewGPUs: reason.TooManyGPUs, gpu.OnlySlots: reason.TooManyGPUs, gpu.TooFewOfType: reason.TooManyGPUs, gpu.MemoryUnknown: reason.GPUMemory, gpu.TooFewMemory: reason.GPUMemory,
 	gpu.TooFewHealthy: reason.UnhealthyGPUs, gpu.TooFewFree: reason.Busy, gpu.TooFewShareable: reason.Busy,
 }
 
-// judge finds all blockers of a pod on a node with these pods on it. The scheduler stops at the first.
-func (s *search) judge(node *corev1.Node, holders []*corev1.Pod) judged {
+// judgeNode finds all blockers of a pod on a node with these pods on it. The scheduler stops at the first.
+func (s *search) judgeNode(node *corev1.Node, holders []*corev1.Pod) judgedNode {
 	state := fit.NewNode(node, holders, &s.topologies)
 	obstacles, cards := s.request.Obstacles(state)
-	j := judged{node: node, holders: holders, cards: cards, free: state.FreeOf}
+	j := judgedNode{node: node, holders: holders, gpuReason: cards, free: state.FreeOf}
 	for _, obstacle := range obstacles {
 		cause := causeOf[obstacle.Kind]
 		if obstacle.Kind == fit.Cards {
-			cause = s.causeOfCards(node, cards)
+			cause = s.gpuCause(node, cards)
 		}
 		j.blockers = append(j.blockers, blocker{cause, obstacle.What})
 	}
 	return j
 }
 
-// causeOfCards maps the allocator's reason to a cause. An unreadable inventory, or a node whose sharing mode differs from the pod's request, takes
+// gpuCauses maps the allocator's reason to a cause. An unreadable inventory, or a node whose sharing mode differs from the pod's request, takes
 // precedence.
-func (s *search) causeOfCards(node *corev1.Node, cards gpu.Reason) reason.Cause {
-	cause := causeOfCards[cards.Code]
+func (s *search) gpuCause(node *corev1.Node, cards gpu.Reason) reason.Cause {
+	cause := gpuCauses[cards.Code]
 	if cards.IsShortage() {
 		return cause
 	}
 	shares := node.Labels[names.LabelSharing] == names.SharingMemory
-	if wants := s.request.Demand.Shared > 0; cause != reason.GPUMemory && shares != wants && s.request.Demand.Whole+s.request.Demand.Shared > 0 && offers(node, !wants) {
+	if wants := s.request.Demand.Shared > 0; cause != reason.GPUMemory && shares != wants && s.request.Demand.Whole+s.request.Demand.Shared > 0 && hasGPUs(node, !wants) {
 		return reason.NotShared
 	}
 	if _, err := gpu.InventoryOf(node); err != nil && node.Annotations[names.AnnotationInventory] != "" {
@@ -75,8 +75,8 @@ func (s *search) causeOfCards(node *corev1.Node, cards gpu.Reason) reason.Cause 
 	return cause
 }
 
-// offers reports whether a node has GPUs, shared or whole.
-func offers(node *corev1.Node, shared bool) bool {
+// hasGPUs reports whether a node has GPUs, shared or whole.
+func hasGPUs(node *corev1.Node, shared bool) bool {
 	name := corev1.ResourceName(names.ResourceGPU)
 	if shared {
 		name = names.ResourceSharedGPU
@@ -85,8 +85,8 @@ func offers(node *corev1.Node, shared bool) bool {
 	return count.Sign() > 0
 }
 
-// has reports whether a cause is among a node's blockers.
-func (j *judged) has(cause reason.Cause) bool {
+// isBlockedBy reports whether a cause is among a node's blockers.
+func (j *judgedNode) isBlockedBy(cause reason.Cause) bool {
 	for _, blocker := range j.blockers {
 		if blocker.cause == cause {
 			return true
@@ -98,23 +98,25 @@ func (j *judged) has(cause reason.Cause) bool {
 // nodeWord counts nodes in words.
 func nodeWord(count int) phrase.Text {
 	if count == 1 {
-		return phrase.Of("1 node")
+		return phrase.Textf("1 node")
 	}
-	return phrase.Of("%d nodes", count)
+	return phrase.Textf("%d nodes", count)
 }
 
 // gpuWord counts GPUs in words.
 func gpuWord(count int64) phrase.Text {
 	if count == 1 {
-		return phrase.Of("1 GPU")
+		return phrase.Textf("1 GPU")
 	}
-	return phrase.Of("%d GPUs", count)
+	return phrase.Textf("%d GPUs", count)
 }
 
-func listOf(values []string) string { return strings.Join(values, ", ") }
+func joinList(values []string) string { return strings.Join(values, ", ") }
 
-// listed joins some of several texts in a sentence.
-func listed(texts []phrase.Text) phrase.Text { return phrase.Join(shortened(texts), phrase.Of(", ")) }
+// listSome joins some of several texts in a sentence.
+func listSome(texts []phrase.Text) phrase.Text {
+	return phrase.Join(shortenList(texts), phrase.Textf(", "))
+}
 
 // shortList joins some of several names that are the same in every language.
 func shortList(values []string) phrase.Text {
@@ -122,5 +124,5 @@ func shortList(values []string) phrase.Text {
 	for i, value := range values {
 		texts[i] = phrase.Quote(value)
 	}
-	return listed(texts)
+	return listSome(texts)
 }

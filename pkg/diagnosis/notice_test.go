@@ -18,7 +18,7 @@ import (
 func noticed(by notice.Preemptor, saves bool) corev1.Pod {
 	pod := on("n1", 8, "train")
 	told := notice.Notice{At: noon.Add(-time.Minute), Until: noon.Add(4 * time.Minute), For: by, Awaited: true}
-	pod.Annotations = map[string]string{names.AnnotationPreemptionNotice: told.Text()}
+	pod.Annotations = map[string]string{names.AnnotationPreemptionNotice: told.AnnotationText()}
 	if saves {
 		pod.Annotations[names.AnnotationCheckpointedAt] = noon.Format(time.RFC3339)
 	}
@@ -49,7 +49,7 @@ func TestAJobThatIsToLeaveSaysForWhomAndWhen(t *testing.T) {
 				}
 				return
 			}
-			if report.Cause != reason.ToldToLeave || !strings.Contains(report.Findings[0].Text, tc.says) {
+			if report.Cause != reason.EvictionNotified || !strings.Contains(report.Findings[0].Text, tc.says) {
 				t.Fatalf("it says %+v", report.Findings)
 			}
 			if asks := strings.Contains(strings.Join(report.Findings[0].Advice, ";"), "--overwrite g8s.host/checkpointed-at="); asks != tc.saves {
@@ -69,19 +69,19 @@ func TestWhoOthersLeaveForSaysUntilWhen(t *testing.T) {
 		return pod
 	}
 	victim := noticed(notice.Preemptor{Namespace: waits("", "").Namespace, Pod: "urgent-0", UID: "urgent"}, false)
-	told, _ := notice.Of(&victim)
+	told, _ := notice.FromPod(&victim)
 	told.Until = time.Date(2026, 11, 22, 14, 10, 0, 0, time.UTC)
-	victim.Annotations[names.AnnotationPreemptionNotice] = told.Text()
+	victim.Annotations[names.AnnotationPreemptionNotice] = told.AnnotationText()
 	other := victim
 	told.For.UID = "other"
-	other.Annotations = map[string]string{names.AnnotationPreemptionNotice: told.Text()}
+	other.Annotations = map[string]string{names.AnnotationPreemptionNotice: told.AnnotationText()}
 	for name, tc := range map[string]struct {
 		pod    corev1.Pod
 		holder corev1.Pod
 		says   bool
 	}{
-		"the scheduler says so":              {pod: waits(full+reason.RoomIsComing.Text.Of("2026-11-22T14:10:00Z"), "n1"), holder: on("n1", 8, "train"), says: true},
-		"it said so before":                  {pod: waits(full+reason.RoomIsComing.Text.Of("2026-11-22T14:10:00Z"), ""), holder: on("n1", 8, "train")},
+		"the scheduler says so":              {pod: waits(full+reason.EvictionPending.Text.FormatText("2026-11-22T14:10:00Z"), "n1"), holder: on("n1", 8, "train"), says: true},
+		"it said so before":                  {pod: waits(full+reason.EvictionPending.Text.FormatText("2026-11-22T14:10:00Z"), ""), holder: on("n1", 8, "train")},
 		"those that leave show it":           {pod: waits(full, "n1"), holder: victim, says: true},
 		"they leave for another":             {pod: waits(full, "n1"), holder: other},
 		"they leave where it is not to come": {pod: waits(full, "n2"), holder: victim},

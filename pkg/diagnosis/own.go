@@ -16,11 +16,11 @@ func (f *Facts) isOwn(pod *corev1.Pod) bool {
 
 // holdsNodes reports whether pods of the job have nodes and have not ended.
 func (f *Facts) holdsNodes() bool {
-	return !f.Simulated && slices.ContainsFunc(f.Pods, func(pod corev1.Pod) bool { return pod.Spec.NodeName != "" && lives(&pod) })
+	return !f.Simulated && slices.ContainsFunc(f.Pods, func(pod corev1.Pod) bool { return pod.Spec.NodeName != "" && isActive(&pod) })
 }
 
-// others removes the job's own pods from a list. A job neither waits for its own pods nor preempts them.
-func (s *search) others(pods []*corev1.Pod) []*corev1.Pod {
+// withoutOwnPods removes the job's own pods from a list. A job neither waits for its own pods nor preempts them.
+func (s *search) withoutOwnPods(pods []*corev1.Pod) []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(pods), s.facts.isOwn)
 }
 
@@ -28,11 +28,11 @@ func (s *search) others(pods []*corev1.Pod) []*corev1.Pod {
 func (s *search) ownGPUs(cause reason.Cause) int64 {
 	var sum int64
 	for i := range s.judged {
-		if !s.judged[i].has(cause) {
+		if !s.judged[i].isBlockedBy(cause) {
 			continue
 		}
 		own := slices.DeleteFunc(slices.Clone(s.judged[i].holders), func(pod *corev1.Pod) bool { return !s.facts.isOwn(pod) })
-		for _, holder := range holdersOf(own) {
+		for _, holder := range sumHolders(own) {
 			sum += holder.GPUs
 		}
 	}

@@ -22,8 +22,8 @@ type Placement struct {
 	Connection string `json:"connection,omitempty"`
 }
 
-// placements lists where the job's pods run, as far as the user may read nodes.
-func placements(f *Facts) []Placement {
+// jobPlacements lists where the job's pods run, as far as the user may read nodes.
+func jobPlacements(f *Facts) []Placement {
 	var out []Placement
 	for i := range f.Pods {
 		pod := &f.Pods[i]
@@ -33,15 +33,15 @@ func placements(f *Facts) []Placement {
 		placement := Placement{Pod: pod.Name, Node: pod.Spec.NodeName}
 		at := slices.IndexFunc(f.Cluster.Nodes, func(node corev1.Node) bool { return node.Name == pod.Spec.NodeName })
 		if at >= 0 {
-			placement.on(&f.Cluster.Nodes[at], pod)
+			placement.fillFromNode(&f.Cluster.Nodes[at], pod)
 		}
 		out = append(out, placement)
 	}
 	return out
 }
 
-// on fills in the data of the node and of the pod's annotation. An invalid annotation is ignored.
-func (p *Placement) on(node *corev1.Node, pod *corev1.Pod) {
+// fillFromNode fills in the data of the node and of the pod's annotation. An invalid annotation is ignored.
+func (p *Placement) fillFromNode(node *corev1.Node, pod *corev1.Pod) {
 	p.Pool, p.Type = gpu.PoolOf(node), gpu.TypeOf(node)
 	for _, slice := range gpu.SlicesUnder(node, pod.UID, gpu.ChosenSlices(pod)) {
 		p.Devices = append(p.Devices, gpu.Device{UUID: slice.UUID, Index: slice.GPU})

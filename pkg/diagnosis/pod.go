@@ -34,8 +34,8 @@ func FindPod(ctx context.Context, client kubernetes.Interface, namespace, name s
 	return pod, nil
 }
 
-// JobOf returns the job of a pod, which explains it; "" if it belongs to none.
-func JobOf(pod *corev1.Pod) string {
+// JobNameOfPod returns the job of a pod, which explains it; "" if it belongs to none.
+func JobNameOfPod(pod *corev1.Pod) string {
 	if pod.Labels[names.LabelJobType] == "" {
 		return ""
 	}
@@ -45,11 +45,11 @@ func JobOf(pod *corev1.Pod) string {
 // OtherSchedulerError reports that another scheduler places the pod.
 type OtherSchedulerError struct{ Namespace, Pod, Scheduler string }
 
-func (e *OtherSchedulerError) Error() string { return e.Says().String() }
+func (e *OtherSchedulerError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *OtherSchedulerError) Says() phrase.Text {
-	return phrase.Of("pod %s is placed by the scheduler %s, which says itself why it waits: kubectl -n %s describe pod %s",
+// Message implements [phrase.LocalizedError].
+func (e *OtherSchedulerError) Message() phrase.Text {
+	return phrase.Textf("pod %s is placed by the scheduler %s, which says itself why it waits: kubectl -n %s describe pod %s",
 		e.Pod, e.Scheduler, e.Namespace, e.Pod)
 }
 
@@ -59,7 +59,7 @@ func ReadPod(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, 
 	if scheduler := pod.Spec.SchedulerName; scheduler != names.SchedulerName && !isUnnamed(pod) {
 		return nil, &OtherSchedulerError{Namespace: pod.Namespace, Pod: pod.Name, Scheduler: scheduler}
 	}
-	cluster, err := snapshot.Read(ctx, client, Around(now)...)
+	cluster, err := snapshot.Read(ctx, client, ClusterQueries(now)...)
 	if err != nil {
 		return nil, err
 	}
@@ -77,17 +77,17 @@ func DiagnosePod(f Facts) Report {
 	report := Diagnose(f)
 	own := 0 // our scheduler's first finding
 	if pod := &f.Pods[0]; isUnnamed(pod) && !f.Job.RunsWhole() && f.Job.Status != inventory.StatusSucceeded {
-		report.Findings = append(one(unnamedScheduler(&f, pod)), ofOurs(report.Findings)...)
+		report.Findings = append(singleFinding(unnamedScheduler(&f, pod)), withoutOtherScheduler(report.Findings)...)
 		report.Cause, own = report.Findings[0].Cause, 1
 	}
 	for i := range report.Findings {
 		finding := &report.Findings[i]
 		steps := slices.DeleteFunc(slices.Clone(finding.Steps), isOfJob)
 		if i == own {
-			steps = append(pinned(&f), steps...)
+			steps = append(pinnedNodeSteps(&f), steps...)
 		}
 		finding.Steps, finding.Advice = steps, nil
-		*finding = finding.Worded()
+		*finding = finding.WithText()
 	}
 	return report
 }
@@ -100,12 +100,12 @@ func isOfJob(step Step) bool {
 	}, step.Action))
 }
 
-// pinned is the remedy for a pod that selects a node of another pool than its own by name.
-func pinned(f *Facts) []Step {
+// pinnedNodeSteps is the remedy for a pod that selects a node of another pool than its own by name.
+func pinnedNodeSteps(f *Facts) []Step {
 	pod := &f.Pods[0]
 	name := pod.Spec.NodeSelector[corev1.LabelHostname]
 	if affinity := pod.Spec.Affinity; name == "" && affinity != nil && affinity.NodeAffinity != nil {
-		name = hostIn(affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+		name = selectedHost(affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
 	}
 	at := slices.IndexFunc(f.Cluster.Nodes, func(node corev1.Node) bool { return name != "" && node.Labels[corev1.LabelHostname] == name })
 	if pod.Spec.NodeName != "" || at < 0 {
@@ -118,13 +118,13 @@ func pinned(f *Facts) []Step {
 	}
 	return []Step{{
 		Action: reason.Resubmit, Field: "spec.nodeSelector", Value: names.LabelPool + "=" + pool, Kind: "Node", Name: node.Name,
-		Says: phrase.Of("node %s is in pool %s, and the pod is for pool %s: give it the node selector %s: %s as well",
+		Message: phrase.Textf("node %s is in pool %s, and the pod is for pool %s: give it the node selector %s: %s as well",
 			node.Name, pool, gpu.PodPool(pod), names.LabelPool, pool),
 	}}
 }
 
-// hostIn returns the only node that a node selector names, "" if it names none or several.
-func hostIn(selector *corev1.NodeSelector) string {
+// selectedHost returns the only node that a node selector names, "" if it names none or several.
+func selectedHost(selector *corev1.NodeSelector) string {
 	if selector == nil || len(selector.NodeSelectorTerms) != 1 {
 		return ""
 	}

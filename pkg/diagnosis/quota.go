@@ -19,25 +19,25 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// overQuota lists the quotas of the namespace that currently have no room for another pod of the job.
-func overQuota(f *Facts) []Finding {
+// explainExceededQuotas lists the quotas of the namespace that currently have no room for another pod of the job.
+func explainExceededQuotas(f *Facts) []Finding {
 	pod := admittedPod(f)
-	if pod == nil || !f.Space.Has(snapshot.PartQuotas) {
+	if pod == nil || !f.Space.HasPart(snapshot.PartQuotas) {
 		return nil
 	}
 	var out []Finding
 	for i := range f.Space.Quotas {
 		quota := &f.Space.Quotas[i]
-		if !quotas.Covers(quota, pod) {
+		if !quotas.CountsPod(quota, pod) {
 			continue
 		}
 		for _, name := range sortedNames(quota.Spec.Hard) {
-			asked, used, hard := quotas.Asked(pod, name), quota.Status.Used[name], quota.Spec.Hard[name]
+			asked, used, hard := quotas.PodAmount(pod, name), quota.Status.Used[name], quota.Spec.Hard[name]
 			sum := used.DeepCopy()
 			sum.Sub(f.leavingUse(quota, name))
 			sum.Add(asked)
 			if asked.Sign() > 0 && sum.Cmp(hard) > 0 {
-				out = append(out, f.exceeded(quota, name, pod))
+				out = append(out, f.explainExceededQuota(quota, name, pod))
 			}
 		}
 	}
@@ -61,73 +61,73 @@ func rankOfResource(name corev1.ResourceName) string {
 	return string(name)
 }
 
-// exceeded explains one resource of a quota that has no room for a pod of the job.
-func (f *Facts) exceeded(quota *corev1.ResourceQuota, name corev1.ResourceName, pod *corev1.Pod) Finding {
-	asked, used, hard := quotas.Asked(pod, name), quota.Status.Used[name], quota.Spec.Hard[name]
-	word := wordFor(name, asked.Value())
+// explainExceededQuota explains one resource of a quota that has no room for a pod of the job.
+func (f *Facts) explainExceededQuota(quota *corev1.ResourceQuota, name corev1.ResourceName, pod *corev1.Pod) Finding {
+	asked, used, hard := quotas.PodAmount(pod, name), quota.Status.Used[name], quota.Spec.Hard[name]
+	word := resourceText(name, asked.Value())
 	pods := int64(max(f.Job.Desired, 1))
 	array := f.Job.Array != nil
-	out := Finding{Cause: reason.QuotaExceeded, Says: phrase.Of("quota %s of the namespace is exceeded: a pod asks for %s %s, %s of %s are in use",
+	out := Finding{Cause: reason.QuotaExceeded, Message: phrase.Textf("quota %s of the namespace is exceeded: a pod asks for %s %s, %s of %s are in use",
 		quota.Name, &asked, word, &used, &hard)}
 	all := *resource.NewMilliQuantity(asked.MilliValue()*pods, asked.Format)
 	never := all.Cmp(hard) > 0
 	if pods > 1 {
-		out.Says = out.Says.And(", and the job has %d pods", pods)
+		out.Message = out.Message.Addf(", and the job has %d pods", pods)
 	}
 	switch {
 	case never && (array || f.Job.Kind != string(workload.KindTraining)) && asked.Cmp(hard) <= 0: // replicas run without each other
-		out.Says = out.Says.And(": at most %d of them fit", hard.MilliValue()/asked.MilliValue())
+		out.Message = out.Message.Addf(": at most %d of them fit", hard.MilliValue()/asked.MilliValue())
 	case never:
-		out.Says = out.Says.And(": it never fits")
+		out.Message = out.Message.Addf(": it never fits")
 	}
 	class := scopedClass(quota, pod)
 	if class != "" {
-		out.Says = out.Says.And(". It counts only pods of priority class %s", class)
+		out.Message = out.Message.Addf(". It counts only pods of priority class %s", class)
 	}
 	if !never || array && asked.Cmp(hard) <= 0 {
 		out.Steps = append(out.Steps, f.waitForQuota(quota, name))
 	}
-	if now := f.roomIn(quota, name); fieldFor(name) != "" && now.Sign() > 0 {
+	if now := f.quotaRoom(quota, name); resourceField(name) != "" && now.Sign() > 0 {
 		out.Steps = append(out.Steps, f.askWithin(pod, name)...)
 	}
-	if step, ok := f.outOfScope(class); ok {
+	if step, ok := f.outOfScopeStep(class); ok {
 		out.Steps = append(out.Steps, step)
 	}
 	used.Sub(f.ownUse(quota, name))
 	used.Add(all)
 	out.Steps = append(out.Steps, Step{Action: reason.RaiseQuota, Kind: "ResourceQuota", Name: quota.Name, Field: string(name), Value: used.String(),
-		Says: phrase.Of("ask the administrators for a higher quota: %s=%s lets the job in", name, &used)})
+		Message: phrase.Textf("ask the administrators for a higher quota: %s=%s lets the job in", name, &used)})
 	return out
 }
 
-// wordFor is the common name of a resource of a quota.
-func wordFor(name corev1.ResourceName, count int64) phrase.Text {
-	word := phrase.Of("GPUs")
+// resourceText is the common name of a resource of a quota.
+func resourceText(name corev1.ResourceName, count int64) phrase.Text {
+	word := phrase.Textf("GPUs")
 	if count == 1 {
-		word = phrase.Of("GPU")
+		word = phrase.Textf("GPU")
 	}
-	switch quotas.Plain(name) {
+	switch quotas.PlainResource(name) {
 	case names.ResourceGPU:
-		return word.And(" (%s)", name)
+		return word.Addf(" (%s)", name)
 	case names.ResourceSharedGPU:
-		return phrase.Of("shared %s (%s)", word, name)
+		return phrase.Textf("shared %s (%s)", word, name)
 	}
 	return phrase.Quote(string(name))
 }
 
-// fieldFor is the field of the YAML that requests a resource, "" for none.
-func fieldFor(name corev1.ResourceName) string {
+// resourceField is the field of the YAML that requests a resource, "" for none.
+func resourceField(name corev1.ResourceName) string {
 	return map[corev1.ResourceName]string{
 		names.ResourceGPU: reason.FieldGPU, names.ResourceSharedGPU: reason.FieldGPU, corev1.ResourceCPU: reason.FieldCPU, corev1.ResourceMemory: reason.FieldMemory,
-	}[quotas.Plain(name)]
+	}[quotas.PlainResource(name)]
 }
 
 // ownUse is what the job's own pods use of a quota already.
 func (f *Facts) ownUse(quota *corev1.ResourceQuota, name corev1.ResourceName) resource.Quantity {
 	var out resource.Quantity
 	for i := range f.Pods {
-		if !gpu.HasEnded(&f.Pods[i]) && quotas.Covers(quota, &f.Pods[i]) {
-			out.Add(quotas.Asked(&f.Pods[i], name))
+		if !gpu.HasEnded(&f.Pods[i]) && quotas.CountsPod(quota, &f.Pods[i]) {
+			out.Add(quotas.PodAmount(&f.Pods[i], name))
 		}
 	}
 	return out
@@ -139,15 +139,15 @@ func (f *Facts) leavingUse(quota *corev1.ResourceQuota, name corev1.ResourceName
 	var out resource.Quantity
 	for i := range f.Pods {
 		pod := &f.Pods[i]
-		if f.Job.Object.Kind == "Job" && pod.DeletionTimestamp != nil && !gpu.HasEnded(pod) && quotas.Covers(quota, pod) {
-			out.Add(quotas.Asked(pod, name))
+		if f.Job.Object.Kind == "Job" && pod.DeletionTimestamp != nil && !gpu.HasEnded(pod) && quotas.CountsPod(quota, pod) {
+			out.Add(quotas.PodAmount(pod, name))
 		}
 	}
 	return out
 }
 
-// roomIn is the maximum current request of each pod of the job, by one quota.
-func (f *Facts) roomIn(quota *corev1.ResourceQuota, name corev1.ResourceName) resource.Quantity {
+// quotaRoom is the maximum current request of each pod of the job, by one quota.
+func (f *Facts) quotaRoom(quota *corev1.ResourceQuota, name corev1.ResourceName) resource.Quantity {
 	used := quota.Status.Used[name]
 	left := quota.Spec.Hard[name].DeepCopy()
 	left.Sub(used)
@@ -169,15 +169,15 @@ func (f *Facts) waitForQuota(quota *corev1.ResourceQuota, name corev1.ResourceNa
 	var users []*corev1.Pod
 	for i := range f.Cluster.Pods {
 		pod := &f.Cluster.Pods[i]
-		if pod.Namespace == f.Job.Namespace && pod.Labels[names.LabelJob] != f.Job.Name && quotas.Covers(quota, pod) && quotas.IsGPU(name) {
+		if pod.Namespace == f.Job.Namespace && pod.Labels[names.LabelJob] != f.Job.Name && quotas.CountsPod(quota, pod) && quotas.IsGPU(name) {
 			users = append(users, pod)
 		}
 	}
-	holders := holdersOf(users)
+	holders := sumHolders(users)
 	if len(holders) == 0 {
-		return Step{Action: reason.Wait, Says: phrase.Of("wait until jobs of this namespace end, or end one that is not needed")}
+		return Step{Action: reason.Wait, Message: phrase.Textf("wait until jobs of this namespace end, or end one that is not needed")}
 	}
-	return Step{Action: reason.Wait, Holders: holders, Says: phrase.Of("wait until jobs of this namespace end, or end one that is not needed: %s", holdersText(holders))}
+	return Step{Action: reason.Wait, Holders: holders, Message: phrase.Textf("wait until jobs of this namespace end, or end one that is not needed: %s", holdersText(holders))}
 }
 
 // scopedClass is the priority class of the pod, if the quota counts it for that class.
@@ -186,49 +186,49 @@ func scopedClass(quota *corev1.ResourceQuota, pod *corev1.Pod) string {
 		return ""
 	}
 	for _, scope := range quota.Spec.ScopeSelector.MatchExpressions {
-		if scope.ScopeName == corev1.ResourceQuotaScopePriorityClass && quotas.Selects(scope, pod.Spec.PriorityClassName) {
+		if scope.ScopeName == corev1.ResourceQuotaScopePriorityClass && quotas.SelectsClass(scope, pod.Spec.PriorityClassName) {
 			return pod.Spec.PriorityClassName
 		}
 	}
 	return ""
 }
 
-// outOfScope is the step to a priority that the quota does not count.
-func (f *Facts) outOfScope(class string) (Step, bool) {
+// outOfScopeStep is the step to a priority that the quota does not count.
+func (f *Facts) outOfScopeStep(class string) (Step, bool) {
 	if class == "" {
 		return Step{}, false
 	}
 	for _, priority := range []string{"medium", "low", "high"} {
-		pod := podOf(f)
+		pod := templatePod(f)
 		pod.Spec.PriorityClassName = "g8s-" + priority
 		free := !slices.ContainsFunc(f.Space.Quotas, func(quota corev1.ResourceQuota) bool {
 			return scopedClass(&quota, pod) != ""
 		})
 		if free && class != pod.Spec.PriorityClassName {
 			return Step{Action: reason.SetPriority, Value: priority, Command: fmt.Sprintf("gpuctl set priority %s %s -n %s", f.Job.Name, priority, f.Job.Namespace),
-				Says: phrase.Of("give it a priority that the quota does not count: gpuctl set priority %s %s -n %s", f.Job.Name, priority, f.Job.Namespace)}, true
+				Message: phrase.Textf("give it a priority that the quota does not count: gpuctl set priority %s %s -n %s", f.Job.Name, priority, f.Job.Namespace)}, true
 		}
 	}
 	return Step{}, false
 }
 
-// behindGang explains a gang whose pods are not created because another gang comes first for a quota of the namespace.
-func behindGang(job *inventory.JobDetail) Finding {
+// explainBehindGang explains a gang whose pods are not created because another gang comes first for a quota of the namespace.
+func explainBehindGang(job *inventory.JobDetail) Finding {
 	out := Finding{
 		Cause: reason.QuotaExceeded,
-		Says: phrase.Of("a quota of the namespace has too little for two gangs at once, and job %s comes first: the pods of this one are made when that has all of its own",
+		Message: phrase.Textf("a quota of the namespace has too little for two gangs at once, and job %s comes first: the pods of this one are made when that has all of its own",
 			job.QuotaBehind),
 	}
 	if job.Excess != nil {
-		out.Says = out.Says.And("; %s", job.Excess.Says())
+		out.Message = out.Message.Addf("; %s", job.Excess.Message())
 	}
 	out.Steps = []Step{
-		waiting("wait until that job has its pods, and the quota has room again"),
+		waitStep("wait until that job has its pods, and the quota has room again"),
 		{
 			Action: reason.Inspect, Command: fmt.Sprintf("gpuctl why %s -n %s", job.QuotaBehind, job.Namespace),
-			Says: phrase.Of("see what job %s waits for: gpuctl why %s -n %s", job.QuotaBehind, job.QuotaBehind, job.Namespace),
+			Message: phrase.Textf("see what job %s waits for: gpuctl why %s -n %s", job.QuotaBehind, job.QuotaBehind, job.Namespace),
 		},
-		{Action: reason.RaiseQuota, Says: phrase.Of("or ask for a higher quota")},
+		{Action: reason.RaiseQuota, Message: phrase.Textf("or ask for a higher quota")},
 	}
 	return out
 }
@@ -236,30 +236,30 @@ func behindGang(job *inventory.JobDetail) Finding {
 // quotaRefused explains a rejection by a quota when the user may not read quotas.
 func quotaRefused(_ *Facts, m []string) Finding {
 	return Finding{
-		Cause: reason.QuotaExceeded,
-		Says:  phrase.Of("quota %s of the namespace is exceeded: a pod asks for %s, %s is in use, the limit is %s", m[1], m[2], m[3], m[4]),
-		Steps: []Step{waiting("ask for less, delete a job of this namespace that is not needed, or ask for a higher quota")},
+		Cause:   reason.QuotaExceeded,
+		Message: phrase.Textf("quota %s of the namespace is exceeded: a pod asks for %s, %s is in use, the limit is %s", m[1], m[2], m[3], m[4]),
+		Steps:   []Step{waitStep("ask for less, delete a job of this namespace that is not needed, or ask for a higher quota")},
 	}
 }
 
 func quotaUnspecified(_ *Facts, m []string) Finding {
 	return Finding{
-		Cause: reason.QuotaExceeded, Says: phrase.Of("quota %s of the namespace wants every pod to specify %s", m[1], m[2]),
-		Steps: []Step{{Action: reason.SetField, Field: unspecified(m[2]), Says: phrase.Of("name these resources in the job: %s", unspecified(m[2]))}},
+		Cause: reason.QuotaExceeded, Message: phrase.Textf("quota %s of the namespace wants every pod to specify %s", m[1], m[2]),
+		Steps: []Step{{Action: reason.SetField, Field: unspecifiedFields(m[2]), Message: phrase.Textf("name these resources in the job: %s", unspecifiedFields(m[2]))}},
 	}
 }
 
-// unspecified names the fields of the YAML for the resources that a quota requires, such as "limits.cpu for: main; ...".
-func unspecified(wanted string) string {
+// unspecifiedFields names the fields of the YAML for the resources that a quota requires, such as "limits.cpu for: main; ...".
+func unspecifiedFields(wanted string) string {
 	var out []string
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 		if strings.Contains(wanted, string(name)) {
-			out = append(out, fieldFor(name))
+			out = append(out, resourceField(name))
 		}
 	}
-	return listOf(out)
+	return joinList(out)
 }
 
 func quotaGone(f *Facts, m []string) bool {
-	return f.Space.Has(snapshot.PartQuotas) && !slices.ContainsFunc(f.Space.Quotas, func(q corev1.ResourceQuota) bool { return q.Name == m[1] })
+	return f.Space.HasPart(snapshot.PartQuotas) && !slices.ContainsFunc(f.Space.Quotas, func(q corev1.ResourceQuota) bool { return q.Name == m[1] })
 }

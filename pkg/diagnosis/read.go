@@ -24,11 +24,11 @@ func Read(ctx context.Context, client kubernetes.Interface, namespace, name stri
 	var own, cluster *snapshot.Snapshot
 	group, inner := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
-		own, err = snapshot.Read(inner, client, inventory.JobQuery{Namespace: namespace, Name: name}.Details()...)
+		own, err = snapshot.Read(inner, client, inventory.JobQuery{Namespace: namespace, Name: name}.DetailQueries()...)
 		return err
 	})
 	group.Go(func() (err error) {
-		cluster, err = snapshot.Read(inner, client, Around(now)...)
+		cluster, err = snapshot.Read(inner, client, ClusterQueries(now)...)
 		return err
 	})
 	if err := group.Wait(); err != nil {
@@ -61,17 +61,17 @@ func Read(ctx context.Context, client kubernetes.Interface, namespace, name stri
 	return out, nil
 }
 
-// Around returns the queries for what surrounds jobs: nodes and the pods on them, the scheduler's lease, and the time.
-func Around(now time.Time) []snapshot.Want {
-	return []snapshot.Want{
+// ClusterQueries returns the queries for what surrounds jobs: nodes and the pods on them, the scheduler's lease, and the time.
+func ClusterQueries(now time.Time) []snapshot.Query {
+	return []snapshot.Query{
 		snapshot.Nodes(snapshot.Scope{Cached: true}).IfAllowed(),
-		snapshot.Pods(snapshot.Scope{Fields: snapshot.Holding, Cached: true}).IfAllowed(),
+		snapshot.Pods(snapshot.Scope{Fields: snapshot.PlacedPods, Cached: true}).IfAllowed(),
 		snapshot.GPUPools(), snapshot.GPUReservations().IfAllowed(), snapshot.GPUQuotas().IfAllowed(), snapshot.Lease().IfAllowed(), snapshot.Clock(now),
 	}
 }
 
-// mostPreemptors is how many preemptors are read: the most recent ones.
-const mostPreemptors = 3
+// maxPreemptors is how many preemptors are read: the most recent ones.
+const maxPreemptors = 3
 
 // readPreemptors reads the pods for which pods of the jobs were evicted, as far as the user may.
 func readPreemptors(ctx context.Context, client kubernetes.Interface, jobs []inventory.JobDetail) ([]corev1.Pod, error) {
@@ -79,7 +79,7 @@ func readPreemptors(ctx context.Context, client kubernetes.Interface, jobs []inv
 	for i := range jobs {
 		for _, event := range slices.Backward(slices.Concat(jobs[i].Past, jobs[i].Events)) {
 			namespace, name, ok := strings.Cut(event.Related, "/")
-			if !ok || event.Reason != "Preempted" || len(out) == mostPreemptors {
+			if !ok || event.Reason != "Preempted" || len(out) == maxPreemptors {
 				continue
 			}
 			pod, err := client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -100,14 +100,14 @@ func isEnded(status inventory.Status) bool {
 
 // allPods returns the job's pods, and the one that would be created next.
 func allPods(f *Facts) []corev1.Pod {
-	if template := podOf(f); template != nil {
+	if template := templatePod(f); template != nil {
 		return append(slices.Clone(f.Pods), *template)
 	}
 	return f.Pods
 }
 
-// claimsOf returns the names of the claims that a job's pods mount.
-func claimsOf(pods []corev1.Pod) []string {
+// claimNames returns the names of the claims that a job's pods mount.
+func claimNames(pods []corev1.Pod) []string {
 	var out []string
 	for i := range pods {
 		for _, volume := range pods[i].Spec.Volumes {
@@ -120,14 +120,14 @@ func claimsOf(pods []corev1.Pod) []string {
 	return slices.Compact(out)
 }
 
-// mostVolumes is how many volumes of a job are read.
-const mostVolumes = 8
+// maxVolumes is how many volumes of a job are read.
+const maxVolumes = 8
 
 // readSpace reads the rest of a job's namespace, as far as the user may: up to ten requests, and one for each of the first volumes that the job's
 // claims are bound to.
 func readSpace(ctx context.Context, client kubernetes.Interface, namespace string, f *Facts) (*snapshot.Snapshot, error) {
 	scope, pods := snapshot.Scope{Namespace: namespace}, allPods(f)
-	wants := []snapshot.Want{
+	wants := []snapshot.Query{
 		snapshot.Namespace(namespace).IfAllowed(), snapshot.Quotas(scope).IfAllowed(), snapshot.LimitRanges(scope).IfAllowed(),
 		snapshot.PriorityClasses().IfAllowed(),
 	}
@@ -138,7 +138,7 @@ func readSpace(ctx context.Context, client kubernetes.Interface, namespace strin
 		wants = append(wants, snapshot.DeviceClaims(scope).IfAllowed(), snapshot.DeviceClaimTemplates(scope).IfAllowed(),
 			snapshot.DeviceClasses().IfAllowed(), snapshot.ResourceSlices().IfAllowed())
 	}
-	claims := claimsOf(pods)
+	claims := claimNames(pods)
 	if len(claims) > 0 {
 		wants = append(wants, snapshot.Claims(scope).IfAllowed())
 	}
@@ -146,7 +146,7 @@ func readSpace(ctx context.Context, client kubernetes.Interface, namespace strin
 	if err != nil || len(claims) == 0 {
 		return out, err
 	}
-	bound, err := snapshot.Read(ctx, client, snapshot.Volumes(volumesOf(out.Claims, claims)...).IfAllowed())
+	bound, err := snapshot.Read(ctx, client, snapshot.Volumes(boundVolumes(out.Claims, claims)...).IfAllowed())
 	if err != nil {
 		return nil, err
 	}
@@ -154,11 +154,11 @@ func readSpace(ctx context.Context, client kubernetes.Interface, namespace strin
 	return out, nil
 }
 
-// volumesOf returns the first volumes to which claims of these names are bound.
-func volumesOf(claims []corev1.PersistentVolumeClaim, used []string) []string {
+// boundVolumes returns the first volumes to which claims of these names are bound.
+func boundVolumes(claims []corev1.PersistentVolumeClaim, used []string) []string {
 	var out []string
 	for i := range claims {
-		if volume := claims[i].Spec.VolumeName; volume != "" && slices.Contains(used, claims[i].Name) && len(out) < mostVolumes {
+		if volume := claims[i].Spec.VolumeName; volume != "" && slices.Contains(used, claims[i].Name) && len(out) < maxVolumes {
 			out = append(out, volume)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // TestARefusalComesFirst: a pod that is refused wherever it goes waits for that, and not for the room that there is or is not.
 func TestARefusalComesFirst(t *testing.T) {
 	const refusal = `pods "p" is forbidden: ValidatingAdmissionPolicy 'no-train' denied request: 3 node(s) didn't match pod anti-affinity rules`
-	told := reason.PlaceRefused.Text.Of("2026-01-01T12:04:00Z", "2m0s", refusal)
+	told := reason.PlaceRefused.Text.FormatText("2026-01-01T12:04:00Z", "2m0s", refusal)
 	for name, tc := range map[string]struct {
 		verdict string
 		full    bool

@@ -64,7 +64,7 @@ func TestReservedNodes(t *testing.T) {
 		"it is over, and the scheduler has not tried since": {window: window(-2*time.Hour, -time.Second), cause: reason.RoomNow},
 		"it is theirs by now":                               {window: window(-2*time.Hour, time.Hour, "team"), cause: reason.RoomNow},
 		"who may not see reservations believes the scheduler": {
-			change: func(f *Facts) { f.Cluster.Hide(snapshot.PartGPUReservations) }, cause: reason.ReservedNode,
+			change: func(f *Facts) { f.Cluster.MarkUnread(snapshot.PartGPUReservations) }, cause: reason.ReservedNode,
 			says: []string{"are kept for others, or for maintenance", "kubectl get gpureservations"},
 		},
 	}

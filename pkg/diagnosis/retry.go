@@ -10,10 +10,10 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// retries reports whether a job waits only for its next attempt: a pod failed, the others run, and Kubernetes creates another one after a back-off
+// isAwaitingRetry reports whether a job waits only for its next attempt: a pod failed, the others run, and Kubernetes creates another one after a back-off
 // that grows with each failure.
-func retries(f *Facts, pod *corev1.Pod) bool {
-	if f.Job.Retries == nil || f.Job.Reason == "FailedCreate" || pod != nil && conditionOf(pod, corev1.PodReady).Status != corev1.ConditionTrue {
+func isAwaitingRetry(f *Facts, pod *corev1.Pod) bool {
+	if f.Job.Retries == nil || f.Job.Reason == "FailedCreate" || pod != nil && podCondition(pod, corev1.PodReady).Status != corev1.ConditionTrue {
 		return false
 	}
 	_, failed := lastFailed(&f.Job)
@@ -29,7 +29,7 @@ func lastFailed(job *inventory.JobDetail) (inventory.Pod, bool) {
 	return slices.MaxFunc(failed, func(a, b inventory.Pod) int { return a.Created.Compare(b.Created) }), true
 }
 
-func retrying(job *inventory.JobDetail) Finding {
+func explainRetry(job *inventory.JobDetail) Finding {
 	last, _ := lastFailed(job)
 	var times int32
 	for _, pod := range job.Pods {
@@ -38,17 +38,17 @@ func retrying(job *inventory.JobDetail) Finding {
 			times++
 		}
 	}
-	next := phrase.Of("; it is not tried again")
+	next := phrase.Textf("; it is not tried again")
 	if times <= *job.Retries {
-		next = phrase.Of("; retry %d of %d comes after a pause", times, *job.Retries)
+		next = phrase.Textf("; retry %d of %d comes after a pause", times, *job.Retries)
 	}
-	out := Finding{Cause: reason.Retrying, Says: sentence(phrase.Of("pod %s has failed", last.Name), last.Message).With(next)}
+	out := Finding{Cause: reason.Retrying, Message: withDetail(phrase.Textf("pod %s has failed", last.Name), last.Message).Add(next)}
 	if isOutOfMemory(last.Trouble) {
 		out.Steps = append(out.Steps, moreMemory())
 	} else {
-		out.Steps = append(out.Steps, waiting("wait for the next try"))
+		out.Steps = append(out.Steps, waitStep("wait for the next try"))
 	}
-	out.Steps = append(out.Steps, seeLogs(job), Step{Action: reason.Cancel, Command: command("cancel", job),
-		Says: phrase.Of("if it cannot succeed, end it: %s", command("cancel", job))})
+	out.Steps = append(out.Steps, logsStep(job), Step{Action: reason.Cancel, Command: gpuctlCommand("cancel", job),
+		Message: phrase.Textf("if it cannot succeed, end it: %s", gpuctlCommand("cancel", job))})
 	return out
 }

@@ -27,11 +27,11 @@ type search struct {
 	// holders are the pods on each node.
 	holders map[string][]*corev1.Pod
 	// judged are the nodes of its pool and type.
-	judged []judged
+	judged []judgedNode
 	// offers are the other pools that could take it, nil until first requested.
 	offers []offer
-	// guarded is the earliest time at which the min-runtime of a protected pod ends, the zero time if there is none.
-	guarded time.Time
+	// protectedUntil is the earliest time at which the min-runtime of a protected pod ends, the zero time if there is none.
+	protectedUntil time.Time
 }
 
 // newSearch returns a search for a node for a pod. The error names the part of the request that cannot be read.
@@ -40,114 +40,114 @@ func newSearch(f *Facts, pod *corev1.Pod) (*search, error) {
 	if err != nil {
 		return nil, err
 	}
-	request.Closed = closedTo(f, pod)
+	request.Closed = nodesClosedTo(f, pod)
 	return &search{facts: f, request: request, holders: fit.ByNode(f.Cluster.Pods)}, nil
 }
 
-// explain lists what blocks the nodes.
-func (s *search) explain(verdict string) ([]Finding, []NearMiss) {
-	if out := s.look(); len(out) > 0 {
+// explainNodes lists what blocks the nodes.
+func (s *search) explainNodes(verdict string) ([]Finding, []NearMiss) {
+	if out := s.judgeNodes(); len(out) > 0 {
 		return out, nil
 	}
-	return s.blockers(verdict), s.nearMisses()
+	return s.summarizeBlockers(verdict), s.nearMisses()
 }
 
-// look judges the nodes of the pod's pool and type. If there are none, it returns why.
-func (s *search) look() []Finding {
+// judgeNodes judges the nodes of the pod's pool and type. If there are none, it returns why.
+func (s *search) judgeNodes() []Finding {
 	inPool := slices.DeleteFunc(slices.Clone(s.facts.Cluster.Nodes), func(node corev1.Node) bool {
 		return s.request.Pool != "" && gpu.PoolOf(&node) != s.request.Pool
 	})
 	if len(inPool) == 0 {
-		return s.wrongPool()
+		return s.explainWrongPool()
 	}
 	s.judged = nil
 	for i := range inPool {
-		if node := &inPool[i]; s.request.Types.Match(node) {
-			s.judged = append(s.judged, s.judge(node, s.holders[node.Name]))
+		if node := &inPool[i]; s.request.Types.MatchesNode(node) {
+			s.judged = append(s.judged, s.judgeNode(node, s.holders[node.Name]))
 		}
 	}
 	if len(s.judged) == 0 {
-		return one(s.noSuchType(inPool))
+		return singleFinding(s.explainTypeNotInPool(inPool))
 	}
 	return nil
 }
 
-// cluster summarizes the nodes, to look at other pools.
-func (s *search) cluster() inventory.Cluster {
+// buildInventory summarizes the nodes, to look at other pools.
+func (s *search) buildInventory() inventory.Cluster {
 	return inventory.Build(&s.facts.Cluster)
 }
 
-// where names the pool for use in a sentence.
-func (s *search) where() phrase.Text {
+// poolText names the pool for use in a sentence.
+func (s *search) poolText() phrase.Text {
 	switch s.request.Pool {
 	case "":
-		return phrase.Of("the cluster")
+		return phrase.Textf("the cluster")
 	case names.DefaultPool:
-		return phrase.Of("pool default (the nodes without a label %s)", names.LabelPool)
+		return phrase.Textf("pool default (the nodes without a label %s)", names.LabelPool)
 	}
-	return phrase.Of("pool %s", s.request.Pool)
+	return phrase.Textf("pool %s", s.request.Pool)
 }
 
-// wrongPool explains that the job's pool has no nodes. If no node has the job's type either, it reports that as well: then moving the job would be
+// explainWrongPool explains that the job's pool has no nodes. If no node has the job's type either, it reports that as well: then moving the job would be
 // refused, and its YAML has to change.
-func (s *search) wrongPool() []Finding {
-	out := one(s.noSuchPool())
+func (s *search) explainWrongPool() []Finding {
+	out := singleFinding(s.explainNoSuchPool())
 	everywhere := *s.request
 	everywhere.Pool = ""
 	if len(s.facts.Cluster.Nodes) == 0 || slices.ContainsFunc(s.facts.Cluster.Nodes, func(node corev1.Node) bool { return everywhere.InScope(&node) }) {
 		return out
 	}
 	for i, step := range out[0].Steps {
-		out[0].Steps[i] = Step{Action: reason.SetField, Field: reason.FieldPool, Value: step.Value, Says: phrase.Of("name a pool that has nodes, in %s", reason.FieldPool)}
+		out[0].Steps[i] = Step{Action: reason.SetField, Field: reason.FieldPool, Value: step.Value, Message: phrase.Textf("name a pool that has nodes, in %s", reason.FieldPool)}
 		if step.Value != "" {
-			out[0].Steps[i].Says = phrase.Of("did you mean pool %s? Write it in %s", step.Value, reason.FieldPool)
+			out[0].Steps[i].Message = phrase.Textf("did you mean pool %s? Write it in %s", step.Value, reason.FieldPool)
 		}
 	}
 	anywhere := &search{facts: s.facts, request: &everywhere, holders: s.holders}
-	return append(out, anywhere.noSuchType(s.facts.Cluster.Nodes))
+	return append(out, anywhere.explainTypeNotInPool(s.facts.Cluster.Nodes))
 }
 
-// moveTo is the command that moves the job.
-func (s *search) moveTo(pool string) string {
+// moveCommand is the command that moves the job.
+func (s *search) moveCommand(pool string) string {
 	return fmt.Sprintf("gpuctl move %s -n %s --pool %s", s.facts.Job.Name, s.facts.Job.Namespace, pool)
 }
 
-// into is the step to move to another pool, "" if the user has to choose: a command for an existing job, a field of the YAML for a new one. why names
+// moveToPoolStep is the step to move to another pool, "" if the user has to choose: a command for an existing job, a field of the YAML for a new one. why names
 // the pool.
-func (s *search) into(pool string, why phrase.Text) Step {
+func (s *search) moveToPoolStep(pool string, why phrase.Text) Step {
 	if s.facts.Job.Kind == KindPod {
 		return s.podInto(pool, why)
 	}
 	if s.facts.Simulated {
-		return Step{Action: reason.SetField, Field: reason.FieldPool, Value: pool, Says: why.And(" Write it in %s", reason.FieldPool)}
+		return Step{Action: reason.SetField, Field: reason.FieldPool, Value: pool, Message: why.Addf(" Write it in %s", reason.FieldPool)}
 	}
-	move := s.moveTo(cmp.Or(pool, "POOL"))
-	return Step{Action: reason.Move, Value: pool, Command: move, Says: why.And(" Move the job there: %s", move)}
+	move := s.moveCommand(cmp.Or(pool, "POOL"))
+	return Step{Action: reason.Move, Value: pool, Command: move, Message: why.Addf(" Move the job there: %s", move)}
 }
 
 // podInto is the step into another pool for a pod that belongs to no job.
 func (s *search) podInto(pool string, why phrase.Text) Step {
 	pool = cmp.Or(pool, "POOL")
 	return Step{Action: reason.Resubmit, Kind: reason.KindPod, Field: "spec.nodeSelector", Value: names.LabelPool + "=" + pool,
-		Says: why.And(" Give the pod the node selector %s: %s", names.LabelPool, pool)}
+		Message: why.Addf(" Give the pod the node selector %s: %s", names.LabelPool, pool)}
 }
 
-func (s *search) noSuchPool() Finding {
-	pools := s.cluster().Pools
+func (s *search) explainNoSuchPool() Finding {
+	pools := s.buildInventory().Pools
 	known := make([]string, len(pools))
 	free := make([]phrase.Text, len(pools))
 	for i, pool := range pools {
 		known[i] = pool.Name
-		free[i] = phrase.Of("%s (%d of %d GPUs free)", pool.Name, pool.GPUs.Free, pool.GPUs.Allocatable)
+		free[i] = phrase.Textf("%s (%d of %d GPUs free)", pool.Name, pool.GPUs.Free, pool.GPUs.Allocatable)
 	}
-	out := Finding{Cause: reason.NoSuchPool, Says: phrase.Of("no node is in %s", s.where())}
+	out := Finding{Cause: reason.NoSuchPool, Message: phrase.Textf("no node is in %s", s.poolText())}
 	if len(pools) == 0 {
-		out.Says = phrase.Of("the cluster has no nodes")
-		out.Steps = []Step{{Action: reason.AddNodes, Says: phrase.Of("have the administrators add nodes")}}
+		out.Message = phrase.Textf("the cluster has no nodes")
+		out.Steps = []Step{{Action: reason.AddNodes, Message: phrase.Textf("have the administrators add nodes")}}
 		return out
 	}
 	if near := spelling.Nearest(s.request.Pool, known); near != "" {
-		out.Steps = append(out.Steps, s.into(near, phrase.Of("did you mean pool %s?", near)))
+		out.Steps = append(out.Steps, s.moveToPoolStep(near, phrase.Textf("did you mean pool %s?", near)))
 	}
 	able := slices.DeleteFunc(s.otherPools(false), func(o offer) bool { // which has been named
 		return len(out.Steps) > 0 && o.pool == out.Steps[0].Value
@@ -155,22 +155,22 @@ func (s *search) noSuchPool() Finding {
 	switch {
 	case len(able) > 0:
 		best := able[0].pool
-		out.Steps = append(out.Steps, s.into(best, phrase.Of("name a pool that has nodes for it: %s.", listed(texts(able)))))
+		out.Steps = append(out.Steps, s.moveToPoolStep(best, phrase.Textf("name a pool that has nodes for it: %s.", listSome(offerTexts(able)))))
 	case len(out.Steps) == 0:
-		out.Steps = append(out.Steps, s.into("", phrase.Of("name a pool that has nodes: %s.", listed(free))))
+		out.Steps = append(out.Steps, s.moveToPoolStep("", phrase.Textf("name a pool that has nodes: %s.", listSome(free))))
 	}
 	return out
 }
 
-// noSuchType explains that no node of the pool has a type that the pod accepts.
-func (s *search) noSuchType(inPool []corev1.Node) Finding {
-	asked := s.request.Types.Names()
-	here := typesOf(inPool)
-	out := Finding{Nodes: len(inPool), Says: phrase.Of("no node of %s has GPU type %s", s.where(), either(asked))}
+// explainTypeNotInPool explains that no node of the pool has a type that the pod accepts.
+func (s *search) explainTypeNotInPool(inPool []corev1.Node) Finding {
+	asked := s.request.Types.AcceptedNames()
+	here := nodeTypes(inPool)
+	out := Finding{Nodes: len(inPool), Message: phrase.Textf("no node of %s has GPU type %s", s.poolText(), joinAlternatives(asked))}
 	for _, gpuType := range asked {
 		if near := nearestType(gpuType, here); near != "" {
 			out.Cause = reason.TypeMisspelt
-			out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: reason.FieldType, Value: near, Says: phrase.Of(
+			out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: reason.FieldType, Value: near, Message: phrase.Textf(
 				"did you mean %s? Write it in %s; types are matched exactly, also in upper and lower case", near, reason.FieldType)})
 		}
 	}
@@ -179,16 +179,16 @@ func (s *search) noSuchType(inPool []corev1.Node) Finding {
 		out.Cause = cmp.Or(out.Cause, reason.TypeInOtherPool)
 		out.Steps = append(out.Steps, elsewhere...)
 	}
-	out.Says = out.Says.With(s.haveIt(func(node *corev1.Node) bool { return s.isOtherPool(node) }))
-	if selector, ok := s.vendorAlone(inPool); ok {
+	out.Message = out.Message.Add(s.nodesHavingIt(func(node *corev1.Node) bool { return s.isOtherPool(node) }))
+	if selector, ok := s.explainVendorSelector(inPool); ok {
 		out.Steps = append(out.Steps, selector)
 	}
 	if len(here) > 0 {
 		out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: reason.FieldType, Value: here[0],
-			Says: phrase.Of("ask for a type that %s has, in %s: %s", s.where(), reason.FieldType, shortList(here))})
+			Message: phrase.Textf("ask for a type that %s has, in %s: %s", s.poolText(), reason.FieldType, shortList(here))})
 	}
 	if len(out.Steps) == 0 {
-		out.Steps = []Step{{Action: reason.AddNodes, Says: phrase.Of("ask the administrators: the nodes there have no GPU type at all")}}
+		out.Steps = []Step{{Action: reason.AddNodes, Message: phrase.Textf("ask the administrators: the nodes there have no GPU type at all")}}
 	}
 	out.Cause = cmp.Or(out.Cause, reason.NoSuchType)
 	return out
@@ -204,14 +204,14 @@ type offer struct {
 	shares bool
 }
 
-func texts(offers []offer) []phrase.Text {
+func offerTexts(offers []offer) []phrase.Text {
 	out := make([]phrase.Text, len(offers))
 	for i, o := range offers {
-		what := phrase.Of("such GPUs")
+		what := phrase.Textf("such GPUs")
 		if o.shares {
-			what = phrase.Of("slots on shared GPUs")
+			what = phrase.Textf("slots on shared GPUs")
 		}
-		out[i] = phrase.Of("%s (%d of %d %s free)", o.pool, o.free, o.total, what)
+		out[i] = phrase.Textf("%s (%d of %d %s free)", o.pool, o.free, o.total, what)
 	}
 	return out
 }
@@ -227,7 +227,7 @@ func (s *search) elsewherePools(now bool) []Step {
 		return nil
 	}
 	best := able[0].pool
-	return []Step{s.into(best, phrase.Of("use a pool that has it: %s.", listed(texts(able))))}
+	return []Step{s.moveToPoolStep(best, phrase.Textf("use a pool that has it: %s.", listSome(offerTexts(able))))}
 }
 
 // otherPools lists the other pools with nodes that could take the pod, those that take it now first. It omits pools that take fewer pods than the job
@@ -241,11 +241,11 @@ func (s *search) otherPools(now bool) []offer {
 
 func (s *search) lookElsewhere() []offer {
 	offers := map[string]*offer{}
-	cluster := s.cluster()
+	cluster := s.buildInventory()
 	for i := range s.facts.Cluster.Nodes {
 		node := &s.facts.Cluster.Nodes[i]
 		name := gpu.PoolOf(node)
-		if !s.isOtherPool(node) || !s.isFor(name) || !s.neverBlocked(node) {
+		if !s.isOtherPool(node) || !s.isPoolAllowed(name) || !s.neverBlocked(node) {
 			continue
 		}
 		if offers[name] == nil {
@@ -253,11 +253,11 @@ func (s *search) lookElsewhere() []offer {
 		}
 		o := offers[name]
 		o.able++
-		request := s.onNode(node)
+		request := s.requestInPoolOfNode(node)
 		if obstacles, _ := request.Obstacles(fit.NewNode(node, s.holders[node.Name], &s.topologies)); len(obstacles) == 0 {
 			o.ready++
 		}
-		if row, ok := cluster.Node(node.Name); ok {
+		if row, ok := cluster.FindNode(node.Name); ok {
 			gpus := row.GPUs
 			if row.SharedGPUs != nil && request.Demand.Shared > 0 {
 				gpus, o.shares = *row.SharedGPUs, true
@@ -281,30 +281,30 @@ func (s *search) lookElsewhere() []offer {
 
 // isOtherPool reports whether a node is in another pool than the pod's, and of a type that the pod accepts.
 func (s *search) isOtherPool(node *corev1.Node) bool {
-	return gpu.PoolOf(node) != s.request.Pool && s.request.Types.Match(node)
+	return gpu.PoolOf(node) != s.request.Pool && s.request.Types.MatchesNode(node)
 }
 
-// isFor reports whether a pool is for the pod.
-func (s *search) isFor(pool string) bool {
-	return len(Denied(s.facts.Cluster.GPUPools, pool, s.request.Pod.Namespace, s.request.Pod.Spec.PriorityClassName)) == 0
+// isPreemptorOf reports whether a pool is for the pod.
+func (s *search) isPoolAllowed(pool string) bool {
+	return len(PoolDenial(s.facts.Cluster.GPUPools, pool, s.request.Pod.Namespace, s.request.Pod.Spec.PriorityClassName)) == 0
 }
 
 // neverBlocked reports whether a node would take the pod if the node were empty and in the pod's pool.
 func (s *search) neverBlocked(node *corev1.Node) bool {
-	obstacles, _ := s.onNode(node).Obstacles(fit.NewNode(node, nil, &s.topologies))
+	obstacles, _ := s.requestInPoolOfNode(node).Obstacles(fit.NewNode(node, nil, &s.topologies))
 	return len(obstacles) == 0
 }
 
-// onNode is the pod's request in the pool of a node: moving a job there changes its node selection, and whether it gets shares of GPUs or whole ones.
-func (s *search) onNode(node *corev1.Node) *fit.Request {
+// requestInPoolOfNode is the pod's request in the pool of a node: moving a job there changes its node selection, and whether it gets shares of GPUs or whole ones.
+func (s *search) requestInPoolOfNode(node *corev1.Node) *fit.Request {
 	pod := s.request.Pod.DeepCopy()
 	delete(pod.Spec.NodeSelector, names.LabelPool)
-	forgetPool(pod.Spec.Affinity)
+	removePoolTerms(pod.Spec.Affinity)
 	if pod.Annotations[names.AnnotationGPUShare] != "" {
 		shares := node.Labels[names.LabelSharing] == names.SharingMemory
 		for i := range pod.Spec.Containers {
-			convert(pod.Spec.Containers[i].Resources.Requests, shares)
-			convert(pod.Spec.Containers[i].Resources.Limits, shares)
+			convertGPURequest(pod.Spec.Containers[i].Resources.Requests, shares)
+			convertGPURequest(pod.Spec.Containers[i].Resources.Limits, shares)
 		}
 	}
 	request, err := fit.RequestOf(pod)
@@ -315,8 +315,8 @@ func (s *search) onNode(node *corev1.Node) *fit.Request {
 	return request
 }
 
-// forgetPool removes pool terms from an affinity, such as those that keep jobs of the default pool off all others.
-func forgetPool(affinity *corev1.Affinity) {
+// removePoolTerms removes pool terms from an affinity, such as those that keep jobs of the default pool off all others.
+func removePoolTerms(affinity *corev1.Affinity) {
 	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return
 	}
@@ -331,8 +331,8 @@ func forgetPool(affinity *corev1.Affinity) {
 	}
 }
 
-// convert changes a request from whole GPUs to shares, or the reverse.
-func convert(list corev1.ResourceList, shares bool) {
+// convertGPURequest changes a request from whole GPUs to shares, or the reverse.
+func convertGPURequest(list corev1.ResourceList, shares bool) {
 	from, to := corev1.ResourceName(names.ResourceSharedGPU), corev1.ResourceName(names.ResourceGPU)
 	if shares {
 		from, to = to, from
@@ -343,7 +343,7 @@ func convert(list corev1.ResourceList, shares bool) {
 	}
 }
 
-func typesOf(nodes []corev1.Node) []string {
+func nodeTypes(nodes []corev1.Node) []string {
 	var out []string
 	for i := range nodes {
 		if gpuType := gpu.TypeOf(&nodes[i]); gpuType != "" {
@@ -354,23 +354,23 @@ func typesOf(nodes []corev1.Node) []string {
 	return slices.Compact(out)
 }
 
-// mostListed is how many pools, types or nodes a sentence names.
-const mostListed = 5
+// maxListed is how many pools, types or nodes a sentence names.
+const maxListed = 5
 
-func shortened(texts []phrase.Text) []phrase.Text {
-	if rest := len(texts) - mostListed; rest > 0 {
-		return append(slices.Clone(texts[:mostListed]), phrase.Of("and %d more", rest))
+func shortenList(texts []phrase.Text) []phrase.Text {
+	if rest := len(texts) - maxListed; rest > 0 {
+		return append(slices.Clone(texts[:maxListed]), phrase.Textf("and %d more", rest))
 	}
 	return texts
 }
 
-// either names alternatives.
-func either(words []string) phrase.Text {
+// joinAlternatives names alternatives.
+func joinAlternatives(words []string) phrase.Text {
 	texts := make([]phrase.Text, len(words))
 	for i, word := range words {
 		texts[i] = phrase.Quote(word)
 	}
-	return phrase.Join(texts, phrase.Of(" or "))
+	return phrase.Join(texts, phrase.Textf(" or "))
 }
 
 // sameModel returns the known GPU types that a type could mean, which are never those of another model.

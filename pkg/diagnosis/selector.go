@@ -14,35 +14,35 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// unselected describes nodes without the labels that a pod selects: which labels, and which nodes of other pools have them.
-func (s *search) unselected(out *Finding, count phrase.Text) {
-	missing := s.unmet()
-	out.Says = phrase.Of("%s without the labels that the job's node selector or node affinity asks for", count)
+// describeUnselectedNodes describes nodes without the labels that a pod selects: which labels, and which nodes of other pools have them.
+func (s *search) describeUnselectedNodes(out *Finding, count phrase.Text) {
+	missing := s.unmetLabels()
+	out.Message = phrase.Textf("%s without the labels that the job's node selector or node affinity asks for", count)
 	if len(missing) > 0 {
-		out.Says = out.Says.And(": none has %s", listOf(missing))
+		out.Message = out.Message.Addf(": none has %s", joinList(missing))
 	}
-	out.Says = out.Says.With(s.haveIt(func(node *corev1.Node) bool {
-		return gpu.PoolOf(node) != s.request.Pool && s.onNode(node).Selects(node)
+	out.Message = out.Message.Add(s.nodesHavingIt(func(node *corev1.Node) bool {
+		return gpu.PoolOf(node) != s.request.Pool && s.requestInPoolOfNode(node).SelectsNode(node)
 	}))
 	out.Steps = s.elsewherePools(false)
 	if slices.ContainsFunc(missing, isMemoryLabel) {
 		out.Steps = append(out.Steps, Step{Action: reason.Resubmit, Kind: reason.KindPod, Field: names.AnnotationGPUMemoryMin,
-			Says: phrase.Of("ask for the memory of GPUs by the pod's annotation %s, such as 40Gi, and not by a label of nodes", names.AnnotationGPUMemoryMin)})
+			Message: phrase.Textf("ask for the memory of GPUs by the pod's annotation %s, such as 40Gi, and not by a label of nodes", names.AnnotationGPUMemoryMin)})
 	}
-	out.Steps = append(out.Steps, Step{Action: reason.Resubmit, Field: "spec.nodeSelector", Command: command("delete", &s.facts.Job),
-		Says: phrase.Of("delete the job, correct the selector, and submit it again: kubectl get node --show-labels shows what there is")})
+	out.Steps = append(out.Steps, Step{Action: reason.Resubmit, Field: "spec.nodeSelector", Command: gpuctlCommand("delete", &s.facts.Job),
+		Message: phrase.Textf("delete the job, correct the selector, and submit it again: kubectl get node --show-labels shows what there is")})
 	if s.facts.Job.Kind == KindPod {
 		out.Steps = append(out.Steps, Step{Action: reason.Resubmit, Kind: reason.KindPod, Field: "spec.nodeSelector", Command: "kubectl get node --show-labels",
-			Says: phrase.Of("correct the selector of the pod: kubectl get node --show-labels shows what there is")})
+			Message: phrase.Textf("correct the selector of the pod: kubectl get node --show-labels shows what there is")})
 	}
 }
 
-// unmet are the labels that the pod selects and no node of its pool and type has.
-func (s *search) unmet() []string {
+// unmetLabels are the labels that the pod selects and no node of its pool and type has.
+func (s *search) unmetLabels() []string {
 	var out []string
 	selector := s.request.Pod.Spec.NodeSelector
 	for _, key := range slices.Sorted(maps.Keys(selector)) {
-		if !slices.ContainsFunc(s.judged, func(j judged) bool { return j.node.Labels[key] == selector[key] }) {
+		if !slices.ContainsFunc(s.judged, func(j judgedNode) bool { return j.node.Labels[key] == selector[key] }) {
 			out = append(out, key+"="+selector[key])
 		}
 	}
@@ -55,8 +55,8 @@ func isMemoryLabel(label string) bool {
 	return key == names.LabelMemory || key == names.LabelNVIDIAMemory
 }
 
-// haveIt lists some nodes outside the pod's pool that meet a condition, from the pool with the most of them; "" if none does.
-func (s *search) haveIt(has func(*corev1.Node) bool) phrase.Text {
+// nodesHavingIt lists some nodes outside the pod's pool that meet a condition, from the pool with the most of them; "" if none does.
+func (s *search) nodesHavingIt(has func(*corev1.Node) bool) phrase.Text {
 	pools := map[string][]string{}
 	for i := range s.facts.Cluster.Nodes {
 		if node := &s.facts.Cluster.Nodes[i]; has(node) {
@@ -70,14 +70,14 @@ func (s *search) haveIt(has func(*corev1.Node) bool) phrase.Text {
 		return cmp.Or(cmp.Compare(len(pools[b]), len(pools[a])), cmp.Compare(a, b))
 	})
 	slices.Sort(pools[most])
-	return phrase.Of("; of pool %s, these have it: %s", most, shortList(pools[most]))
+	return phrase.Textf("; of pool %s, these have it: %s", most, shortList(pools[most]))
 }
 
-// vendorAlone explains a selector for the GPU vendor, accelerator=nvidia, where types are only models. Pods that ask for GPUs go to nodes with GPUs
+// explainVendorSelector explains a selector for the GPU vendor, accelerator=nvidia, where types are only models. Pods that ask for GPUs go to nodes with GPUs
 // without such a selector.
-func (s *search) vendorAlone(inPool []corev1.Node) (Step, bool) {
-	asked := s.request.Types.Names()
-	with := slices.DeleteFunc(slices.Clone(inPool), func(node corev1.Node) bool { return !offers(&node, false) && !offers(&node, true) })
+func (s *search) explainVendorSelector(inPool []corev1.Node) (Step, bool) {
+	asked := s.request.Types.AcceptedNames()
+	with := slices.DeleteFunc(slices.Clone(inPool), func(node corev1.Node) bool { return !hasGPUs(&node, false) && !hasGPUs(&node, true) })
 	if len(asked) != 1 || !strings.EqualFold(asked[0], vendorNVIDIA) || len(with) == 0 {
 		return Step{}, false
 	}
@@ -86,8 +86,8 @@ func (s *search) vendorAlone(inPool []corev1.Node) (Step, bool) {
 		found[i] = with[i].Name
 	}
 	slices.Sort(found)
-	return Step{Action: reason.Resubmit, Kind: reason.KindPod, Field: "spec.nodeSelector", Value: names.LabelAccelerator, Says: phrase.Of(
-		"leave GPU type %s out of the node selector: a pod that asks for GPUs goes to nodes which have some, of %s: %s", asked[0], s.where(), shortList(found))}, true
+	return Step{Action: reason.Resubmit, Kind: reason.KindPod, Field: "spec.nodeSelector", Value: names.LabelAccelerator, Message: phrase.Textf(
+		"leave GPU type %s out of the node selector: a pod that asks for GPUs goes to nodes which have some, of %s: %s", asked[0], s.poolText(), shortList(found))}, true
 }
 
 // vendorNVIDIA is a frequent value in selectors for a type of GPUs.

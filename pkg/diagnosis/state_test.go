@@ -32,7 +32,7 @@ func template(gpus int64) *corev1.PodTemplateSpec {
 // unborn is a job without a pod, which the API server has refused before.
 func unborn(refusal string, change func(*Facts)) Facts {
 	f := Facts{Cluster: snapshot.Snapshot{Now: noon, Nodes: []corev1.Node{*node("n1", "p", 8).Obj()}}}
-	f.Job = inventory.JobDetail{Template: template(4), Noticed: true, Job: inventory.Job{
+	f.Job = inventory.JobDetail{Template: template(4), ControllerObserved: true, Job: inventory.Job{
 		Name: "train", Namespace: "team", Kind: "training", Status: inventory.StatusPending, Desired: 1, Created: noon.Add(-time.Hour),
 	}}
 	if refusal != "" {
@@ -138,7 +138,7 @@ func TestCausesComeFromStateNow(t *testing.T) {
 			want: []reason.Cause{reason.NamespaceTerminating}, says: "told so at 11:59", never: "kube-controller-manager",
 		},
 		"no controller looks": {
-			facts: unborn("", func(f *Facts) { f.Job.Noticed = false }), want: []reason.Cause{reason.WaitingForControllers}, says: "no controller has looked",
+			facts: unborn("", func(f *Facts) { f.Job.ControllerObserved = false }), want: []reason.Cause{reason.WaitingForControllers}, says: "no controller has looked",
 		},
 		"a pod that leaves for another one": {
 			facts: unborn("", func(f *Facts) {
@@ -396,7 +396,7 @@ func TestANodeThatIsKeptOff(t *testing.T) {
 				node.Spec.Taints = append([]corev1.Taint{{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}}, tc.taint)
 				node.Status.Conditions = nil
 			}
-			text, err := tc.record.Text()
+			text, err := tc.record.EncodeAnnotation()
 			if err != nil {
 				t.Fatal(err)
 			}

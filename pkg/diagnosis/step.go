@@ -25,18 +25,18 @@ type Step struct {
 	// Then is true if the step follows the one before it.
 	Then bool `json:"then,omitempty"`
 	// Text is the step as a sentence, and Says its source.
-	Text string      `json:"text"`
-	Says phrase.Text `json:"-"`
+	Text    string      `json:"text"`
+	Message phrase.Text `json:"-"`
 }
 
-// Worded returns a finding with the text of its message and its steps, for people and for programs.
-func (f Finding) Worded() Finding {
-	if len(f.Says) > 0 {
-		f.Text, f.Parts = f.Says.String(), f.Says.Parts()
+// WithText returns a finding with the text of its message and its steps, for people and for programs.
+func (f Finding) WithText() Finding {
+	if len(f.Message) > 0 {
+		f.Text, f.Parts = f.Message.String(), f.Message.TemplateParts()
 	}
 	f.Steps = slices.Clone(f.Steps)
 	for i := range f.Steps {
-		if says := f.Steps[i].Says; len(says) > 0 {
+		if says := f.Steps[i].Message; len(says) > 0 {
 			f.Steps[i].Text = says.String()
 		}
 	}
@@ -46,10 +46,10 @@ func (f Finding) Worded() Finding {
 
 // TextIn is the sentence in a language.
 func (f Finding) TextIn(language phrase.Language) string {
-	if len(f.Says) == 0 { // it was decoded, and is unchanged
+	if len(f.Message) == 0 { // it was decoded, and is unchanged
 		return f.Text
 	}
-	return f.Says.In(language)
+	return f.Message.Localize(language)
 }
 
 // AdviceIn puts the steps in words.
@@ -59,24 +59,24 @@ func (f Finding) AdviceIn(language phrase.Language) []string {
 	}
 	out := make([]string, len(f.Steps))
 	for i, step := range f.Steps {
-		says := step.Says
+		says := step.Message
 		if len(says) == 0 {
 			says = phrase.Quote(step.Text)
 		}
 		if i > 0 && !step.Then && step.Action != reason.Inspect {
-			says = phrase.Of("or %s", says)
+			says = phrase.Textf("or %s", says)
 		}
-		out[i] = says.In(language)
+		out[i] = says.Localize(language)
 	}
 	return out
 }
 
-// waiting is a step that time takes.
-func waiting(format string, args ...any) Step {
-	return Step{Action: reason.Wait, Says: phrase.Of(format, args...)}
+// waitStep is a step that time takes.
+func waitStep(format string, args ...any) Step {
+	return Step{Action: reason.Wait, Message: phrase.Textf(format, args...)}
 }
 
-// inspecting is a step in which the user has to look at something.
-func inspecting(what phrase.Text, command string) Step {
-	return Step{Action: reason.Inspect, Command: command, Says: what.And(": %s", command)}
+// inspectStep is a step in which the user has to look at something.
+func inspectStep(what phrase.Text, command string) Step {
+	return Step{Action: reason.Inspect, Command: command, Message: what.Addf(": %s", command)}
 }

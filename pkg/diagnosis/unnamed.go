@@ -21,38 +21,38 @@ func isUnnamed(pod *corev1.Pod) bool {
 func unnamedScheduler(f *Facts, pod *corev1.Pod) Finding {
 	out := Finding{
 		Cause: reason.OtherScheduler,
-		Says: phrase.Of("the pod names no scheduler, so %s places it, which chooses no GPUs; gpu-agent starts no container whose GPUs were not chosen",
+		Message: phrase.Textf("the pod names no scheduler, so %s places it, which chooses no GPUs; gpu-agent starts no container whose GPUs were not chosen",
 			corev1.DefaultSchedulerName),
 	}
 	step := Step{Action: reason.Resubmit, Kind: reason.KindPod, Field: "spec.schedulerName", Value: names.SchedulerName,
-		Says: phrase.Of("set schedulerName: %s in the pod, or in the template it is made of, and create it again", names.SchedulerName)}
-	if node := roomFor(f, pod); node != nil {
+		Message: phrase.Textf("set schedulerName: %s in the pod, or in the template it is made of, and create it again", names.SchedulerName)}
+	if node := nodeWithRoom(f, pod); node != nil {
 		step.Name = node.Name
-		step.Says = step.Says.And("; node %s of pool %s has room for it", node.Name, gpu.PoolOf(node))
+		step.Message = step.Message.Addf("; node %s of pool %s has room for it", node.Name, gpu.PoolOf(node))
 	}
 	out.Steps = []Step{step}
 	return out
 }
 
-// roomFor is the first node that would currently take a pending pod, nil if none would or if unknown.
-func roomFor(f *Facts, pod *corev1.Pod) *corev1.Node {
+// nodeWithRoom is the first node that would currently take a pending pod, nil if none would or if unknown.
+func nodeWithRoom(f *Facts, pod *corev1.Pod) *corev1.Node {
 	if pod.Spec.NodeName != "" || !f.seesNodes() {
 		return nil
 	}
 	s, err := newSearch(f, pod)
-	if err != nil || len(s.look()) > 0 {
+	if err != nil || len(s.judgeNodes()) > 0 {
 		return nil
 	}
-	at := slices.IndexFunc(s.judged, func(j judged) bool { return len(j.blockers) == 0 })
+	at := slices.IndexFunc(s.judged, func(j judgedNode) bool { return len(j.blockers) == 0 })
 	if at < 0 {
 		return nil
 	}
 	return s.judged[at].node
 }
 
-// ofOurs removes the findings that are caused by another scheduler.
-func ofOurs(findings []Finding) []Finding {
-	return slices.DeleteFunc(standing(findings), func(f Finding) bool {
+// withoutOtherScheduler removes the findings that are caused by another scheduler.
+func withoutOtherScheduler(findings []Finding) []Finding {
+	return slices.DeleteFunc(withoutRoomNow(findings), func(f Finding) bool {
 		return f.Cause == reason.OtherScheduler || f.Cause == reason.SchedulerDown || f.Cause == reason.RejectedByScheduler
 	})
 }

@@ -19,13 +19,13 @@ func (s *search) isOffered(name corev1.ResourceName) bool {
 	})
 }
 
-// unoffered describes a resource that no node offers, so that neither another pool nor waiting helps.
-func (s *search) unoffered(out *Finding, name corev1.ResourceName) {
+// describeUnofferedResource describes a resource that no node offers, so that neither another pool nor waiting helps.
+func (s *search) describeUnofferedResource(out *Finding, name corev1.ResourceName) {
 	asked := s.request.Resources[name]
 	out.Never = true
-	out.Says = phrase.Of("a pod asks for %s of %s, and no node of the cluster offers that resource", &asked, name)
+	out.Message = phrase.Textf("a pod asks for %s of %s, and no node of the cluster offers that resource", &asked, name)
 	step := Step{Action: reason.Resubmit, Kind: reason.KindPod, Field: "resources.limits", Name: string(name),
-		Says: phrase.Of("take %s out of the requests and limits of the pod, or have the administrators install what offers it", name)}
+		Message: phrase.Textf("take %s out of the requests and limits of the pod, or have the administrators install what offers it", name)}
 	if name == names.ResourceGPUMemory {
 		step = s.askMemory(asked)
 	}
@@ -37,6 +37,6 @@ func (s *search) askMemory(asked resource.Quantity) Step {
 	gpus := max(s.request.Demand.Whole+s.request.Demand.Shared, 1)
 	each := resource.NewQuantity((asked.Value()-1)/gpus+1, resource.BinarySI)
 	return Step{Action: reason.Resubmit, Kind: reason.KindPod, Field: names.AnnotationGPUMemoryMin, Value: each.String(),
-		Says: phrase.Of("take %s out of the requests and limits of the pod; its annotation %s: %s asks for GPUs with that much memory each",
+		Message: phrase.Textf("take %s out of the requests and limits of the pod; its annotation %s: %s asks for GPUs with that much memory each",
 			names.ResourceGPUMemory, names.AnnotationGPUMemoryMin, each)}
 }

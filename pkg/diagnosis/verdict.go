@@ -9,12 +9,12 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// findings returns the findings for the reasons in a verdict, those of the most nodes first.
-func findings(verdict, namespace string, reasons []*reason.Reason) []Finding {
+// verdictFindings returns the findings for the reasons in a verdict, those of the most nodes first.
+func verdictFindings(verdict, namespace string, reasons []*reason.Reason) []Finding {
 	var out []Finding
-	for _, found := range reason.In(verdict, reasons) {
+	for _, found := range reason.FindIn(verdict, reasons) {
 		out = append(out, Finding{
-			Cause: found.Cause, Nodes: found.Nodes, Says: found.Fill(found.Says, namespace), Steps: stepsOf(found, namespace),
+			Cause: found.Cause, Nodes: found.Nodes, Message: found.FillText(found.Message, namespace), Steps: foundSteps(found, namespace),
 			Never: found.Never,
 		})
 	}
@@ -22,44 +22,44 @@ func findings(verdict, namespace string, reasons []*reason.Reason) []Finding {
 	return out
 }
 
-func stepsOf(found reason.Found, namespace string) []Step {
+func foundSteps(found reason.Found, namespace string) []Step {
 	var out []Step
 	for _, a := range found.Advice {
 		out = append(out, Step{
-			Action: a.Action, Field: found.Fill(a.Field, namespace).String(), Value: a.Value, Kind: a.Kind,
-			Name: found.Fill(a.Name, namespace).String(), Command: found.Fill(a.Command, namespace).String(), Says: found.Fill(a.Text, namespace),
+			Action: a.Action, Field: found.FillText(a.Field, namespace).String(), Value: a.Value, Kind: a.Kind,
+			Name: found.FillText(a.Name, namespace).String(), Command: found.FillText(a.Command, namespace).String(), Message: found.FillText(a.Text, namespace),
 		})
 	}
 	return out
 }
 
-// contains reports whether a verdict contains one of some reasons.
-func contains(verdict string, reasons ...[]*reason.Reason) bool {
-	return len(reason.In(verdict, slices.Concat(reasons...))) > 0
+// verdictContains reports whether a verdict contains one of some reasons.
+func verdictContains(verdict string, reasons ...[]*reason.Reason) bool {
+	return len(reason.FindIn(verdict, slices.Concat(reasons...))) > 0
 }
 
-// rejected quotes a verdict that no known reason explains.
-func rejected(verdict string) Finding {
+// explainRejection quotes a verdict that no known reason explains.
+func explainRejection(verdict string) Finding {
 	return Finding{
-		Cause: reason.RejectedByScheduler, Says: phrase.Of("the scheduler says: %s", reason.Trim(verdict)),
-		Steps: []Step{{Action: reason.AskAdministrators, Says: phrase.Of("change the job as the message says, or ask the administrators of the cluster")}},
+		Cause: reason.RejectedByScheduler, Message: phrase.Textf("the scheduler says: %s", reason.TrimVerdict(verdict)),
+		Steps: []Step{{Action: reason.AskAdministrators, Message: phrase.Textf("change the job as the message says, or ask the administrators of the cluster")}},
 	}
 }
 
-// Beyond explains from the scheduler's verdict what blocks a pod and no node shows: its volumes, other pods, or the scheduler's own rules. It returns
+// FindingBeyondNodes explains from the scheduler's verdict what blocks a pod and no node shows: its volumes, other pods, or the scheduler's own rules. It returns
 // false for a verdict on what nodes themselves show, which may have changed since. A finding with a number of nodes is only about these, and others
 // may take the pod.
-func Beyond(verdict string) (Finding, bool) {
+func FindingBeyondNodes(verdict string) (Finding, bool) {
 	if there, all, ok := reason.MissingMembers(verdict); ok && there < all {
-		return Finding{Cause: reason.GangIncomplete, Says: phrase.Quote(inventory.Verdict(verdict))}.Worded(), true
+		return Finding{Cause: reason.GangIncomplete, Message: phrase.Quote(inventory.ShortenVerdict(verdict))}.WithText(), true
 	}
-	known := slices.Concat(findings(verdict, "", reason.OfRefusals), findings(verdict, "", reason.OfPods), findings(verdict, "", reason.OfClaims), findings(verdict, "", reason.OfNodes))
+	known := slices.Concat(verdictFindings(verdict, "", reason.RefusalReasons), verdictFindings(verdict, "", reason.PodReasons), verdictFindings(verdict, "", reason.ClaimReasons), verdictFindings(verdict, "", reason.NodeReasons))
 	known = slices.DeleteFunc(known, func(f Finding) bool { return f.Cause == reason.GangWaiting }) // nodes show how much is free
 	switch {
 	case len(known) > 0:
-		return known[0].Worded(), true
-	case verdict == "" || contains(verdict, reason.OfPods, reason.OfGangs, reason.OfPlainNodes):
+		return known[0].WithText(), true
+	case verdict == "" || verdictContains(verdict, reason.PodReasons, reason.GangReasons, reason.PlainNodeReasons):
 		return Finding{}, false
 	}
-	return rejected(verdict).Worded(), true
+	return explainRejection(verdict).WithText(), true
 }

@@ -34,7 +34,7 @@ func TestTheSchedulerIsDeadForBothOrNone(t *testing.T) {
 			report := diagnosis.Diagnose(diagnosis.Facts{
 				Job: inventory.JobDetail{Job: inventory.Job{Status: inventory.StatusPending}}, Pods: []corev1.Pod{waiting()}, Cluster: facts.Snapshot,
 			})
-			doctorSays, whySays := facts.scheduler().Status == Failed, report.Cause == reason.SchedulerDown
+			doctorSays, whySays := facts.checkScheduler().Status == Failed, report.Cause == reason.SchedulerDown
 			if doctorSays != whySays {
 				t.Errorf("doctor says that the scheduler is dead: %v, why: %v", doctorSays, whySays)
 			}
@@ -71,7 +71,7 @@ func TestANodeIsOpenForAllOrNone(t *testing.T) {
 			cluster := &snapshot.Snapshot{Nodes: []corev1.Node{*node}, Pods: []corev1.Pod{pod}, Now: t0, Lease: healthy().Lease}
 
 			row, top := inventory.Build(cluster).Nodes[0], usage.Build(cluster, gpumetrics.Samples{}).Nodes[0]
-			if row.Schedulable() != tc.shows || top.Schedulable != tc.shows || (row.GPUs.Free > 0) != tc.shows || (top.Free > 0) != tc.shows {
+			if row.IsSchedulable() != tc.shows || top.Schedulable != tc.shows || (row.GPUs.Free > 0) != tc.shows || (top.Free > 0) != tc.shows {
 				t.Errorf("get nodes shows %d free GPUs, top nodes %d, want some: %v", row.GPUs.Free, top.Free, tc.shows)
 			}
 			why := diagnosis.Diagnose(diagnosis.Facts{
@@ -84,7 +84,7 @@ func TestANodeIsOpenForAllOrNone(t *testing.T) {
 				t.Errorf("queue says %q and starts %v, want %q", entry.Cause, entry.ETA, tc.cause)
 			}
 			facts := Facts{Snapshot: *cluster}
-			if open := facts.pools().Status == OK; open != (tc.cause == "") {
+			if open := facts.checkPools().Status == OK; open != (tc.cause == "") {
 				t.Errorf("doctor says that the pool has an open node: %v", open)
 			}
 		})

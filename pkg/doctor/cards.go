@@ -41,9 +41,9 @@ const (
 	labelPresent = "nvidia.com/gpu.present"
 )
 
-// pluginOf returns the plugin of a DaemonSet, nil if it is none for NVIDIA's GPUs: those mount kubelet's folder, and identify themselves in their
+// newPlugin returns the plugin of a DaemonSet, nil if it is none for NVIDIA's GPUs: those mount kubelet's folder, and identify themselves in their
 // name or image. Plugins for other devices mount the folder as well.
-func pluginOf(d *appsv1.DaemonSet) *Plugin {
+func newPlugin(d *appsv1.DaemonSet) *Plugin {
 	pod := &d.Spec.Template.Spec
 	out := &Plugin{Namespace: d.Namespace, Name: d.Name, Pod: *pod}
 	if out.isAgent() {
@@ -76,35 +76,35 @@ func (p *Plugin) runsOn(node *corev1.Node) bool {
 	return !kept
 }
 
-// hasCards reports whether anything indicates that a node has GPUs.
-func hasCards(node *corev1.Node) bool {
-	return node.Labels[labelPresent] == names.True || node.Labels[names.LabelAgent] == names.True || gpu.TypeOf(node) != "" || offers(node)
+// hasGPUSigns reports whether anything indicates that a node has GPUs.
+func hasGPUSigns(node *corev1.Node) bool {
+	return node.Labels[labelPresent] == names.True || node.Labels[names.LabelAgent] == names.True || gpu.TypeOf(node) != "" || offersDevices(node)
 }
 
-// offers reports whether a node has GPUs for pods.
-func offers(node *corev1.Node) bool {
+// offersDevices reports whether a node has GPUs for pods.
+func offersDevices(node *corev1.Node) bool {
 	return slices.ContainsFunc([]corev1.ResourceName{names.ResourceGPU, names.ResourceSharedGPU}, func(name corev1.ResourceName) bool {
 		total, given := node.Status.Capacity[name], node.Status.Allocatable[name]
 		return !total.IsZero() || !given.IsZero()
 	})
 }
 
-// cards checks that exactly one device plugin offers the GPUs of each node: kubelet uses the plugin that registered last, so two of them take the
+// checkGPUPlugins checks that exactly one device plugin offers the GPUs of each node: kubelet uses the plugin that registered last, so two of them take the
 // GPUs from each other, and without any pods get none.
-func (f *Installation) cards() Check {
+func (f *Installation) checkGPUPlugins() Check {
 	const name = "cards"
-	if check, unread := f.unread(name, snapshot.PartNodes); unread {
+	if check, unread := f.checkUnread(name, snapshot.PartNodes); unread {
 		return check
 	}
 	if slices.Contains(f.Hidden, partWorkloads) {
-		return Check{Name: name, Status: Unknown, Text: phrase.Of("you may not read which device plugins there are"), Advice: phrase.Of("ask an administrator to run gpuctl doctor --install")}
+		return Check{Name: name, Status: Unknown, Text: phrase.Textf("you may not read which device plugins there are"), Advice: phrase.Textf("ask an administrator to run gpuctl doctor --install")}
 	}
 	var twice, never []string
 	var rivals []string
 	by := map[string]int{}
 	for i := range f.Nodes {
 		node := &f.Nodes[i]
-		if !hasCards(node) {
+		if !hasGPUSigns(node) {
 			continue
 		}
 		var of []string
@@ -118,20 +118,20 @@ func (f *Installation) cards() Check {
 			twice, rivals = append(twice, node.Name), append(rivals, of...)
 		case len(of) == 1:
 			by[of[0]]++
-		case offers(node):
+		case offersDevices(node):
 			by[byOthers]++
 		default:
 			never = append(never, node.Name)
 		}
 	}
-	return cardsCheck(name, twice, rivals, never, by)
+	return gpuPluginsCheck(name, twice, rivals, never, by)
 }
 
 // byOthers stands for an unknown plugin that offers the GPUs of nodes.
 const byOthers = "others"
 
-// quoted are names as they are.
-func quoted(names []string) []phrase.Text {
+// quoteNames are names as they are.
+func quoteNames(names []string) []phrase.Text {
 	out := make([]phrase.Text, len(names))
 	for i, name := range names {
 		out[i] = phrase.Quote(name)
@@ -139,30 +139,30 @@ func quoted(names []string) []phrase.Text {
 	return out
 }
 
-func cardsCheck(name string, twice, rivals, never []string, by map[string]int) Check {
+func gpuPluginsCheck(name string, twice, rivals, never []string, by map[string]int) Check {
 	slices.Sort(rivals)
 	slices.Sort(twice)
 	slices.Sort(never)
 	switch {
 	case len(twice) > 0:
 		return Check{Name: name, Status: Failed,
-			Text: phrase.Of("%s are for the same nodes, and kubelet takes the cards of who registered last: %s",
-				phrase.Join(quoted(slices.Compact(rivals)), phrase.Of(" and ")), some(twice)),
-			Advice: phrase.Of("keep one of them from these nodes: gpu-agent by taking the label %s away, NVIDIA's as docs/install.md says", names.LabelAgent)}
+			Text: phrase.Textf("%s are for the same nodes, and kubelet takes the cards of who registered last: %s",
+				phrase.Join(quoteNames(slices.Compact(rivals)), phrase.Textf(" and ")), examplesText(twice)),
+			Advice: phrase.Textf("keep one of them from these nodes: gpu-agent by taking the label %s away, NVIDIA's as docs/install.md says", names.LabelAgent)}
 	case len(never) > 0:
 		return Check{Name: name, Status: Warning,
-			Text:   phrase.Of("neither gpu-agent nor a device plugin is for nodes with cards, so that pods get none of them: %s", some(never)),
-			Advice: phrase.Of("kubectl label node NODE %s=%s for gpu-agent; or install NVIDIA's device plugin, as docs/install.md says", names.LabelAgent, names.True)}
+			Text:   phrase.Textf("neither gpu-agent nor a device plugin is for nodes with cards, so that pods get none of them: %s", examplesText(never)),
+			Advice: phrase.Textf("kubectl label node NODE %s=%s for gpu-agent; or install NVIDIA's device plugin, as docs/install.md says", names.LabelAgent, names.True)}
 	case len(by) == 0:
-		return Check{Name: name, Status: OK, Text: phrase.Of("no node says that it has cards")}
+		return Check{Name: name, Status: OK, Text: phrase.Textf("no node says that it has cards")}
 	}
 	who := make([]phrase.Text, 0, len(by))
 	for _, of := range slices.Sorted(maps.Keys(by)) {
 		name := phrase.Quote(of)
 		if of == byOthers {
-			name = phrase.Of("others")
+			name = phrase.Textf("others")
 		}
-		who = append(who, phrase.Of("those of %d by %s", by[of], name))
+		who = append(who, phrase.Textf("those of %d by %s", by[of], name))
 	}
-	return Check{Name: name, Status: OK, Text: phrase.Of("each node with cards has one who offers them: %s", phrase.Join(who, comma))}
+	return Check{Name: name, Status: OK, Text: phrase.Textf("each node with cards has one who offers them: %s", phrase.Join(who, comma))}
 }

@@ -80,7 +80,7 @@ func TestWhoOffersCards(t *testing.T) {
 			var f Installation
 			f.Nodes = tc.nodes
 			for _, d := range tc.daemons {
-				if p := pluginOf(d); p != nil {
+				if p := newPlugin(d); p != nil {
 					f.Plugins = append(f.Plugins, *p)
 				}
 			}
@@ -88,7 +88,7 @@ func TestWhoOffersCards(t *testing.T) {
 			if want == "" {
 				want = OK
 			}
-			if got := f.cards(); got.Status != want || !strings.HasSuffix(got.Text.String(), tc.says) || (len(got.Advice) == 0) != (want == OK) {
+			if got := f.checkGPUPlugins(); got.Status != want || !strings.HasSuffix(got.Text.String(), tc.says) || (len(got.Advice) == 0) != (want == OK) {
 				t.Errorf("it says %+v, want %s, %q", got, want, tc.says)
 			}
 		})

@@ -30,10 +30,10 @@ func (f *Facts) readController(ctx context.Context, client kubernetes.Interface)
 	return nil
 }
 
-// leaderOf returns the leader of one of our programs with leader election. It returns false for other programs, and if the lease may not be read.
-func (f *Facts) leaderOf(program string) (snapshot.Leader, bool) {
+// findLeader returns the leader of one of our programs with leader election. It returns false for other programs, and if the lease may not be read.
+func (f *Facts) findLeader(program string) (snapshot.Leader, bool) {
 	switch {
-	case program == names.SchedulerName && f.Has(snapshot.PartLease):
+	case program == names.SchedulerName && f.HasPart(snapshot.PartLease):
 		return *f.Leader(), true
 	case program == controllerName && !f.NoController:
 		return snapshot.LeaderOf(f.Controller, f.Now), true
@@ -41,22 +41,22 @@ func (f *Facts) leaderOf(program string) (snapshot.Leader, bool) {
 	return snapshot.Leader{}, false
 }
 
-// controller checks whether gpu-controller works. It returns false if it never ran, as jobs run without it, and if the user may not read its lease.
-func (f *Facts) controller() (Check, bool) {
-	leader, ok := f.leaderOf(controllerName)
+// checkController checks whether gpu-controller works. It returns false if it never ran, as jobs run without it, and if the user may not read its lease.
+func (f *Facts) checkController() (Check, bool) {
+	leader, ok := f.findLeader(controllerName)
 	check := Check{Name: controllerName, Status: Warning,
-		Advice: phrase.Of("see why it is down: kubectl -n kube-system get pods -l app.kubernetes.io/name=%[1]s; "+
+		Advice: phrase.Textf("see why it is down: kubectl -n kube-system get pods -l app.kubernetes.io/name=%[1]s; "+
 			"if it was uninstalled for good: kubectl -n kube-system delete lease %[1]s", controllerName)}
-	unattended := phrase.Of(": nobody replaces disrupted pods, starts jobs that wait for others, or keeps pools")
+	unattended := phrase.Textf(": nobody replaces disrupted pods, starts jobs that wait for others, or keeps pools")
 	switch {
 	case !ok || leader.State == snapshot.NeverLed:
 		return Check{}, false
 	case leader.State == snapshot.Leads:
-		return Check{Name: controllerName, Status: OK, Text: phrase.Of("%s leads", leader.Name)}, true
+		return Check{Name: controllerName, Status: OK, Text: phrase.Textf("%s leads", leader.Name)}, true
 	case leader.State == snapshot.NobodyLeads:
-		check.Text = phrase.Of("no replica leads").With(unattended)
+		check.Text = phrase.Textf("no replica leads").Add(unattended)
 	default:
-		check.Text = phrase.Of("its leader %s was last heard of %s ago", leader.Name, leader.Silent.Truncate(time.Second)).With(unattended)
+		check.Text = phrase.Textf("its leader %s was last heard of %s ago", leader.Name, leader.Silent.Truncate(time.Second)).Add(unattended)
 	}
 	return check, true
 }

@@ -57,8 +57,8 @@ type Facts struct {
 	// Controller is the lease of gpu-controller, nil for none; NoController is true if it may not be read.
 	Controller   *coordinationv1.Lease
 	NoController bool
-	// BlindScheduler is true if the scheduler may not read the GPUReservations of the cluster.
-	BlindScheduler bool
+	// SchedulerLacksRights is true if the scheduler may not read the GPUReservations of the cluster.
+	SchedulerLacksRights bool
 	// Ledger is the result of querying the ledger, nil if it was not queried.
 	Ledger *Ledger
 }
@@ -75,51 +75,51 @@ type Right struct {
 }
 
 // comma is between two of several.
-var comma = phrase.Of(", ")
+var comma = phrase.Textf(", ")
 
-// fence is the policy that prevents a scheduler that has lost its lease from binding pods.
-const fence = "g8s-fence"
+// fencePolicy is the policy that prevents a scheduler that has lost its lease from binding pods.
+const fencePolicy = "g8s-fence"
 
 // Examine makes all checks, in the order in which to fix their failures.
 func Examine(f Facts) []Check {
-	checks := []Check{f.server(), f.clock()}
-	checks = append(checks, f.rights()...)
-	checks = append(checks, f.priorityClasses(), f.scheduler(), f.fence())
-	if check, ok := f.controller(); ok {
+	checks := []Check{f.checkServer(), f.checkClock()}
+	checks = append(checks, f.checkRights()...)
+	checks = append(checks, f.checkPriorityClasses(), f.checkScheduler(), f.checkFence())
+	if check, ok := f.checkController(); ok {
 		checks = append(checks, check)
 	}
-	if check, ok := f.reservations(); ok {
+	if check, ok := f.checkReservations(); ok {
 		checks = append(checks, check)
 	}
-	if check, ok := f.ledger(); ok {
+	if check, ok := f.checkLedger(); ok {
 		checks = append(checks, check)
 	}
-	return append(checks, f.podGroups(), f.namespaces(),
-		f.ready(), f.pools(), f.schedulers(), f.devicePlugin(), f.health(), f.inventories(), f.slots(), f.labels())
+	return append(checks, f.checkPodGroups(), f.checkNamespaces(),
+		f.checkNodesReady(), f.checkPools(), f.checkOtherSchedulers(), f.checkDevicePlugin(), f.checkGPUHealth(), f.checkInventories(), f.checkSlots(), f.checkNodeLabels())
 }
 
-func (f *Facts) server() Check {
-	return Check{Name: "API server", Status: OK, Text: phrase.Of("it answers, version %s", f.Server)}
+func (f *Facts) checkServer() Check {
+	return Check{Name: "API server", Status: OK, Text: phrase.Textf("it answers, version %s", f.Server)}
 }
 
-// mostSkew is the clock difference from which ages and leases look wrong. The server reports whole seconds.
-const mostSkew = 5 * time.Second
+// maxClockSkew is the clock difference from which ages and leases look wrong. The server reports whole seconds.
+const maxClockSkew = 5 * time.Second
 
-func (f *Facts) clock() Check {
+func (f *Facts) checkClock() Check {
 	skew := f.Local.Sub(f.Now).Abs().Truncate(time.Second)
-	if !f.ClockTold || skew <= mostSkew {
-		return Check{Name: "clock", Status: OK, Text: phrase.Of("this machine and the API server agree")}
+	if !f.ClockTold || skew <= maxClockSkew {
+		return Check{Name: "clock", Status: OK, Text: phrase.Textf("this machine and the API server agree")}
 	}
 	return Check{
-		Name: "clock", Status: Warning, Text: phrase.Of("this machine and the API server are %s apart", skew),
-		Advice: phrase.Of("ages and waiting times are wrong by that: synchronise the clocks, for example with chrony"),
+		Name: "clock", Status: Warning, Text: phrase.Textf("this machine and the API server are %s apart", skew),
+		Advice: phrase.Textf("ages and waiting times are wrong by that: synchronise the clocks, for example with chrony"),
 	}
 }
 
-func (f *Facts) rights() []Check {
+func (f *Facts) checkRights() []Check {
 	var missing, own []phrase.Text
 	for _, right := range f.Rights {
-		text := phrase.Of("%s (%s %s)", phrase.Template(right.For, nil), right.Verb, right.Kind)
+		text := phrase.Textf("%s (%s %s)", phrase.FromTemplate(right.For, nil), right.Verb, right.Kind)
 		switch {
 		case right.Allowed:
 		case right.All:
@@ -128,29 +128,29 @@ func (f *Facts) rights() []Check {
 			own = append(own, text)
 		}
 	}
-	namespace := Check{Name: "your rights in the namespace", Status: OK, Text: phrase.Of("you may do all that gpuctl does with jobs")}
+	namespace := Check{Name: "your rights in the namespace", Status: OK, Text: phrase.Textf("you may do all that gpuctl does with jobs")}
 	if len(own) > 0 {
-		namespace.Status, namespace.Text = Failed, phrase.Of("you may not %s", phrase.Join(own, comma))
-		namespace.Advice = phrase.Of("ask the administrators for a role with these rights in the namespace, such as edit")
+		namespace.Status, namespace.Text = Failed, phrase.Textf("you may not %s", phrase.Join(own, comma))
+		namespace.Advice = phrase.Textf("ask the administrators for a role with these rights in the namespace, such as edit")
 	}
-	cluster := Check{Name: "your rights in the cluster", Status: OK, Text: phrase.Of("you may read nodes and the pods of all namespaces")}
+	cluster := Check{Name: "your rights in the cluster", Status: OK, Text: phrase.Textf("you may read nodes and the pods of all namespaces")}
 	if len(missing) > 0 {
-		cluster.Status, cluster.Text = Warning, phrase.Of("you may not %s", phrase.Join(missing, comma))
-		cluster.Advice = phrase.Of("jobs run without it, but gpuctl why, queue and top know less: ask for a cluster role that reads nodes and pods")
+		cluster.Status, cluster.Text = Warning, phrase.Textf("you may not %s", phrase.Join(missing, comma))
+		cluster.Advice = phrase.Textf("jobs run without it, but gpuctl why, queue and top know less: ask for a cluster role that reads nodes and pods")
 	}
 	return []Check{namespace, cluster}
 }
 
-// unread is the check of a part that may not be read.
-func (f *Facts) unread(name string, part snapshot.Part) (Check, bool) {
-	if f.Has(part) {
+// checkUnread is the check of a part that may not be read.
+func (f *Facts) checkUnread(name string, part snapshot.Part) (Check, bool) {
+	if f.HasPart(part) {
 		return Check{}, false
 	}
-	return Check{Name: name, Status: Unknown, Text: phrase.Of("you may not read %s", part.Says()), Advice: phrase.Of("ask an administrator to run gpuctl doctor")}, true
+	return Check{Name: name, Status: Unknown, Text: phrase.Textf("you may not read %s", part.Says()), Advice: phrase.Textf("ask an administrator to run gpuctl doctor")}, true
 }
 
-func (f *Facts) priorityClasses() Check {
-	if check, unread := f.unread("priority classes", snapshot.PartPriorityClasses); unread {
+func (f *Facts) checkPriorityClasses() Check {
+	if check, unread := f.checkUnread("priority classes", snapshot.PartPriorityClasses); unread {
 		return check
 	}
 	var missing []string
@@ -161,66 +161,66 @@ func (f *Facts) priorityClasses() Check {
 	}
 	if len(missing) > 0 {
 		return Check{
-			Name: "priority classes", Status: Failed, Text: phrase.Of("missing: %s; pods of such jobs are refused", strings.Join(missing, ", ")),
-			Advice: phrase.Of("install them: kubectl apply -k manifests/scheduler"),
+			Name: "priority classes", Status: Failed, Text: phrase.Textf("missing: %s; pods of such jobs are refused", strings.Join(missing, ", ")),
+			Advice: phrase.Textf("install them: kubectl apply -k manifests/scheduler"),
 		}
 	}
-	return Check{Name: "priority classes", Status: OK, Text: phrase.Of("all three are there")}
+	return Check{Name: "priority classes", Status: OK, Text: phrase.Textf("all three are there")}
 }
 
-func (f *Facts) scheduler() Check {
+func (f *Facts) checkScheduler() Check {
 	const name = "scheduler"
-	if check, unread := f.unread(name, snapshot.PartLease); unread {
+	if check, unread := f.checkUnread(name, snapshot.PartLease); unread {
 		return check
 	}
-	advice := phrase.Of("see why it is down: kubectl -n kube-system get pods -l app.kubernetes.io/name=%s", names.SchedulerName)
+	advice := phrase.Textf("see why it is down: kubectl -n kube-system get pods -l app.kubernetes.io/name=%s", names.SchedulerName)
 	switch leader := f.Leader(); leader.State {
 	case snapshot.NeverLed:
 		return Check{
-			Name: name, Status: Failed, Text: phrase.Of("no gpu-scheduler has ever led in this cluster, so no job is placed"),
-			Advice: phrase.Of("install it: kubectl apply -k manifests/scheduler"),
+			Name: name, Status: Failed, Text: phrase.Textf("no gpu-scheduler has ever led in this cluster, so no job is placed"),
+			Advice: phrase.Textf("install it: kubectl apply -k manifests/scheduler"),
 		}
 	case snapshot.NobodyLeads:
-		return Check{Name: name, Status: Failed, Text: phrase.Of("no replica leads, so no job is placed"), Advice: advice}
+		return Check{Name: name, Status: Failed, Text: phrase.Textf("no replica leads, so no job is placed"), Advice: advice}
 	case snapshot.LeaderDead:
 		return Check{
 			Name: name, Status: Failed, Advice: advice,
-			Text: phrase.Of("its leader %s was last heard of %s ago, so no job is placed", leader.Name, leader.Silent.Truncate(time.Second)),
+			Text: phrase.Textf("its leader %s was last heard of %s ago, so no job is placed", leader.Name, leader.Silent.Truncate(time.Second)),
 		}
 	case snapshot.LeaderLate:
 		return Check{
-			Name: name, Status: Warning, Advice: phrase.Of("ask again in some seconds: if no standby leads by then, %s", advice),
-			Text: phrase.Of("its leader %s was last heard of %s ago, and its lease of %s has run out: no job is placed until a standby takes over",
+			Name: name, Status: Warning, Advice: phrase.Textf("ask again in some seconds: if no standby leads by then, %s", advice),
+			Text: phrase.Textf("its leader %s was last heard of %s ago, and its lease of %s has run out: no job is placed until a standby takes over",
 				leader.Name, leader.Silent.Truncate(time.Second), leader.Lease),
 		}
 	default:
-		return Check{Name: name, Status: OK, Text: phrase.Of("%s leads", leader.Name)}
+		return Check{Name: name, Status: OK, Text: phrase.Textf("%s leads", leader.Name)}
 	}
 }
 
-func (f *Facts) fence() Check {
+func (f *Facts) checkFence() Check {
 	const name = "fence"
-	if check, unread := f.unread(name, snapshot.PartPolicies); unread {
+	if check, unread := f.checkUnread(name, snapshot.PartPolicies); unread {
 		return check
 	}
-	if !slices.Contains(f.Policies, fence) || !slices.Contains(f.Bindings, fence) {
+	if !slices.Contains(f.Policies, fencePolicy) || !slices.Contains(f.Bindings, fencePolicy) {
 		return Check{
-			Name: name, Status: Warning, Text: phrase.Of("the policy that fences a scheduler off which has lost its lease is not installed"),
-			Advice: phrase.Of("install it, or two schedulers may give one GPU away: kubectl apply -k manifests/policy"),
+			Name: name, Status: Warning, Text: phrase.Textf("the policy that fences a scheduler off which has lost its lease is not installed"),
+			Advice: phrase.Textf("install it, or two schedulers may give one GPU away: kubectl apply -k manifests/policy"),
 		}
 	}
-	return Check{Name: name, Status: OK, Text: phrase.Of("a scheduler that has lost its lease cannot place pods")}
+	return Check{Name: name, Status: OK, Text: phrase.Textf("a scheduler that has lost its lease cannot place pods")}
 }
 
 // groupPodGroup is the API that jobs of several nodes need.
 const groupPodGroup = "scheduling.x-k8s.io/v1alpha1"
 
-func (f *Facts) podGroups() Check {
+func (f *Facts) checkPodGroups() Check {
 	if !slices.Contains(f.Groups, groupPodGroup) {
 		return Check{
-			Name: "PodGroup CRD", Status: Warning, Text: phrase.Of("it is not installed, so jobs of several nodes cannot be created"),
-			Advice: phrase.Of("install it: kubectl apply -k manifests/crds"),
+			Name: "PodGroup CRD", Status: Warning, Text: phrase.Textf("it is not installed, so jobs of several nodes cannot be created"),
+			Advice: phrase.Textf("install it: kubectl apply -k manifests/crds"),
 		}
 	}
-	return Check{Name: "PodGroup CRD", Status: OK, Text: phrase.Of("jobs of several nodes can be created")}
+	return Check{Name: "PodGroup CRD", Status: OK, Text: phrase.Textf("jobs of several nodes can be created")}
 }

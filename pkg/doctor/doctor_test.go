@@ -59,7 +59,7 @@ func healthy() Facts {
 		},
 		Server: "v1.35.4", Local: t0.Add(time.Second), Groups: []string{groupPodGroup},
 		Rights:   []Right{{For: "submit jobs", Allowed: true}, {For: "see nodes", All: true, Allowed: true}},
-		Policies: []string{fence}, Bindings: []string{fence}, Namespace: "team",
+		Policies: []string{fencePolicy}, Bindings: []string{fencePolicy}, Namespace: "team",
 	}
 }
 
@@ -111,7 +111,7 @@ func TestExamine(t *testing.T) {
 		"the controller leads":                   {change: func(f *Facts) { f.Controller = f.Lease }},
 		"the controller's lease is not readable": {change: func(f *Facts) { f.NoController = true }},
 		"the scheduler may not read reservations": {
-			change: func(f *Facts) { f.BlindScheduler = true },
+			change: func(f *Facts) { f.SchedulerLacksRights = true },
 			want:   map[string]finding{"reservations": {Warning, "keeps no node for anybody"}},
 		},
 		"our clock is wrong, the scheduler is not blamed for it": {
@@ -281,7 +281,7 @@ func TestExamine(t *testing.T) {
 				for _, part := range []snapshot.Part{
 					snapshot.PartPriorityClasses, snapshot.PartLease, snapshot.PartNodes, snapshot.PartPolicies, snapshot.PartNamespace, snapshot.PartAllPods,
 				} {
-					f.Hide(part)
+					f.MarkUnread(part)
 				}
 			},
 			want: map[string]finding{
@@ -328,7 +328,7 @@ func TestANodeThatIsClosedForMovesIsOpenedWithoutMoves(t *testing.T) {
 		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: names.TaintMoving, Effect: corev1.TaintEffectNoSchedule}}},
 		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
 	}
-	_, says := shut(node)
+	_, says := closedReason(node)
 	advice := says.String()
 	if !strings.Contains(advice, "kubectl taint node a1 "+names.TaintMoving+"-") || strings.Contains(advice, "--apply opens") {
 		t.Errorf("the advice is %q", advice)
@@ -338,11 +338,11 @@ func TestANodeThatIsClosedForMovesIsOpenedWithoutMoves(t *testing.T) {
 // TestWhoLeadsTheControllerIsTold where it was ever there, and the user may know it.
 func TestWhoLeadsTheControllerIsTold(t *testing.T) {
 	f := healthy()
-	if check, told := f.controller(); told {
+	if check, told := f.checkController(); told {
 		t.Errorf("without a lease it says %+v", check)
 	}
 	f.Controller = f.Lease
-	if check, told := f.controller(); !told || check.Status != OK || check.Text.String() != "a leads" {
+	if check, told := f.checkController(); !told || check.Status != OK || check.Text.String() != "a leads" {
 		t.Errorf("it says %+v, want that a leads", check)
 	}
 }

@@ -35,12 +35,12 @@ func TestWhatTheSchedulerBehavesAs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := whole()
 			f.Server, f.Behaves = tc.server, tc.behaves
-			f.workload(names.SchedulerName).Args = tc.args
-			if got := f.release(); got.Status != tc.status || got.Text.String() != tc.text || (got.Status == OK) != (got.Advice.String() == "") {
+			f.findWorkload(names.SchedulerName).Args = tc.args
+			if got := f.checkRelease(); got.Status != tc.status || got.Text.String() != tc.text || (got.Status == OK) != (got.Advice.String() == "") {
 				t.Errorf("got %v, want %v: %s", got, tc.status, tc.text)
 			}
 			f.Workloads = nil
-			if got := f.release(); tc.args == nil && !strings.HasPrefix(got.Text.String(), tc.text) {
+			if got := f.checkRelease(); tc.args == nil && !strings.HasPrefix(got.Text.String(), tc.text) {
 				t.Errorf("before it is installed: got %v, want %s", got, tc.text)
 			}
 		})

@@ -18,10 +18,10 @@ import (
 // hasGPUs reports whether a node offers GPUs, or has labels of GPUs.
 func hasGPUs(node *corev1.Node) bool { return offersGPUs(node) || promisesGPUs(node) }
 
-// ready looks for nodes with GPUs that are down or disconnected.
-func (f *Facts) ready() Check {
+// checkNodesReady looks for nodes with GPUs that are down or disconnected.
+func (f *Facts) checkNodesReady() Check {
 	const name = "nodes"
-	if check, unread := f.unread(name, snapshot.PartNodes); unread {
+	if check, unread := f.checkUnread(name, snapshot.PartNodes); unread {
 		return check
 	}
 	var lost []string
@@ -37,11 +37,11 @@ func (f *Facts) ready() Check {
 		}
 	}
 	if len(lost) == 0 {
-		return Check{Name: name, Status: OK, Text: phrase.Of("all %d nodes with GPUs are ready", all)}
+		return Check{Name: name, Status: OK, Text: phrase.Textf("all %d nodes with GPUs are ready", all)}
 	}
 	check := Check{
-		Name: name, Status: Warning, Text: phrase.Of("%d of %d nodes with GPUs are not ready: %s", len(lost), all, some(lost)),
-		Advice: phrase.Of("no job starts there: kubectl describe node %s says since when and why", slices.Min(lost)),
+		Name: name, Status: Warning, Text: phrase.Textf("%d of %d nodes with GPUs are not ready: %s", len(lost), all, examplesText(lost)),
+		Advice: phrase.Textf("no job starts there: kubectl describe node %s says since when and why", slices.Min(lost)),
 	}
 	if len(lost) == all {
 		check.Status = Failed
@@ -49,10 +49,10 @@ func (f *Facts) ready() Check {
 	return check
 }
 
-// pools looks for pools in which every node is closed to new pods, or to those without tolerations.
-func (f *Facts) pools() Check {
+// checkPools looks for pools in which every node is closed to new pods, or to those without tolerations.
+func (f *Facts) checkPools() Check {
 	const name = "pools"
-	if check, unread := f.unread(name, snapshot.PartNodes); unread {
+	if check, unread := f.checkUnread(name, snapshot.PartNodes); unread {
 		return check
 	}
 	members := map[string][]*corev1.Node{}
@@ -65,77 +65,77 @@ func (f *Facts) pools() Check {
 	var closed []phrase.Text
 	var advice phrase.Text
 	for _, pool := range slices.Sorted(maps.Keys(members)) {
-		if why, open := closedBy(members[pool]); len(why) > 0 {
-			closed = append(closed, phrase.Of("pool %s: %s", pool, why))
-			advice = either(advice, open)
+		if why, open := poolClosedReason(members[pool]); len(why) > 0 {
+			closed = append(closed, phrase.Textf("pool %s: %s", pool, why))
+			advice = firstNonEmpty(advice, open)
 		}
 	}
 	if len(closed) == 0 {
-		return Check{Name: name, Status: OK, Text: phrase.Of("each has a node that takes jobs")}
+		return Check{Name: name, Status: OK, Text: phrase.Textf("each has a node that takes jobs")}
 	}
-	return Check{Name: name, Status: Warning, Text: phrase.Of("no job starts in %s", phrase.Join(closed, phrase.Of("; "))), Advice: advice}
+	return Check{Name: name, Status: Warning, Text: phrase.Textf("no job starts in %s", phrase.Join(closed, phrase.Textf("; "))), Advice: advice}
 }
 
-// either is the first text, if it is not empty, else the second.
-func either(first, second phrase.Text) phrase.Text {
+// firstNonEmpty is the first text, if it is not empty, else the second.
+func firstNonEmpty(first, second phrase.Text) phrase.Text {
 	if len(first) > 0 {
 		return first
 	}
 	return second
 }
 
-// shutFor are the nodes of a pool that are closed for one reason.
-type shutFor struct {
+// closedPool are the nodes of a pool that are closed for one reason.
+type closedPool struct {
 	reason, advice phrase.Text
 	nodes          int
 }
 
-// closedBy explains why no node of a pool takes a pod without tolerations, and what opens one; empty if one takes it.
-func closedBy(nodes []*corev1.Node) (why, open phrase.Text) {
-	reasons := map[string]*shutFor{}
+// poolClosedReason explains why no node of a pool takes a pod without tolerations, and what opens one; empty if one takes it.
+func poolClosedReason(nodes []*corev1.Node) (why, open phrase.Text) {
+	reasons := map[string]*closedPool{}
 	for _, node := range nodes {
-		reason, advice := shut(node)
+		reason, advice := closedReason(node)
 		if len(reason) == 0 {
 			return nil, nil
 		}
 		key := reason.String()
 		if reasons[key] == nil {
-			reasons[key] = &shutFor{reason: reason, advice: advice}
+			reasons[key] = &closedPool{reason: reason, advice: advice}
 		}
 		reasons[key].nodes++
 	}
 	var parts []phrase.Text
 	for _, key := range slices.Sorted(maps.Keys(reasons)) {
-		parts = append(parts, phrase.Of("%d of %d nodes %s", reasons[key].nodes, len(nodes), reasons[key].reason))
-		open = either(open, reasons[key].advice)
+		parts = append(parts, phrase.Textf("%d of %d nodes %s", reasons[key].nodes, len(nodes), reasons[key].reason))
+		open = firstNonEmpty(open, reasons[key].advice)
 	}
 	return phrase.Join(parts, comma), open
 }
 
-// shut explains why a node takes no pod without tolerations, and what to do; empty if it takes one.
-func shut(node *corev1.Node) (reason, advice phrase.Text) {
+// closedReason explains why a node takes no pod without tolerations, and what to do; empty if it takes one.
+func closedReason(node *corev1.Node) (reason, advice phrase.Text) {
 	obstacle, _ := fit.ClosedTo(node, nil)
 	switch obstacle.Kind {
 	case fit.Cordoned:
-		return phrase.Of("cordoned"), phrase.Of("when the work on it is done: kubectl uncordon %s", node.Name)
+		return phrase.Textf("cordoned"), phrase.Textf("when the work on it is done: kubectl uncordon %s", node.Name)
 	case fit.NotReady:
-		return phrase.Of("not ready"), phrase.Of("kubectl describe node %s says why", node.Name)
+		return phrase.Textf("not ready"), phrase.Textf("kubectl describe node %s says why", node.Name)
 	case fit.KeptOff:
-		return phrase.Of("kept off by gpu-controller (%s)", obstacle.What), phrase.Of("gpuctl describe node %s says why", node.Name)
+		return phrase.Textf("kept off by gpu-controller (%s)", obstacle.What), phrase.Textf("gpuctl describe node %s says why", node.Name)
 	case fit.Tainted:
-		advice = phrase.Of("jobs that may run there tolerate the taint in resources.tolerations")
+		advice = phrase.Textf("jobs that may run there tolerate the taint in resources.tolerations")
 		if strings.HasPrefix(obstacle.What, names.TaintMoving) {
-			advice = phrase.Of("if no gpuctl advise defrag --apply is at work there, open it: kubectl taint node %s %s-", node.Name, names.TaintMoving)
+			advice = phrase.Textf("if no gpuctl advise defrag --apply is at work there, open it: kubectl taint node %s %s-", node.Name, names.TaintMoving)
 		}
-		return phrase.Of("with the taint %s", obstacle.What), advice
+		return phrase.Textf("with the taint %s", obstacle.What), advice
 	}
 	return nil, nil
 }
 
-// health looks for GPUs that the agents found to be broken, which the scheduler does not allocate.
-func (f *Facts) health() Check {
+// checkGPUHealth looks for GPUs that the agents found to be broken, which the scheduler does not allocate.
+func (f *Facts) checkGPUHealth() Check {
 	const name = "GPU health"
-	if check, unread := f.unread(name, snapshot.PartNodes); unread {
+	if check, unread := f.checkUnread(name, snapshot.PartNodes); unread {
 		return check
 	}
 	var sick []string
@@ -143,7 +143,7 @@ func (f *Facts) health() Check {
 	for i := range f.Nodes {
 		inventory, _ := gpu.InventoryOf(&f.Nodes[i]) // another check reports what cannot be read
 		var cards []string
-		for _, card := range inventory.Cards {
+		for _, card := range inventory.GPUs {
 			if card.Health != gpu.Healthy {
 				cards = append(cards, fmt.Sprintf("%d %s", card.Index, card.Health))
 			}
@@ -153,27 +153,27 @@ func (f *Facts) health() Check {
 		}
 	}
 	if count == 0 {
-		return Check{Name: name, Status: OK, Text: phrase.Of("no agent reports a GPU that is not healthy")}
+		return Check{Name: name, Status: OK, Text: phrase.Textf("no agent reports a GPU that is not healthy")}
 	}
 	node, _, _ := strings.Cut(slices.Min(sick), " ")
 	return Check{
-		Name: name, Status: Warning, Text: counted(count, phrase.Of("1 GPU is not healthy"), phrase.Of("%d GPUs are not healthy", count)).And(", which no job gets: %s", some(sick)),
-		Advice: phrase.Of("see who still holds them: gpuctl top gpus --node %[1]s; cordon the node before it is mended: kubectl cordon %[1]s", node),
+		Name: name, Status: Warning, Text: chooseByCount(count, phrase.Textf("1 GPU is not healthy"), phrase.Textf("%d GPUs are not healthy", count)).Addf(", which no job gets: %s", examplesText(sick)),
+		Advice: phrase.Textf("see who still holds them: gpuctl top gpus --node %[1]s; cordon the node before it is mended: kubectl cordon %[1]s", node),
 	}
 }
 
-// counted chooses between the singular and the plural text.
-func counted(count int, one, several phrase.Text) phrase.Text {
+// chooseByCount chooses between the singular and the plural text.
+func chooseByCount(count int, one, several phrase.Text) phrase.Text {
 	if count == 1 {
 		return one
 	}
 	return several
 }
 
-// inventories looks for unreadable GPU annotations of nodes, which reduce what is known of them.
-func (f *Facts) inventories() Check {
+// checkInventories looks for unreadable GPU annotations of nodes, which reduce what is known of them.
+func (f *Facts) checkInventories() Check {
 	const name = "GPU inventories"
-	if check, unread := f.unread(name, snapshot.PartNodes); unread {
+	if check, unread := f.checkUnread(name, snapshot.PartNodes); unread {
 		return check
 	}
 	var broken []string
@@ -190,38 +190,38 @@ func (f *Facts) inventories() Check {
 		}
 	}
 	if len(broken) == 0 {
-		return Check{Name: name, Status: OK, Text: phrase.Of("all that nodes say of their GPUs can be read")}
+		return Check{Name: name, Status: OK, Text: phrase.Textf("all that nodes say of their GPUs can be read")}
 	}
 	return Check{
 		Name: name, Status: Warning,
-		Text: counted(len(broken), phrase.Of("what 1 node says of its GPUs cannot be read"),
-			phrase.Of("what %d nodes say of their GPUs cannot be read", len(broken))).
-			And(", so that less is known of them: %s; %s: %s", some(broken), first, shortened(cause)),
-		Advice: phrase.Of("mend what writes it, the node's agent or labels: kubectl describe node %s", first),
+		Text: chooseByCount(len(broken), phrase.Textf("what 1 node says of its GPUs cannot be read"),
+			phrase.Textf("what %d nodes say of their GPUs cannot be read", len(broken))).
+			Addf(", so that less is known of them: %s; %s: %s", examplesText(broken), first, shortenText(cause)),
+		Advice: phrase.Textf("mend what writes it, the node's agent or labels: kubectl describe node %s", first),
 	}
 }
 
-// maxCause is the maximum length of an error in a check: nodes may write any text.
-const maxCause = 200
+// maxCauseLength is the maximum length of an error in a check: nodes may write any text.
+const maxCauseLength = 200
 
-func shortened(text string) string {
-	if runes := []rune(text); len(runes) > maxCause {
-		return string(runes[:maxCause]) + "…"
+func shortenText(text string) string {
+	if runes := []rune(text); len(runes) > maxCauseLength {
+		return string(runes[:maxCauseLength]) + "…"
 	}
 	return text
 }
 
-// namespaces looks for terminating namespaces, the user's own above all.
-func (f *Facts) namespaces() Check {
+// checkNamespaces looks for terminating namespaces, the user's own above all.
+func (f *Facts) checkNamespaces() Check {
 	const name = "namespaces"
-	if check, unread := f.unread(name, snapshot.PartNamespace); unread {
+	if check, unread := f.checkUnread(name, snapshot.PartNamespace); unread {
 		return check
 	}
 	own := slices.IndexFunc(f.Namespaces, func(n corev1.Namespace) bool { return n.Name == f.Namespace })
 	if own < 0 {
 		return Check{
-			Name: name, Status: Failed, Text: phrase.Of("there is no namespace %s, so no job can be created in it", f.Namespace),
-			Advice: phrase.Of("choose one that is there with -n, or have it made: kubectl create namespace %s", f.Namespace),
+			Name: name, Status: Failed, Text: phrase.Textf("there is no namespace %s, so no job can be created in it", f.Namespace),
+			Advice: phrase.Textf("choose one that is there with -n, or have it made: kubectl create namespace %s", f.Namespace),
 		}
 	}
 	var ending []string
@@ -233,26 +233,26 @@ func (f *Facts) namespaces() Check {
 	switch {
 	case slices.Contains(ending, f.Namespace):
 		return Check{
-			Name: name, Status: Failed, Text: phrase.Of("namespace %s is being deleted: nothing can be created in it, and its pods end%s",
-				f.Namespace, holding(&f.Namespaces[own])),
-			Advice: phrase.Of("choose another namespace with -n; when it is gone, it can be created again"),
+			Name: name, Status: Failed, Text: phrase.Textf("namespace %s is being deleted: nothing can be created in it, and its pods end%s",
+				f.Namespace, deletionBlocker(&f.Namespaces[own])),
+			Advice: phrase.Textf("choose another namespace with -n; when it is gone, it can be created again"),
 		}
 	case len(ending) > 0:
 		return Check{
-			Name: name, Status: Warning, Text: counted(len(ending), phrase.Of("1 is being deleted"), phrase.Of("%d are being deleted", len(ending))).And(": %s", some(ending)),
-			Advice: phrase.Of("if that lasts, see what holds it: kubectl describe namespace %s", slices.Min(ending)),
+			Name: name, Status: Warning, Text: chooseByCount(len(ending), phrase.Textf("1 is being deleted"), phrase.Textf("%d are being deleted", len(ending))).Addf(": %s", examplesText(ending)),
+			Advice: phrase.Textf("if that lasts, see what holds it: kubectl describe namespace %s", slices.Min(ending)),
 		}
 	}
-	return Check{Name: name, Status: OK, Text: phrase.Of("namespace %s is there, and none is being deleted", f.Namespace)}
+	return Check{Name: name, Status: OK, Text: phrase.Textf("namespace %s is there, and none is being deleted", f.Namespace)}
 }
 
-// holding explains what delays the deletion of a namespace, as far as Kubernetes reports it.
-func holding(namespace *corev1.Namespace) phrase.Text {
+// deletionBlocker explains what delays the deletion of a namespace, as far as Kubernetes reports it.
+func deletionBlocker(namespace *corev1.Namespace) phrase.Text {
 	for _, condition := range namespace.Status.Conditions {
 		held := condition.Type == corev1.NamespaceContentRemaining || condition.Type == corev1.NamespaceFinalizersRemaining ||
 			condition.Type == corev1.NamespaceDeletionContentFailure
 		if held && condition.Status == corev1.ConditionTrue {
-			return phrase.Of("; %s", shortened(condition.Message))
+			return phrase.Textf("; %s", shortenText(condition.Message))
 		}
 	}
 	return nil

@@ -37,8 +37,8 @@ type Installation struct {
 	// Configs are the ConfigMaps with configurations of the scheduler, and Mounted the one that its pods mount.
 	Configs []string
 	Mounted string
-	// Taken is what others have under our names.
-	Taken Taken
+	// NameConflicts is what others have under our names.
+	NameConflicts NameConflicts
 	// SpotPools is how many there are; their machines cost money.
 	SpotPools int
 	// SpotTroubles are the problems of some SpotPools.
@@ -61,8 +61,8 @@ type CRD struct {
 // Workload is a Deployment, a StatefulSet or a DaemonSet of ours.
 type Workload struct {
 	Kind, Namespace, Name string
-	// Want is the desired number of pods, and Ready the number of ready ones.
-	Want, Ready int32
+	// Desired is the desired number of pods, and Ready the number of ready ones.
+	Desired, Ready int32
 	// Image and Args are those of its first container.
 	Image string
 	Args  []string
@@ -113,8 +113,8 @@ const (
 	agentName  = "gpu-agent"
 )
 
-// at is the namespace of the component; that of the server is given.
-func (c component) at(server string) string {
+// namespaceOf is the namespace of the component; that of the server is given.
+func (c component) namespaceOf(server string) string {
 	if c.name == serverName {
 		return server
 	}
@@ -122,96 +122,96 @@ func (c component) at(server string) string {
 }
 
 var installable = []component{
-	{deployment, "kube-system", names.SchedulerName, phrase.Of("places pods"), withChart, ""},
-	{deployment, "kube-system", controllerName, phrase.Of("replaces disrupted pods and keeps GPUPools"), withChart, ""},
-	{daemonSet, "kube-system", agentName, phrase.Of("gives containers their cards"), withChart, ""},
-	{deployment, serverName, serverName, phrase.Of("is the REST API"), withChart + " --set server.enabled=true,server.tls.create=true", serverName + "-tls"},
-	{statefulSet, "kube-system", ledgerName, phrase.Of("remembers who held which GPU"), withChart + " --set ledger.enabled=true,ledger.tls.create=true", ledgerName + "-tls"},
+	{deployment, "kube-system", names.SchedulerName, phrase.Textf("places pods"), withChart, ""},
+	{deployment, "kube-system", controllerName, phrase.Textf("replaces disrupted pods and keeps GPUPools"), withChart, ""},
+	{daemonSet, "kube-system", agentName, phrase.Textf("gives containers their cards"), withChart, ""},
+	{deployment, serverName, serverName, phrase.Textf("is the REST API"), withChart + " --set server.enabled=true,server.tls.create=true", serverName + "-tls"},
+	{statefulSet, "kube-system", ledgerName, phrase.Textf("remembers who held which GPU"), withChart + " --set ledger.enabled=true,ledger.tls.create=true", ledgerName + "-tls"},
 }
 
-// Ours reports whether an object is one of our programs, or derived from it, such as its pods and their events: it is in the namespace of the
+// IsOurs reports whether an object is one of our programs, or derived from it, such as its pods and their events: it is in the namespace of the
 // program, where only administrators write, and has its name or one that begins with it. server is the result of [ServerNamespace].
-func Ours(server, namespace, name string) bool {
+func IsOurs(server, namespace, name string) bool {
 	return slices.ContainsFunc(installable, func(c component) bool {
-		return namespace == c.at(server) && (name == c.name || strings.HasPrefix(name, c.name+"-"))
+		return namespace == c.namespaceOf(server) && (name == c.name || strings.HasPrefix(name, c.name+"-"))
 	})
 }
 
-// OfAgent reports whether an object is the agent or one of its pods, of which each node has one.
-func OfAgent(namespace, name string) bool {
+// IsAgentObject reports whether an object is the agent or one of its pods, of which each node has one.
+func IsAgentObject(namespace, name string) bool {
 	return namespace == "kube-system" && strings.HasPrefix(name, agentName)
 }
 
 // installedPolicies are those of manifests/policy.
 var installedPolicies = []string{
-	"g8s-access", "g8s-devices", fence, "g8s-hostpaths", "g8s-lists", "g8s-namespaces", "g8s-neighbours", "g8s-nodes", "g8s-pods", "g8s-stay", "g8s-terms",
+	"g8s-access", "g8s-devices", fencePolicy, "g8s-hostpaths", "g8s-lists", "g8s-namespaces", "g8s-neighbours", "g8s-nodes", "g8s-pods", "g8s-stay", "g8s-terms",
 }
 
 // ExamineInstallation checks what prevents an installation or upgrade, and what is wrong with the existing one, in the order of repair.
 func ExamineInstallation(f Installation) []Check {
-	checks := []Check{f.release(), f.policyAPI(), f.allocationAPI(), f.installRights(), f.installNamespaces(), f.names(), f.crds(), f.policies()}
+	checks := []Check{f.checkRelease(), f.checkPolicyAPI(), f.checkAllocationAPI(), f.checkInstallRights(), f.checkInstallNamespaces(), f.checkNames(), f.checkCRDs(), f.checkPolicies()}
 	for _, c := range installable {
-		checks = append(checks, f.component(c))
+		checks = append(checks, f.checkComponent(c))
 	}
-	checks = append(checks, f.cards(), f.versions(), f.spotPools())
-	if f.workload(names.SchedulerName) != nil {
-		checks = append(checks, f.scheduler())
+	checks = append(checks, f.checkGPUPlugins(), f.checkVersions(), f.checkSpotPools())
+	if f.findWorkload(names.SchedulerName) != nil {
+		checks = append(checks, f.checkScheduler())
 	}
-	if controller := f.workload(controllerName); controller != nil {
+	if controller := f.findWorkload(controllerName); controller != nil {
 		checks = append(checks, controller.silentNodes())
 	}
 	if len(f.Channels) > 0 {
-		checks = append(checks, f.channels())
+		checks = append(checks, f.checkChannels())
 	}
-	return append(checks, f.leftovers())
+	return append(checks, f.checkLeftovers())
 }
 
 // The versions of Kubernetes on which the tests have passed: docs/upgrade.md has the table.
 const oldestTested, newestTested = "1.34", "1.37"
 
-func (f *Installation) release() Check {
+func (f *Installation) checkRelease() Check {
 	const name = "Kubernetes"
 	found, err := version.ParseGeneric(f.Server)
 	if err != nil {
-		return Check{Name: name, Status: Warning, Text: phrase.Of("its version %q cannot be read", shortened(f.Server)),
-			Advice: phrase.Of("see that it is one of %s to %s", oldestTested, newestTested)}
+		return Check{Name: name, Status: Warning, Text: phrase.Textf("its version %q cannot be read", shortenText(f.Server)),
+			Advice: phrase.Textf("see that it is one of %s to %s", oldestTested, newestTested)}
 	}
 	minor := version.MajorMinor(found.Major(), found.Minor())
 	serves := cmp.Or(f.Behaves, minor)
-	text := phrase.Of("the API server is %s", f.Server)
+	text := phrase.Textf("the API server is %s", f.Server)
 	switch {
 	case serves.LessThan(version.MustParseGeneric(oldestTested)):
-		return Check{Name: name, Status: Failed, Text: phrase.Of("%s, and the scheduler needs %s or newer", text, oldestTested), Advice: phrase.Of("upgrade the cluster first")}
+		return Check{Name: name, Status: Failed, Text: phrase.Textf("%s, and the scheduler needs %s or newer", text, oldestTested), Advice: phrase.Textf("upgrade the cluster first")}
 	case minor.GreaterThan(version.MustParseGeneric(newestTested)):
-		return Check{Name: name, Status: Warning, Text: phrase.Of("%s, and %s is the newest that was tested", text, newestTested),
-			Advice: phrase.Of("try it on a cluster that is nobody's first, or see whether there is a newer release of gpu-scheduler")}
+		return Check{Name: name, Status: Warning, Text: phrase.Textf("%s, and %s is the newest that was tested", text, newestTested),
+			Advice: phrase.Textf("try it on a cluster that is nobody's first, or see whether there is a newer release of gpu-scheduler")}
 	}
 	return f.checkEmulation(serves, text)
 }
 
-func (f *Installation) policyAPI() Check {
+func (f *Installation) checkPolicyAPI() Check {
 	const name = "policies' API"
 	if f.NoPolicies {
-		return Check{Name: name, Status: Failed, Text: phrase.Of("the API server has no ValidatingAdmissionPolicies, so nothing fences schedulers and users"),
-			Advice: phrase.Of("do not disable admissionregistration.k8s.io/v1 (kube-apiserver --runtime-config), nor the plugin ValidatingAdmissionPolicy")}
+		return Check{Name: name, Status: Failed, Text: phrase.Textf("the API server has no ValidatingAdmissionPolicies, so nothing fences schedulers and users"),
+			Advice: phrase.Textf("do not disable admissionregistration.k8s.io/v1 (kube-apiserver --runtime-config), nor the plugin ValidatingAdmissionPolicy")}
 	}
-	return Check{Name: name, Status: OK, Text: phrase.Of("the API server enforces ValidatingAdmissionPolicies")}
+	return Check{Name: name, Status: OK, Text: phrase.Textf("the API server enforces ValidatingAdmissionPolicies")}
 }
 
 const groupAllocation = "resource.k8s.io/v1"
 
-func (f *Installation) allocationAPI() Check {
+func (f *Installation) checkAllocationAPI() Check {
 	const name = "resource claims' API"
 	if !slices.Contains(f.Groups, groupAllocation) {
-		return Check{Name: name, Status: Failed, Text: phrase.Of("%s is not served: kube-scheduler reads it before it places its first pod", groupAllocation),
-			Advice: phrase.Of("enable it: kube-apiserver --runtime-config=%s=true, which is the default", groupAllocation)}
+		return Check{Name: name, Status: Failed, Text: phrase.Textf("%s is not served: kube-scheduler reads it before it places its first pod", groupAllocation),
+			Advice: phrase.Textf("enable it: kube-apiserver --runtime-config=%s=true, which is the default", groupAllocation)}
 	}
-	return Check{Name: name, Status: OK, Text: phrase.Of("%s is served", groupAllocation)}
+	return Check{Name: name, Status: OK, Text: phrase.Textf("%s is served", groupAllocation)}
 }
 
-// installRights fails only before an installation: a running one needs no installer.
-func (f *Installation) installRights() Check {
-	check := Check{Name: "your rights to install", Status: OK, Text: phrase.Of("you may make all that the chart has")}
+// checkInstallRights fails only before an installation: a running one needs no installer.
+func (f *Installation) checkInstallRights() Check {
+	check := Check{Name: "your rights to install", Status: OK, Text: phrase.Textf("you may make all that the chart has")}
 	var missing []string
 	for _, right := range f.Rights {
 		if !right.Allowed {
@@ -221,33 +221,33 @@ func (f *Installation) installRights() Check {
 	if len(missing) == 0 {
 		return check
 	}
-	check.Status, check.Text = Failed, phrase.Of("you may not %s", strings.Join(missing, ", "))
-	check.Advice = phrase.Of("install as who has the cluster role cluster-admin")
-	if f.workload(names.SchedulerName) != nil {
-		check.Status, check.Text = Warning, check.Text.And(": you cannot upgrade what is there")
+	check.Status, check.Text = Failed, phrase.Textf("you may not %s", strings.Join(missing, ", "))
+	check.Advice = phrase.Textf("install as who has the cluster role cluster-admin")
+	if f.findWorkload(names.SchedulerName) != nil {
+		check.Status, check.Text = Warning, check.Text.Addf(": you cannot upgrade what is there")
 	}
 	return check
 }
 
-func (f *Installation) installNamespaces() Check {
+func (f *Installation) checkInstallNamespaces() Check {
 	const name = "namespaces"
-	if check, unread := f.unread(name, snapshot.PartNamespaces); unread {
+	if check, unread := f.checkUnread(name, snapshot.PartNamespaces); unread {
 		return check
 	}
 	for i := range f.Namespaces {
 		namespace := &f.Namespaces[i]
 		ours := slices.Contains([]string{serverName, "g8s-spot"}, namespace.Name)
 		if ours && namespace.Status.Phase == corev1.NamespaceTerminating {
-			return Check{Name: name, Status: Failed, Text: phrase.Of("namespace %s is being deleted: nothing can be installed in it%s", namespace.Name, holding(namespace)),
-				Advice: phrase.Of("wait until it is gone: kubectl get namespace %s -w", namespace.Name)}
+			return Check{Name: name, Status: Failed, Text: phrase.Textf("namespace %s is being deleted: nothing can be installed in it%s", namespace.Name, deletionBlocker(namespace)),
+				Advice: phrase.Textf("wait until it is gone: kubectl get namespace %s -w", namespace.Name)}
 		}
 	}
-	return Check{Name: name, Status: OK, Text: phrase.Of("none of ours is being deleted")}
+	return Check{Name: name, Status: OK, Text: phrase.Textf("none of ours is being deleted")}
 }
 
-func (f *Installation) crds() Check {
+func (f *Installation) checkCRDs() Check {
 	if slices.Contains(f.Hidden, partCRDs) {
-		return Check{Name: partCRDs, Status: Unknown, Text: phrase.Of("you may not read them"), Advice: phrase.Of("ask an administrator to run gpuctl doctor --install")}
+		return Check{Name: partCRDs, Status: Unknown, Text: phrase.Textf("you may not read them"), Advice: phrase.Textf("ask an administrator to run gpuctl doctor --install")}
 	}
 	var missing []string
 	for _, name := range slices.Sorted(maps.Keys(installedCRDs)) {
@@ -257,26 +257,26 @@ func (f *Installation) crds() Check {
 		case i < 0:
 			missing = append(missing, name)
 		case !slices.Contains(f.CRDs[i].Served, want):
-			return Check{Name: partCRDs, Status: Failed, Advice: phrase.Of("see who installed it: kubectl get crd %s -o yaml; then kubectl apply --server-side -k manifests/crds", name),
-				Text: phrase.Of("%s has no version %s, only %s", name, want, either(phrase.Quote(strings.Join(f.CRDs[i].Served, ", ")), phrase.Of("none")))}
+			return Check{Name: partCRDs, Status: Failed, Advice: phrase.Textf("see who installed it: kubectl get crd %s -o yaml; then kubectl apply --server-side -k manifests/crds", name),
+				Text: phrase.Textf("%s has no version %s, only %s", name, want, firstNonEmpty(phrase.Quote(strings.Join(f.CRDs[i].Served, ", ")), phrase.Textf("none")))}
 		case !f.CRDs[i].Established:
-			return Check{Name: partCRDs, Status: Failed, Text: phrase.Of("%s is not established: another kind has its name, or the API server is busy", name),
-				Advice: phrase.Of("kubectl describe crd %s", name)}
+			return Check{Name: partCRDs, Status: Failed, Text: phrase.Textf("%s is not established: another kind has its name, or the API server is busy", name),
+				Advice: phrase.Textf("kubectl describe crd %s", name)}
 		case len(f.CRDs[i].Stored) > 1:
-			return Check{Name: partCRDs, Status: Warning, Advice: phrase.Of("docs/upgrade.md tells how to write them again in the new version"),
-				Text: phrase.Of("objects of %s are stored in the versions %s", name, strings.Join(f.CRDs[i].Stored, ", "))}
+			return Check{Name: partCRDs, Status: Warning, Advice: phrase.Textf("docs/upgrade.md tells how to write them again in the new version"),
+				Text: phrase.Textf("objects of %s are stored in the versions %s", name, strings.Join(f.CRDs[i].Stored, ", "))}
 		}
 	}
 	if len(missing) > 0 {
-		return Check{Name: partCRDs, Status: Warning, Text: phrase.Of("not installed: %s", strings.Join(missing, ", ")),
-			Advice: phrase.Of("%s, or kubectl apply --server-side -k manifests/crds", withChart)}
+		return Check{Name: partCRDs, Status: Warning, Text: phrase.Textf("not installed: %s", strings.Join(missing, ", ")),
+			Advice: phrase.Textf("%s, or kubectl apply --server-side -k manifests/crds", withChart)}
 	}
-	return Check{Name: partCRDs, Status: OK, Text: phrase.Of("all %d are there, in the version that this gpuctl uses", len(installedCRDs))}
+	return Check{Name: partCRDs, Status: OK, Text: phrase.Textf("all %d are there, in the version that this gpuctl uses", len(installedCRDs))}
 }
 
-func (f *Installation) policies() Check {
+func (f *Installation) checkPolicies() Check {
 	const name = "policies"
-	if check, unread := f.unread(name, snapshot.PartPolicies); unread {
+	if check, unread := f.checkUnread(name, snapshot.PartPolicies); unread {
 		return check
 	}
 	var missing, unbound []string
@@ -289,20 +289,20 @@ func (f *Installation) policies() Check {
 		}
 	}
 	bound := slices.Contains(f.Bindings, "g8s-access") || slices.Contains(f.Bindings, "g8s-hostpaths")
-	again := phrase.Of("%s, or kubectl apply --server-side -k manifests/scheduler", withChart)
+	again := phrase.Textf("%s, or kubectl apply --server-side -k manifests/scheduler", withChart)
 	switch {
 	case f.NoLists && bound && !slices.Contains(f.Hidden, partLists):
-		return Check{Name: name, Status: Failed, Text: phrase.Of("the ConfigMap kube-system/%s is gone, so every new pod is refused", names.PolicyConfigMap),
-			Advice: phrase.Of("put it back: kubectl apply --server-side -f manifests/policy/allowed.yaml")}
+		return Check{Name: name, Status: Failed, Text: phrase.Textf("the ConfigMap kube-system/%s is gone, so every new pod is refused", names.PolicyConfigMap),
+			Advice: phrase.Textf("put it back: kubectl apply --server-side -f manifests/policy/allowed.yaml")}
 	case len(missing) == len(installedPolicies):
-		return Check{Name: name, Status: Warning, Text: phrase.Of("not installed: two schedulers may give one GPU away, and users may take any"), Advice: again}
+		return Check{Name: name, Status: Warning, Text: phrase.Textf("not installed: two schedulers may give one GPU away, and users may take any"), Advice: again}
 	case len(missing) > 0:
-		return Check{Name: name, Status: Warning, Text: phrase.Of("missing, as in an older release: %s", strings.Join(missing, ", ")), Advice: again}
+		return Check{Name: name, Status: Warning, Text: phrase.Textf("missing, as in an older release: %s", strings.Join(missing, ", ")), Advice: again}
 	case len(unbound) > 0:
-		return Check{Name: name, Status: Warning, Text: phrase.Of("without a binding, so that they do nothing: %s", strings.Join(unbound, ", ")), Advice: again}
+		return Check{Name: name, Status: Warning, Text: phrase.Textf("without a binding, so that they do nothing: %s", strings.Join(unbound, ", ")), Advice: again}
 	case len(f.Suspect) > 0:
-		return Check{Name: name, Status: Warning, Text: phrase.Of("the API server warns of expressions in %s", some(f.Suspect)),
-			Advice: phrase.Of("kubectl get validatingadmissionpolicy %s -o jsonpath={.status.typeChecking}", slices.Min(f.Suspect))}
+		return Check{Name: name, Status: Warning, Text: phrase.Textf("the API server warns of expressions in %s", examplesText(f.Suspect)),
+			Advice: phrase.Textf("kubectl get validatingadmissionpolicy %s -o jsonpath={.status.typeChecking}", slices.Min(f.Suspect))}
 	}
-	return Check{Name: name, Status: OK, Text: phrase.Of("all %d are there and bound", len(installedPolicies))}
+	return Check{Name: name, Status: OK, Text: phrase.Textf("all %d are there and bound", len(installedPolicies))}
 }

@@ -26,7 +26,7 @@ func whole() Installation {
 		f.CRDs = append(f.CRDs, CRD{Name: name, Established: true, Served: []string{"v1alpha1"}, Stored: []string{"v1alpha1"}})
 	}
 	for _, c := range installable {
-		f.Workloads = append(f.Workloads, Workload{Kind: c.kind, Namespace: c.namespace, Name: c.name, Want: 2, Ready: 2, Image: "r:5000/" + c.name + ":v1"})
+		f.Workloads = append(f.Workloads, Workload{Kind: c.kind, Namespace: c.namespace, Name: c.name, Desired: 2, Ready: 2, Image: "r:5000/" + c.name + ":v1"})
 	}
 	return f
 }
@@ -88,16 +88,16 @@ func TestExamineInstallation(t *testing.T) {
 			map[string]finding{"channels": {Unknown, "you may not read them"}}},
 		"the lists are gone":        {whole, func(f *Installation) { f.NoLists = true }, map[string]finding{"policies": {Failed, "every new pod is refused"}}},
 		"the lists may not be read": {whole, func(f *Installation) { f.NoLists, f.Hidden = true, []string{partLists} }, nil},
-		"policies may not be read":  {whole, func(f *Installation) { f.Hide(snapshot.PartPolicies) }, map[string]finding{"policies": {Unknown, "you may not read"}}},
+		"policies may not be read":  {whole, func(f *Installation) { f.MarkUnread(snapshot.PartPolicies) }, map[string]finding{"policies": {Unknown, "you may not read"}}},
 		"CRDs may not be read":      {whole, func(f *Installation) { f.Hidden, f.CRDs = []string{partCRDs}, nil }, map[string]finding{"CRDs": {Unknown, "you may not read"}}},
 		"one pod is not ready":      {whole, func(f *Installation) { f.Workloads[1].Ready = 1 }, map[string]finding{"gpu-controller": {Warning, "1 of 2 pods"}}},
 		"no pod is ready":           {whole, func(f *Installation) { f.Workloads[3].Ready = 0 }, map[string]finding{"gpuctl-server": {Failed, "0 of 2 pods"}}},
-		"it is scaled to none": {whole, func(f *Installation) { f.Workloads[1].Want, f.Controller = 0, nil },
+		"it is scaled to none": {whole, func(f *Installation) { f.Workloads[1].Desired, f.Controller = 0, nil },
 			map[string]finding{"gpu-controller": {Warning, "scaled to no pods"}}},
-		"it runs outside of its pods": {whole, func(f *Installation) { f.Workloads[0].Want, f.Workloads[1].Want = 0, 0 }, nil},
-		"it is scaled to none, and nobody may know who leads": {whole, func(f *Installation) { f.Workloads[1].Want, f.NoController = 0, true },
+		"it runs outside of its pods": {whole, func(f *Installation) { f.Workloads[0].Desired, f.Workloads[1].Desired = 0, 0 }, nil},
+		"it is scaled to none, and nobody may know who leads": {whole, func(f *Installation) { f.Workloads[1].Desired, f.NoController = 0, true },
 			map[string]finding{"gpu-controller": {Warning, "scaled to no pods"}}},
-		"an agent on no node": {whole, func(f *Installation) { f.Workloads[2].Want = 0 },
+		"an agent on no node": {whole, func(f *Installation) { f.Workloads[2].Desired = 0 },
 			map[string]finding{"gpu-agent": {Warning, "on no node"}}},
 		"half an upgrade": {whole, func(f *Installation) { f.Workloads[0].Image = "r:5000/gpu-scheduler:v2" },
 			map[string]finding{"versions": {Warning, "gpu-agent, gpu-controller, gpu-ledger, gpuctl-server of v1; gpu-scheduler of v2"}}},
@@ -114,10 +114,10 @@ func TestExamineInstallation(t *testing.T) {
 			with(map[string]finding{"SpotPools": {Failed, "2 have machines that nobody looks after"}})},
 		"SpotPools whose controller is dead": {whole, func(f *Installation) { f.SpotPools, f.Controller.Spec.RenewTime.Time = 1, t0.Add(-time.Minute) },
 			map[string]finding{"SpotPools": {Failed, "1 has machines that nobody looks after"}}},
-		"SpotPools whose controller runs outside of its pods": {whole, func(f *Installation) { f.SpotPools, f.Workloads[1].Want = 1, 0 }, nil},
+		"SpotPools whose controller runs outside of its pods": {whole, func(f *Installation) { f.SpotPools, f.Workloads[1].Desired = 1, 0 }, nil},
 		"SpotPools, and nobody may know who leads":            {whole, func(f *Installation) { f.SpotPools, f.Controller, f.NoController = 1, nil, true }, nil},
 		"SpotPools whose controller is scaled to no pods": {whole, func(f *Installation) {
-			f.SpotPools, f.Workloads[1].Want, f.Workloads[1].Ready, f.Controller = 1, 0, 0, nil
+			f.SpotPools, f.Workloads[1].Desired, f.Workloads[1].Ready, f.Controller = 1, 0, 0, nil
 		},
 			map[string]finding{"SpotPools": {Failed, "no gpu-controller leads"}, "gpu-controller": {Warning, "scaled to no pods"}}},
 		"SpotPools whose controller runs without a lease": {whole, func(f *Installation) { f.SpotPools, f.Controller = 1, nil }, nil},
@@ -216,7 +216,7 @@ func TestTagOf(t *testing.T) {
 	for image, want := range map[string]string{
 		"r:5000/a/b:v1": "v1", "r:5000/a/b": "", "b": "", "b:v2": "v2", "r/b@sha256:aa": "", "r/b:v1@sha256:aa": "", "": "",
 	} {
-		if got := tagOf(image); got != want {
+		if got := imageTag(image); got != want {
 			t.Errorf("%s: got %q, want %q", image, got, want)
 		}
 	}

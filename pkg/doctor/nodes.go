@@ -15,14 +15,14 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// devicePlugin looks for nodes whose labels indicate GPUs that the node does not offer, except to claims.
-func (f *Facts) devicePlugin() Check {
+// checkDevicePlugin looks for nodes whose labels indicate GPUs that the node does not offer, except to claims.
+func (f *Facts) checkDevicePlugin() Check {
 	const name = "device plugin"
-	if check, unread := f.unread(name, snapshot.PartNodes); unread {
+	if check, unread := f.checkUnread(name, snapshot.PartNodes); unread {
 		return check
 	}
 	var silent, claimed []string
-	offering, drivers := 0, f.gpuDrivers()
+	offering, drivers := 0, f.checkGPUDrivers()
 	for i := range f.Nodes {
 		node := &f.Nodes[i]
 		switch {
@@ -37,26 +37,26 @@ func (f *Facts) devicePlugin() Check {
 	switch {
 	case len(silent) > 0:
 		return Check{
-			Name: name, Status: Failed, Text: phrase.Of("labelled with GPUs but offering none: %s", some(silent)),
-			Advice: phrase.Of("the device plugin or the driver is down there: kubectl describe node %s and the logs of its nvidia-device-plugin pod", silent[0]),
+			Name: name, Status: Failed, Text: phrase.Textf("labelled with GPUs but offering none: %s", examplesText(silent)),
+			Advice: phrase.Textf("the device plugin or the driver is down there: kubectl describe node %s and the logs of its nvidia-device-plugin pod", silent[0]),
 		}
 	case len(claimed) > 0:
 		return Check{
-			Name: name, Status: Warning, Text: phrase.Of("%d nodes offer GPUs, and those of these are for claims alone (ResourceClaims, driver %s), which no GPUQuota counts: %s",
-				offering, drivers[slices.Min(claimed)], some(claimed)),
-			Advice: phrase.Of("jobs of gpuctl get no GPU there: run NVIDIA's device plugin or gpu-agent on these nodes instead of the driver for claims, or leave them to pods with claims (docs/quotas.md)"),
+			Name: name, Status: Warning, Text: phrase.Textf("%d nodes offer GPUs, and those of these are for claims alone (ResourceClaims, driver %s), which no GPUQuota counts: %s",
+				offering, drivers[slices.Min(claimed)], examplesText(claimed)),
+			Advice: phrase.Textf("jobs of gpuctl get no GPU there: run NVIDIA's device plugin or gpu-agent on these nodes instead of the driver for claims, or leave them to pods with claims (docs/quotas.md)"),
 		}
 	case offering == 0:
 		return Check{
-			Name: name, Status: Failed, Text: phrase.Of("no node offers %s", names.ResourceGPU),
-			Advice: phrase.Of("install NVIDIA's device plugin or GPU operator on the GPU nodes"),
+			Name: name, Status: Failed, Text: phrase.Textf("no node offers %s", names.ResourceGPU),
+			Advice: phrase.Textf("install NVIDIA's device plugin or GPU operator on the GPU nodes"),
 		}
 	}
-	return Check{Name: name, Status: OK, Text: phrase.Of("%d nodes offer GPUs", offering)}
+	return Check{Name: name, Status: OK, Text: phrase.Textf("%d nodes offer GPUs", offering)}
 }
 
-// gpuDrivers are the drivers that offer GPUs to claims, by node, as far as that may be read.
-func (f *Facts) gpuDrivers() map[string]string {
+// checkGPUDrivers are the drivers that offer GPUs to claims, by node, as far as that may be read.
+func (f *Facts) checkGPUDrivers() map[string]string {
 	out := map[string]string{}
 	for i := range f.ResourceSlices {
 		spec := &f.ResourceSlices[i].Spec
@@ -81,31 +81,31 @@ func promisesGPUs(node *corev1.Node) bool {
 	return gpu.TypeOf(node) != "" || !slices.Contains([]string{"", "0"}, node.Labels[names.LabelNVIDIACount])
 }
 
-// mostExamples is how many names a sentence lists.
-const mostExamples = 5
+// maxExamples is how many names a sentence lists.
+const maxExamples = 5
 
-func some(list []string) phrase.Text {
+func examplesText(list []string) phrase.Text {
 	slices.Sort(list)
-	text := phrase.Quote(strings.Join(list[:min(len(list), mostExamples)], ", "))
-	if more := len(list) - mostExamples; more > 0 {
-		text = text.And(" and %d more", more)
+	text := phrase.Quote(strings.Join(list[:min(len(list), maxExamples)], ", "))
+	if more := len(list) - maxExamples; more > 0 {
+		text = text.Addf(" and %d more", more)
 	}
 	return text
 }
 
-// labels looks for labels that are similar to a known one, but not equal.
-func (f *Facts) labels() Check {
+// checkNodeLabels looks for labels that are similar to a known one, but not equal.
+func (f *Facts) checkNodeLabels() Check {
 	const name = "labels of nodes"
-	if check, unread := f.unread(name, snapshot.PartNodes); unread {
+	if check, unread := f.checkUnread(name, snapshot.PartNodes); unread {
 		return check
 	}
-	suspects := slices.Concat(f.misspeltKeys(), f.misspeltValues(phrase.Of("GPU type"), writtenType), f.misspeltValues(phrase.Of("pool"), gpu.PoolOf))
+	suspects := slices.Concat(f.misspeltKeys(), f.misspeltValues(phrase.Textf("GPU type"), writtenType), f.misspeltValues(phrase.Textf("pool"), gpu.PoolOf))
 	if len(suspects) == 0 {
-		return Check{Name: name, Status: OK, Text: phrase.Of("no key and no value looks like a slip")}
+		return Check{Name: name, Status: OK, Text: phrase.Textf("no key and no value looks like a slip")}
 	}
 	return Check{
-		Name: name, Status: Warning, Text: phrase.Join(suspects, phrase.Of("; ")),
-		Advice: phrase.Of("look at the node first (gpuctl describe node NAME): if its owner confirms the slip, correct it with gpuctl label node NAME KEY=VALUE --overwrite; jobs that name the old value then wait"),
+		Name: name, Status: Warning, Text: phrase.Join(suspects, phrase.Textf("; ")),
+		Advice: phrase.Textf("look at the node first (gpuctl describe node NAME): if its owner confirms the slip, correct it with gpuctl label node NAME KEY=VALUE --overwrite; jobs that name the old value then wait"),
 	}
 }
 
@@ -114,15 +114,15 @@ var nodeLabels = []string{names.LabelPool, names.LabelGPUType, names.LabelRack, 
 
 // misspeltKeys finds labels that are meant to be one of ours: in another spelling, with a typo, or with the prefix of an older gpuctl.
 func (f *Facts) misspeltKeys() []phrase.Text {
-	found := slips{}
+	found := typos{}
 	for i := range f.Nodes {
 		for key := range f.Nodes[i].Labels {
 			if meant := meantKey(key); meant != "" {
-				found.add(phrase.Of("label %s is not read, %s is", key, meant), f.Nodes[i].Name)
+				found.addTypo(phrase.Textf("label %s is not read, %s is", key, meant), f.Nodes[i].Name)
 			}
 		}
 	}
-	return found.sentences()
+	return found.typoTexts()
 }
 
 func meantKey(key string) string {
@@ -136,15 +136,15 @@ func meantKey(key string) string {
 	plain := strings.NewReplacer("-", "", "_", "")
 	for _, known := range nodeLabels {
 		_, meant, _ := strings.Cut(known, "/")
-		if isKeySlip(plain.Replace(name), plain.Replace(meant)) {
+		if isKeyTypo(plain.Replace(name), plain.Replace(meant)) {
 			return known
 		}
 	}
 	return ""
 }
 
-// isKeySlip reports whether a name is a known one in another case, or is one letter off it, two off a long one.
-func isKeySlip(name, known string) bool {
+// isKeyTypo reports whether a name is a known one in another case, or is one letter off it, two off a long one.
+func isKeyTypo(name, known string) bool {
 	name, known = strings.ToLower(name), strings.ToLower(known)
 	return levenshtein.ComputeDistance(name, known) <= max(1, len(known)/4)
 }
@@ -158,16 +158,16 @@ func (f *Facts) misspeltValues(what phrase.Text, value func(*corev1.Node) string
 		}
 	}
 	values := slices.Sorted(maps.Keys(nodes))
-	found := slips{}
+	found := typos{}
 	for _, rare := range values {
 		for _, common := range values {
-			if len(nodes[rare]) < len(nodes[common]) && isSlip(rare, common) {
-				found.add(phrase.Of("%s %q may mean %q", what, rare, common), nodes[rare]...)
+			if len(nodes[rare]) < len(nodes[common]) && isTypo(rare, common) {
+				found.addTypo(phrase.Textf("%s %q may mean %q", what, rare, common), nodes[rare]...)
 				break
 			}
 		}
 	}
-	return found.sentences()
+	return found.typoTexts()
 }
 
 // writtenType is the configured type of a node's GPUs. A measured type is never a typo.
@@ -178,31 +178,31 @@ func writtenType(node *corev1.Node) string {
 	return gpu.TypeOf(node)
 }
 
-// slip is a suspicious label, and the nodes that it concerns.
-type slip struct {
-	says  phrase.Text
-	nodes []string
+// typo is a suspicious label, and the nodes that it concerns.
+type typo struct {
+	message phrase.Text
+	nodes   []string
 }
 
-// slips are by what they say in English.
-type slips map[string]*slip
+// typos are by what they say in English.
+type typos map[string]*typo
 
-func (s slips) add(says phrase.Text, nodes ...string) {
+func (s typos) addTypo(says phrase.Text, nodes ...string) {
 	key := says.String()
 	if s[key] == nil {
-		s[key] = &slip{says: says}
+		s[key] = &typo{message: says}
 	}
 	s[key].nodes = append(s[key].nodes, nodes...)
 }
 
-// sentences lists them with their nodes, those of the most nodes first.
-func (s slips) sentences() []phrase.Text {
+// typoTexts lists them with their nodes, those of the most nodes first.
+func (s typos) typoTexts() []phrase.Text {
 	keys := slices.SortedFunc(maps.Keys(s), func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(s[b].nodes), len(s[a].nodes)), cmp.Compare(a, b))
 	})
 	out := make([]phrase.Text, len(keys))
 	for i, key := range keys {
-		out[i] = phrase.Of("%s (%s)", s[key].says, some(s[key].nodes))
+		out[i] = phrase.Textf("%s (%s)", s[key].message, examplesText(s[key].nodes))
 	}
 	return out
 }

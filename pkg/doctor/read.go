@@ -48,7 +48,7 @@ func Read(ctx context.Context, client kubernetes.Interface, namespace string, no
 		return err
 	})
 	group.Go(func() error { return f.readController(ctx, client) })
-	group.Go(func() error { return f.readBlind(ctx, client) })
+	group.Go(func() error { return f.readSchedulerRights(ctx, client) })
 	var clock, read *snapshot.Snapshot
 	group.Go(func() (err error) {
 		clock, err = snapshot.Read(ctx, client, snapshot.Clock(now()))
@@ -58,8 +58,8 @@ func Read(ctx context.Context, client kubernetes.Interface, namespace string, no
 	group.Go(func() (err error) {
 		read, err = snapshot.Read(ctx, client, snapshot.PriorityClasses().IfAllowed(), snapshot.Lease().IfAllowed(),
 			snapshot.Nodes(snapshot.Scope{Cached: true}).IfAllowed(),
-			snapshot.Pods(snapshot.Scope{Fields: snapshot.Holding, Cached: true}).IfAllowed(), snapshot.ResourceSlices().IfAllowed(),
-			snapshot.Namespaces().Or(snapshot.Namespace(namespace).IfAllowed()))
+			snapshot.Pods(snapshot.Scope{Fields: snapshot.PlacedPods, Cached: true}).IfAllowed(), snapshot.ResourceSlices().IfAllowed(),
+			snapshot.Namespaces().OrElse(snapshot.Namespace(namespace).IfAllowed()))
 		return err
 	})
 	if err := group.Wait(); err != nil {
@@ -67,7 +67,7 @@ func Read(ctx context.Context, client kubernetes.Interface, namespace string, no
 	}
 	f.Snapshot, f.Now, f.ClockTold = *read, clock.Now, clock.ClockTold
 	if unknown {
-		f.Hide(snapshot.PartPolicies)
+		f.MarkUnread(snapshot.PartPolicies)
 	}
 	return f, nil
 }

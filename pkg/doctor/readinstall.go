@@ -52,7 +52,7 @@ func ReadInstallation(ctx context.Context, client kubernetes.Interface, now func
 		return Installation{}, phrase.Errorf("asking the API server for its version: %w", err)
 	}
 	f := Installation{Facts: Facts{Server: found.GitVersion, Namespace: metav1.NamespaceSystem, Rights: make([]Right, len(installing))}}
-	if behaves, err := emulation.OfServer(found); err == nil {
+	if behaves, err := emulation.ServerVersion(found); err == nil {
 		f.Behaves = behaves
 	}
 	group, ctx := errgroup.WithContext(ctx)
@@ -77,14 +77,14 @@ func ReadInstallation(ctx context.Context, client kubernetes.Interface, now func
 	group.Go(func() error { return f.readCRDs(ctx, client, &unread[0]) })
 	group.Go(func() error { return f.readWorkloads(ctx, client, &unread[1]) })
 	group.Go(func() error { return f.readConfigs(ctx, client, &unread[2]) })
-	group.Go(func() error { return f.readTaken(ctx, client, &unread[3]) })
+	group.Go(func() error { return f.readNameConflicts(ctx, client, &unread[3]) })
 	if err := group.Wait(); err != nil {
 		return f, err
 	}
 	f.Hidden = slices.Concat(unread[:]...)
 	f.Snapshot = *read
 	if unknown {
-		f.Hide(snapshot.PartPolicies)
+		f.MarkUnread(snapshot.PartPolicies)
 	}
 	return f, nil
 }
@@ -194,11 +194,11 @@ func parseCRD(data []byte) (CRD, error) {
 	return crd, nil
 }
 
-// ours selects what the manifests install.
+// partOfSelector selects what the manifests install.
 const (
-	labelPartOf = "app.kubernetes.io/part-of"
-	partOf      = "g8s"
-	ours        = labelPartOf + "=" + partOf
+	labelPartOf    = "app.kubernetes.io/part-of"
+	partOf         = "g8s"
+	partOfSelector = labelPartOf + "=" + partOf
 )
 
 // readWorkloads reads our running workloads, in whatever namespace the server is.
@@ -207,18 +207,18 @@ func (f *Installation) readWorkloads(ctx context.Context, client kubernetes.Inte
 	if err != nil {
 		return err
 	}
-	apps, options := client.AppsV1(), metav1.ListOptions{LabelSelector: ours}
+	apps, options := client.AppsV1(), metav1.ListOptions{LabelSelector: partOfSelector}
 	deployments, err := apps.Deployments(metav1.NamespaceAll).List(ctx, options)
 	if err == nil {
 		for i := range deployments.Items {
 			d := &deployments.Items[i]
-			f.add(at, deployment, &d.ObjectMeta, &d.Spec.Template.Spec, *d.Spec.Replicas, d.Status.ReadyReplicas)
+			f.addWorkload(at, deployment, &d.ObjectMeta, &d.Spec.Template.Spec, *d.Spec.Replicas, d.Status.ReadyReplicas)
 		}
 		var sets *appsv1.StatefulSetList
 		if sets, err = apps.StatefulSets(metav1.NamespaceAll).List(ctx, options); err == nil {
 			for i := range sets.Items {
 				s := &sets.Items[i]
-				f.add(at, statefulSet, &s.ObjectMeta, &s.Spec.Template.Spec, *s.Spec.Replicas, s.Status.ReadyReplicas)
+				f.addWorkload(at, statefulSet, &s.ObjectMeta, &s.Spec.Template.Spec, *s.Spec.Replicas, s.Status.ReadyReplicas)
 			}
 		}
 	}
@@ -242,11 +242,11 @@ func (f *Installation) readWorkloads(ctx context.Context, client kubernetes.Inte
 
 // addDaemons records a DaemonSet if it is one of ours, or if it offers GPUs.
 func (f *Installation) addDaemons(server string, d *appsv1.DaemonSet) {
-	if plugin := pluginOf(d); plugin != nil {
+	if plugin := newPlugin(d); plugin != nil {
 		f.Plugins = append(f.Plugins, *plugin)
 	}
 	if d.Labels[labelPartOf] == partOf {
-		f.add(server, daemonSet, &d.ObjectMeta, &d.Spec.Template.Spec, d.Status.DesiredNumberScheduled, d.Status.NumberReady)
+		f.addWorkload(server, daemonSet, &d.ObjectMeta, &d.Spec.Template.Spec, d.Status.DesiredNumberScheduled, d.Status.NumberReady)
 	}
 }
 
@@ -268,16 +268,16 @@ func ServerNamespace(ctx context.Context, client kubernetes.Interface) (string, 
 	return serverName, nil
 }
 
-// add records a workload if it is one of ours. Users may give theirs the same name and labels, in namespaces of their own.
-func (f *Installation) add(server, kind string, meta *metav1.ObjectMeta, pod *corev1.PodSpec, want, ready int32) {
+// addWorkload records a workload if it is one of ours. Users may give theirs the same name and labels, in namespaces of their own.
+func (f *Installation) addWorkload(server, kind string, meta *metav1.ObjectMeta, pod *corev1.PodSpec, want, ready int32) {
 	ours := func(c component) bool {
-		return c.name == meta.Name && c.at(server) == meta.Namespace && c.kind == kind
+		return c.name == meta.Name && c.namespaceOf(server) == meta.Namespace && c.kind == kind
 	}
 	if !slices.ContainsFunc(installable, ours) || len(pod.Containers) == 0 {
 		return
 	}
 	f.Workloads = append(f.Workloads, Workload{
-		Kind: kind, Namespace: meta.Namespace, Name: meta.Name, Want: want, Ready: ready, Image: pod.Containers[0].Image, Args: pod.Containers[0].Args,
+		Kind: kind, Namespace: meta.Namespace, Name: meta.Name, Desired: want, Ready: ready, Image: pod.Containers[0].Image, Args: pod.Containers[0].Args,
 	})
 	for i := range pod.Volumes {
 		if config := pod.Volumes[i].ConfigMap; meta.Name == names.SchedulerName && config != nil && strings.HasPrefix(config.Name, configPrefix) {
@@ -330,7 +330,7 @@ func (f *Installation) readConfigs(ctx context.Context, client kubernetes.Interf
 			return err
 		}
 	}
-	list, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: ours})
+	list, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: partOfSelector})
 	if apierrors.IsForbidden(err) {
 		return nil // leftovers are harmless
 	}

@@ -16,9 +16,9 @@ import (
 // schedulerAccount is the scheduler's service account, as in manifests/scheduler.
 const schedulerAccount = "system:serviceaccount:kube-system:gpu-scheduler"
 
-// readBlind finds out whether the cluster has GPUReservations that the scheduler may not read. It reports nothing to users who may not check the
+// readSchedulerRights finds out whether the cluster has GPUReservations that the scheduler may not read. It reports nothing to users who may not check the
 // rights of others, or who run the scheduler under another account.
-func (f *Facts) readBlind(ctx context.Context, client kubernetes.Interface) error {
+func (f *Facts) readSchedulerRights(ctx context.Context, client kubernetes.Interface) error {
 	kinds, err := client.Discovery().ServerResourcesForGroupVersion(names.SchemeGroupVersion.String())
 	switch {
 	case apierrors.IsNotFound(err):
@@ -29,17 +29,17 @@ func (f *Facts) readBlind(ctx context.Context, client kubernetes.Interface) erro
 	if !slices.ContainsFunc(kinds.APIResources, func(kind metav1.APIResource) bool { return kind.Name == "gpureservations" }) {
 		return nil
 	}
-	binds, err := mayScheduler(ctx, client, authorizationv1.ResourceAttributes{Verb: "create", Resource: "pods", Subresource: "binding"})
+	binds, err := isSchedulerAllowed(ctx, client, authorizationv1.ResourceAttributes{Verb: "create", Resource: "pods", Subresource: "binding"})
 	if err != nil || !binds {
 		return ignoreForbidden(err)
 	}
-	reads, err := mayScheduler(ctx, client, authorizationv1.ResourceAttributes{Verb: "list", Group: names.GroupName, Resource: "gpureservations"})
-	f.BlindScheduler = err == nil && !reads
+	reads, err := isSchedulerAllowed(ctx, client, authorizationv1.ResourceAttributes{Verb: "list", Group: names.GroupName, Resource: "gpureservations"})
+	f.SchedulerLacksRights = err == nil && !reads
 	return ignoreForbidden(err)
 }
 
-// mayScheduler checks a right of the scheduler.
-func mayScheduler(ctx context.Context, client kubernetes.Interface, right authorizationv1.ResourceAttributes) (bool, error) {
+// isSchedulerAllowed checks a right of the scheduler.
+func isSchedulerAllowed(ctx context.Context, client kubernetes.Interface, right authorizationv1.ResourceAttributes) (bool, error) {
 	review, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{User: schedulerAccount, ResourceAttributes: &right,
 			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"}},
@@ -57,11 +57,11 @@ func ignoreForbidden(err error) error {
 	return err
 }
 
-// reservations reports that the scheduler reserves no nodes. It returns false if it does, or if unknown.
-func (f *Facts) reservations() (Check, bool) {
+// checkReservations reports that the scheduler reserves no nodes. It returns false if it does, or if unknown.
+func (f *Facts) checkReservations() (Check, bool) {
 	return Check{
 		Name: "reservations", Status: Warning,
-		Text:   phrase.Of("the scheduler may not read GPUReservations, and keeps no node for anybody, nor for maintenance"),
-		Advice: phrase.Of("give it the rights of its release: kubectl apply -k manifests/scheduler, or upgrade the chart"),
-	}, f.BlindScheduler
+		Text:   phrase.Textf("the scheduler may not read GPUReservations, and keeps no node for anybody, nor for maintenance"),
+		Advice: phrase.Textf("give it the rights of its release: kubectl apply -k manifests/scheduler, or upgrade the chart"),
+	}, f.SchedulerLacksRights
 }

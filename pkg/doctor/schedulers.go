@@ -12,11 +12,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// schedulers looks for pods with GPUs that other schedulers placed on our nodes, and for the result: nodes with more GPUs requested than they have.
-func (f *Facts) schedulers() Check {
+// checkOtherSchedulers looks for pods with GPUs that other schedulers placed on our nodes, and for the result: nodes with more GPUs requested than they have.
+func (f *Facts) checkOtherSchedulers() Check {
 	const name = "other schedulers"
 	for _, part := range []snapshot.Part{snapshot.PartNodes, snapshot.PartAllPods} {
-		if check, unread := f.unread(name, part); unread {
+		if check, unread := f.checkUnread(name, part); unread {
 			return check
 		}
 	}
@@ -25,7 +25,7 @@ func (f *Facts) schedulers() Check {
 	var foreign []*corev1.Pod
 	for i := range f.Nodes {
 		node := &f.Nodes[i]
-		if gpu.PromisedOn(node, on[node.Name]).Excess() > 0 {
+		if gpu.MostPromisedOn(node, on[node.Name]).Excess() > 0 {
 			over = append(over, node.Name)
 		}
 		for _, pod := range on[node.Name] {
@@ -38,20 +38,20 @@ func (f *Facts) schedulers() Check {
 	case len(over) > 0:
 		first := slices.Min(over)
 		at := slices.IndexFunc(f.Nodes, func(n corev1.Node) bool { return n.Name == first })
-		promised := gpu.PromisedOn(&f.Nodes[at], on[first])
+		promised := gpu.MostPromisedOn(&f.Nodes[at], on[first])
 		return Check{Name: name, Status: Failed,
-			Text: phrase.Of("more GPUs were promised to pods than nodes have, so that some pods do not start: %s; %s: %d of %d", some(over), first, promised.Asked, promised.Has).
-				With(placedBy(foreign)),
-			Advice: phrase.Of("delete the pods that do not start: kubectl get pods -A --field-selector spec.nodeName=%s; and have all pods with GPUs name one scheduler, %s", first, names.SchedulerName)}
+			Text: phrase.Textf("more GPUs were promised to pods than nodes have, so that some pods do not start: %s; %s: %d of %d", examplesText(over), first, promised.Asked, promised.Has).
+				Add(schedulersText(foreign)),
+			Advice: phrase.Textf("delete the pods that do not start: kubectl get pods -A --field-selector spec.nodeName=%s; and have all pods with GPUs name one scheduler, %s", first, names.SchedulerName)}
 	case len(foreign) > 0:
-		return Check{Name: name, Status: Warning, Text: phrase.Of("pods with GPUs that %s did not place, so that one GPU may be given away twice", names.SchedulerName).With(placedBy(foreign)),
-			Advice: phrase.Of("have them name schedulerName: %s. Nodes of another scheduler belong in a pool of its name, and policy g8s-access refuses such pods elsewhere (docs/security.md)", names.SchedulerName)}
+		return Check{Name: name, Status: Warning, Text: phrase.Textf("pods with GPUs that %s did not place, so that one GPU may be given away twice", names.SchedulerName).Add(schedulersText(foreign)),
+			Advice: phrase.Textf("have them name schedulerName: %s. Nodes of another scheduler belong in a pool of its name, and policy g8s-access refuses such pods elsewhere (docs/security.md)", names.SchedulerName)}
 	}
-	return Check{Name: name, Status: OK, Text: phrase.Of("no other scheduler gives GPUs away, and no node has promised more than it has")}
+	return Check{Name: name, Status: OK, Text: phrase.Textf("no other scheduler gives GPUs away, and no node has promised more than it has")}
 }
 
-// placedBy lists pods with their scheduler, empty if there are none.
-func placedBy(pods []*corev1.Pod) phrase.Text {
+// schedulersText lists pods with their scheduler, empty if there are none.
+func schedulersText(pods []*corev1.Pod) phrase.Text {
 	if len(pods) == 0 {
 		return nil
 	}
@@ -60,5 +60,5 @@ func placedBy(pods []*corev1.Pod) phrase.Text {
 		all, by = append(all, pod.Namespace+"/"+pod.Name), append(by, pod.Spec.SchedulerName)
 	}
 	slices.Sort(by)
-	return phrase.Of(" (by %s: %s)", some(slices.Compact(by)), some(all))
+	return phrase.Textf(" (by %s: %s)", examplesText(slices.Compact(by)), examplesText(all))
 }

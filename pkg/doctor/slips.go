@@ -10,12 +10,12 @@ import (
 // parts matches the parts of a name between its separators.
 var parts = regexp.MustCompile(`[\pL\pN]+`)
 
-// leastSlip is the minimum length of a word in which one different letter is a typo: team-a and team-b are two names.
-const leastSlip = 4
+// minTypoLength is the minimum length of a word in which one different letter is a typo: team-a and team-b are two names.
+const minTypoLength = 4
 
-// isSlip reports whether two names are spellings of one: with different case, with different separators, or with one letter wrong in one of the
+// isTypo reports whether two names are spellings of one: with different case, with different separators, or with one letter wrong in one of the
 // words. A part with a digit is a model, a size or a number, where each letter matters: nvidia-tesla-a100 is not nvidia-tesla-v100.
-func isSlip(a, b string) bool {
+func isTypo(a, b string) bool {
 	one, other := parts.FindAllString(strings.ToLower(a), -1), parts.FindAllString(strings.ToLower(b), -1)
 	if strings.Join(one, "") == strings.Join(other, "") {
 		return true
@@ -28,17 +28,17 @@ func isSlip(a, b string) bool {
 		if one[i] == other[i] {
 			continue
 		}
-		if differ++; !isWordSlip(one[i], other[i]) {
+		if differ++; !isWordTypo(one[i], other[i]) {
 			return false
 		}
 	}
 	return differ == 1
 }
 
-// isWordSlip reports whether two words differ by one extra letter, or by one inner letter. The first and the last letter distinguish names that
+// isWordTypo reports whether two words differ by one extra letter, or by one inner letter. The first and the last letter distinguish names that
 // people enumerate, such as teama and teamb.
-func isWordSlip(a, b string) bool {
-	if min(len(a), len(b)) < leastSlip || strings.ContainsAny(a+b, "0123456789") || levenshtein.ComputeDistance(a, b) != 1 {
+func isWordTypo(a, b string) bool {
+	if min(len(a), len(b)) < minTypoLength || strings.ContainsAny(a+b, "0123456789") || levenshtein.ComputeDistance(a, b) != 1 {
 		return false
 	}
 	return len(a) != len(b) || a[0] == b[0] && a[len(a)-1] == b[len(b)-1]

@@ -27,8 +27,8 @@ const partTaken = "names"
 // service is what kubectl calls a Service.
 const service = "service"
 
-// Taken are objects under our names that differ from the manifests.
-type Taken struct {
+// NameConflicts are objects under our names that differ from the manifests.
+type NameConflicts struct {
 	// Objects are workloads and Services that select other pods, such as "deployment gpu-scheduler", in kube-system.
 	Objects []string
 	// Roles are the roles of teams that lack rights that gpuctl requires.
@@ -45,32 +45,32 @@ var installedServices = map[string]string{
 // teamRoles are those of manifests/tenancy, with the verb on jobs that each grants.
 var teamRoles = map[string]string{"gpu-resource-reader": "list", "gpu-resource-manager": "create"}
 
-// names looks for other objects under our names. A popular case study has created some of them.
-func (f *Installation) names() Check {
+// checkNames looks for other objects under our names. A popular case study has created some of them.
+func (f *Installation) checkNames() Check {
 	const name = "names"
-	taken := &f.Taken
+	taken := &f.NameConflicts
 	switch {
 	case len(taken.Objects) > 0:
 		return Check{Name: name, Status: Failed,
-			Text: phrase.Of("others have objects under our names in kube-system, so that ours are refused or select other pods: %s", some(taken.Objects)),
-			Advice: phrase.Of("delete them, then install: kubectl -n kube-system delete %s; docs/install.md tells what becomes of their pods",
+			Text: phrase.Textf("others have objects under our names in kube-system, so that ours are refused or select other pods: %s", examplesText(taken.Objects)),
+			Advice: phrase.Textf("delete them, then install: kubectl -n kube-system delete %s; docs/install.md tells what becomes of their pods",
 				slices.Min(taken.Objects))}
 	case len(taken.Roles) > 0:
-		return Check{Name: name, Status: Warning, Text: phrase.Of("these cluster roles are not ours, and gpuctl may not see or make jobs by them: %s", some(taken.Roles)),
-			Advice: phrase.Of("put ours in their place: kubectl apply --server-side --force-conflicts -f manifests/tenancy/roles.yaml")}
+		return Check{Name: name, Status: Warning, Text: phrase.Textf("these cluster roles are not ours, and gpuctl may not see or make jobs by them: %s", examplesText(taken.Roles)),
+			Advice: phrase.Textf("put ours in their place: kubectl apply --server-side --force-conflicts -f manifests/tenancy/roles.yaml")}
 	case len(taken.Defaults) > 0:
-		return Check{Name: name, Status: Warning, Text: phrase.Of("limit ranges give GPUs to containers that ask for none: %s", some(taken.Defaults)),
-			Advice: phrase.Of("set their default of GPUs to 0, as in manifests/tenancy/quota.yaml")}
+		return Check{Name: name, Status: Warning, Text: phrase.Textf("limit ranges give GPUs to containers that ask for none: %s", examplesText(taken.Defaults)),
+			Advice: phrase.Textf("set their default of GPUs to 0, as in manifests/tenancy/quota.yaml")}
 	case slices.Contains(f.Hidden, partTaken):
-		return Check{Name: name, Status: Unknown, Text: phrase.Of("you may not read what there is under our names"),
-			Advice: phrase.Of("ask an administrator to run gpuctl doctor --install")}
+		return Check{Name: name, Status: Unknown, Text: phrase.Textf("you may not read what there is under our names"),
+			Advice: phrase.Textf("ask an administrator to run gpuctl doctor --install")}
 	}
-	return Check{Name: name, Status: OK, Text: phrase.Of("no objects of others have ours")}
+	return Check{Name: name, Status: OK, Text: phrase.Textf("no objects of others have ours")}
 }
 
-// readTaken reads the existing objects under our names, and the LimitRanges.
-func (f *Installation) readTaken(ctx context.Context, client kubernetes.Interface, unread *[]string) error {
-	for _, read := range []func(context.Context, kubernetes.Interface) error{f.readTakenWorkloads, f.readTakenServices, f.readTeamRoles, f.readDefaults} {
+// readNameConflicts reads the existing objects under our names, and the LimitRanges.
+func (f *Installation) readNameConflicts(ctx context.Context, client kubernetes.Interface, unread *[]string) error {
+	for _, read := range []func(context.Context, kubernetes.Interface) error{f.readConflictingWorkloads, f.readConflictingServices, f.readTeamRoles, f.readDefaults} {
 		err := read(ctx, client)
 		switch {
 		case apierrors.IsForbidden(err):
@@ -79,11 +79,11 @@ func (f *Installation) readTaken(ctx context.Context, client kubernetes.Interfac
 			return phrase.Errorf("reading what there is under our names: %w", err)
 		}
 	}
-	slices.Sort(f.Taken.Objects)
+	slices.Sort(f.NameConflicts.Objects)
 	return nil
 }
 
-func (f *Installation) readTakenWorkloads(ctx context.Context, client kubernetes.Interface) error {
+func (f *Installation) readConflictingWorkloads(ctx context.Context, client kubernetes.Interface) error {
 	apps := client.AppsV1()
 	selects := map[string]func(name string) (*metav1.LabelSelector, error){
 		deployment: func(name string) (*metav1.LabelSelector, error) {
@@ -109,13 +109,13 @@ func (f *Installation) readTakenWorkloads(ctx context.Context, client kubernetes
 		case err != nil:
 			return err
 		case selector == nil || selector.MatchLabels[labelName] != c.name:
-			f.Taken.Objects = append(f.Taken.Objects, fmt.Sprintf("%s %s", strings.ToLower(c.kind), c.name))
+			f.NameConflicts.Objects = append(f.NameConflicts.Objects, fmt.Sprintf("%s %s", strings.ToLower(c.kind), c.name))
 		}
 	}
 	return nil
 }
 
-func (f *Installation) readTakenServices(ctx context.Context, client kubernetes.Interface) error {
+func (f *Installation) readConflictingServices(ctx context.Context, client kubernetes.Interface) error {
 	for _, name := range slices.Sorted(maps.Keys(installedServices)) {
 		found, err := client.CoreV1().Services(metav1.NamespaceSystem).Get(ctx, name, metav1.GetOptions{})
 		switch {
@@ -123,7 +123,7 @@ func (f *Installation) readTakenServices(ctx context.Context, client kubernetes.
 		case err != nil:
 			return err
 		case !maps.Equal(found.Spec.Selector, map[string]string{labelName: installedServices[name]}):
-			f.Taken.Objects = append(f.Taken.Objects, fmt.Sprintf("%s %s", service, name))
+			f.NameConflicts.Objects = append(f.NameConflicts.Objects, fmt.Sprintf("%s %s", service, name))
 		}
 	}
 	return nil
@@ -138,7 +138,7 @@ func (f *Installation) readTeamRoles(ctx context.Context, client kubernetes.Inte
 		case err != nil:
 			return err
 		case role.AggregationRule == nil && !slices.ContainsFunc(role.Rules, func(rule rbacv1.PolicyRule) bool { return allowsJobs(rule, teamRoles[name]) }):
-			f.Taken.Roles = append(f.Taken.Roles, name)
+			f.NameConflicts.Roles = append(f.NameConflicts.Roles, name)
 		}
 	}
 	return nil
@@ -157,7 +157,7 @@ func (f *Installation) readDefaults(ctx context.Context, client kubernetes.Inter
 	}
 	for i := range read.LimitRanges {
 		if one := &read.LimitRanges[i]; len(quota.GPUDefaults([]corev1.LimitRange{*one})) > 0 {
-			f.Taken.Defaults = append(f.Taken.Defaults, one.Namespace+"/"+one.Name)
+			f.NameConflicts.Defaults = append(f.NameConflicts.Defaults, one.Namespace+"/"+one.Name)
 		}
 	}
 	return nil

@@ -118,16 +118,16 @@ func TestNamesThatOthersHave(t *testing.T) {
 	}
 	tests := map[string]struct {
 		objects []runtime.Object
-		want    Taken
+		want    NameConflicts
 		status  Status
 	}{
 		"nothing is there": {status: OK},
 		"ours":             {objects: decoded(t, ours), status: OK},
-		"the case study was first": {objects: decoded(t, caseStudy), status: Failed, want: Taken{
+		"the case study was first": {objects: decoded(t, caseStudy), status: Failed, want: NameConflicts{
 			Objects: []string{"deployment gpu-scheduler", "service gpu-scheduler-metrics"},
 			Roles:   []string{"gpu-resource-manager", "gpu-resource-reader"}, Defaults: []string{"ml-team/gpu-limits"},
 		}},
-		"the case study was applied over ours": {objects: over, status: Failed, want: Taken{
+		"the case study was applied over ours": {objects: over, status: Failed, want: NameConflicts{
 			Objects: []string{"service gpu-scheduler-metrics"}, Roles: []string{"gpu-resource-manager", "gpu-resource-reader"},
 		}},
 	}
@@ -135,13 +135,13 @@ func TestNamesThatOthersHave(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var f Installation
 			var unread []string
-			if err := f.readTaken(t.Context(), fake.NewClientset(tc.objects...), &unread); err != nil || unread != nil {
+			if err := f.readNameConflicts(t.Context(), fake.NewClientset(tc.objects...), &unread); err != nil || unread != nil {
 				t.Fatal(err, unread)
 			}
-			if diff := cmp.Diff(tc.want, f.Taken); diff != "" {
+			if diff := cmp.Diff(tc.want, f.NameConflicts); diff != "" {
 				t.Errorf("what others have (-want +got):\n%s", diff)
 			}
-			if check := f.names(); check.Status != tc.status {
+			if check := f.checkNames(); check.Status != tc.status {
 				t.Errorf("the check says %s: %s; want %s", check.Status, check.Text, tc.status)
 			}
 		})

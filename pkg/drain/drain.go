@@ -36,19 +36,19 @@ type HeldError struct {
 // mostNamed bounds the pods that an error names.
 const mostNamed = 10
 
-func (e *HeldError) Error() string { return e.Says().String() }
+func (e *HeldError) Error() string { return e.Message().String() }
 
-// Says is the error in every language.
-func (e *HeldError) Says() phrase.Text {
-	out := phrase.Of("node %s is not drained, nothing was done:", e.Node)
+// Message is the error in every language.
+func (e *HeldError) Message() phrase.Text {
+	out := phrase.Textf("node %s is not drained, nothing was done:", e.Node)
 	if e.Begun {
-		out = phrase.Of("node %s is not drained:", e.Node)
+		out = phrase.Textf("node %s is not drained:", e.Node)
 	}
 	for _, hold := range e.Holds[:min(mostNamed, len(e.Holds))] {
-		out = out.And("\n  %s", hold.Says())
+		out = out.Addf("\n  %s", hold.Says())
 	}
 	if more := len(e.Holds) - mostNamed; more > 0 {
-		out = out.And("\n  and %d more", more)
+		out = out.Addf("\n  and %d more", more)
 	}
 	return out
 }
@@ -64,26 +64,26 @@ type StoppedError struct {
 
 func (e *StoppedError) Error() string { return e.Cause.Error() }
 
-// Says is the error in every language.
-func (e *StoppedError) Says() phrase.Text { return phrase.OfError(e.Cause) }
+// Message is the error in every language.
+func (e *StoppedError) Message() phrase.Text { return phrase.FromError(e.Cause) }
 
 // Unwrap returns the cause.
 func (e *StoppedError) Unwrap() error { return e.Cause }
 
-// HowFar describes which pods have left and which have not, and the state of the node.
-func (e *StoppedError) HowFar() phrase.Text {
+// ProgressText describes which pods have left and which have not, and the state of the node.
+func (e *StoppedError) ProgressText() phrase.Text {
 	left := make([]string, 0, mostNamed)
 	for _, pod := range e.Left[:min(mostNamed, len(e.Left))] {
 		left = append(left, pod.String())
 	}
 	text := phrase.Quote(strings.Join(left, ", "))
 	if more := len(e.Left) - mostNamed; more > 0 {
-		text = text.And(" and %d more", more)
+		text = text.Addf(" and %d more", more)
 	}
 	if len(text) == 0 {
-		text = phrase.Of("none that is known")
+		text = phrase.Textf("none that is known")
 	}
-	return phrase.Of("Pods that have left: %d. Still on node %s: %s.\nThe node stays cordoned.", e.Gone, e.Node, text)
+	return phrase.Textf("Pods that have left: %d. Still on node %s: %s.\nThe node stays cordoned.", e.Gone, e.Node, text)
 }
 
 // Drainer drains nodes with the identity of its client.
@@ -98,8 +98,8 @@ type Drainer struct {
 // pollInterval is how often the remaining pods are checked.
 const pollInterval = time.Second
 
-// node reads a node. An invalid name counts as not found.
-func (d *Drainer) node(ctx context.Context, name string) (*corev1.Node, error) {
+// getNode reads a node. An invalid name counts as not found.
+func (d *Drainer) getNode(ctx context.Context, name string) (*corev1.Node, error) {
 	if len(path.IsValidPathSegmentName(name)) > 0 {
 		return nil, apierrors.NewNotFound(corev1.Resource("nodes"), name)
 	}
@@ -112,14 +112,14 @@ func (d *Drainer) node(ctx context.Context, name string) (*corev1.Node, error) {
 
 // Plan returns the plan for a node and changes nothing.
 func (d *Drainer) Plan(ctx context.Context, node string) (Plan, error) {
-	if _, err := d.node(ctx, node); err != nil {
+	if _, err := d.getNode(ctx, node); err != nil {
 		return Plan{}, err
 	}
-	return d.read(ctx, node)
+	return d.readPlan(ctx, node)
 }
 
-func (d *Drainer) read(ctx context.Context, node string) (Plan, error) {
-	read, err := snapshot.Read(ctx, d.Client, snapshot.Pods(snapshot.Scope{Fields: snapshot.Holding}), snapshot.Budgets(snapshot.Scope{}).IfAllowed())
+func (d *Drainer) readPlan(ctx context.Context, node string) (Plan, error) {
+	read, err := snapshot.Read(ctx, d.Client, snapshot.Pods(snapshot.Scope{Fields: snapshot.PlacedPods}), snapshot.Budgets(snapshot.Scope{}).IfAllowed())
 	if err != nil {
 		return Plan{}, err
 	}
@@ -149,35 +149,35 @@ func objectsOf(pods []corev1.Pod, node string) []snapshot.ObjectRef {
 
 // Drain cordons a node and evicts its pods with GPUs until they have left or the time is over. Completed steps remain: the error is a [StoppedError].
 func (d *Drainer) Drain(ctx context.Context, node string, timeout time.Duration) error {
-	plan, err := d.Begin(ctx, node)
+	plan, err := d.BeginDrain(ctx, node)
 	if err != nil {
 		return err
 	}
-	ctx, stop := timelimit.With(ctx, timeout, phrase.Of("pods are still on node %s", node))
+	ctx, stop := timelimit.WithLimit(ctx, timeout, phrase.Textf("pods are still on node %s", node))
 	defer stop()
-	r := &round{drainer: d, node: node, first: map[string][]types.UID{}, told: map[string]bool{}, were: plan.Left()}
-	for len(plan.Left()) > 0 {
+	r := &round{drainer: d, node: node, first: map[string][]types.UID{}, reported: map[string]bool{}, previous: plan.PodsOnNode()}
+	for len(plan.PodsOnNode()) > 0 {
 		if err = r.evictAll(ctx, plan); err == nil {
-			err = sleep(ctx, pollInterval)
+			err = sleepFor(ctx, pollInterval)
 		}
 		var next Plan
 		if err == nil {
-			next, err = d.read(ctx, node)
+			next, err = d.readPlan(ctx, node)
 		}
 		if err == nil && len(next.Holds) > 0 {
 			err = &HeldError{Node: node, Holds: next.Holds, Begun: true}
 		}
 		if err != nil {
-			return &StoppedError{Node: node, Gone: r.gone, Left: plan.Left(), Cause: timelimit.Explain(ctx, err)}
+			return &StoppedError{Node: node, Gone: r.gone, Left: plan.PodsOnNode(), Cause: timelimit.Explain(ctx, err)}
 		}
-		r.tellGone(next)
+		r.reportGone(next)
 		plan = next
 	}
 	return nil
 }
 
-// Begin cordons a node, unless a pod requires a decision by an administrator first, and returns the plan.
-func (d *Drainer) Begin(ctx context.Context, node string) (Plan, error) {
+// BeginDrain cordons a node, unless a pod requires a decision by an administrator first, and returns the plan.
+func (d *Drainer) BeginDrain(ctx context.Context, node string) (Plan, error) {
 	plan, err := d.Plan(ctx, node)
 	if err != nil {
 		return plan, err
@@ -185,18 +185,18 @@ func (d *Drainer) Begin(ctx context.Context, node string) (Plan, error) {
 	if len(plan.Holds) > 0 {
 		return plan, &HeldError{Node: node, Holds: plan.Holds}
 	}
-	changed, err := d.cordon(ctx, node)
+	changed, err := d.cordonNode(ctx, node)
 	if err != nil {
 		return plan, err
 	}
 	if changed {
-		d.Report(phrase.Of("node %s is cordoned: it gets no new pods", node))
+		d.Report(phrase.Textf("node %s is cordoned: it gets no new pods", node))
 	}
 	// A pod may have arrived before the cordon, also one that requires a decision.
-	now, err := d.read(ctx, node)
+	now, err := d.readPlan(ctx, node)
 	switch {
 	case err != nil:
-		return plan, &StoppedError{Node: node, Left: plan.Left(), Cause: err} // it stays cordoned
+		return plan, &StoppedError{Node: node, Left: plan.PodsOnNode(), Cause: err} // it stays cordoned
 	case len(now.Holds) > 0 && !d.Force:
 		return now, &HeldError{Node: node, Holds: now.Holds, Begun: true}
 	}
@@ -205,13 +205,13 @@ func (d *Drainer) Begin(ctx context.Context, node string) (Plan, error) {
 
 // EvictOnce requests the eviction of a plan's pods once. Pods that a budget keeps remain.
 func (d *Drainer) EvictOnce(ctx context.Context, plan Plan) error {
-	r := &round{drainer: d, node: plan.Node, first: map[string][]types.UID{}, told: map[string]bool{}}
+	r := &round{drainer: d, node: plan.Node, first: map[string][]types.UID{}, reported: map[string]bool{}}
 	return r.evictAll(ctx, plan)
 }
 
-func (d *Drainer) cordon(ctx context.Context, name string) (changed bool, err error) {
+func (d *Drainer) cordonNode(ctx context.Context, name string) (changed bool, err error) {
 	err = conflict.Retry(retry.DefaultBackoff, func() error {
-		node, err := d.node(ctx, name)
+		node, err := d.getNode(ctx, name)
 		if changed = err == nil && !node.Spec.Unschedulable; !changed {
 			return err
 		}
@@ -230,16 +230,16 @@ type round struct {
 	drainer *Drainer
 	node    string
 	// first are the members of gangs at their first eviction: members that restart elsewhere are left alone.
-	first map[string][]types.UID
-	told  map[string]bool
-	were  []Pod
-	gone  int
+	first    map[string][]types.UID
+	reported map[string]bool
+	previous []Pod
+	gone     int
 }
 
 func (r *round) evictAll(ctx context.Context, plan Plan) error {
 	for _, unit := range plan.Units {
 		if unit.Gang != "" && unit.Budget != "" {
-			r.tell(phrase.Of("gang %s/%s waits: disruption budget %s does not let all of it go", unit.Pods[0].Namespace, unit.Gang, unit.Budget))
+			r.reportOnce(phrase.Textf("gang %s/%s waits: disruption budget %s does not let all of it go", unit.Pods[0].Namespace, unit.Gang, unit.Budget))
 			continue
 		}
 		waits := false
@@ -247,7 +247,7 @@ func (r *round) evictAll(ctx context.Context, plan Plan) error {
 			if waits && pod.Node == r.node {
 				break
 			}
-			leaves, err := r.evict(ctx, pod)
+			leaves, err := r.evictPod(ctx, pod)
 			if err != nil {
 				return err
 			}
@@ -267,7 +267,7 @@ func (r *round) toEvict(unit Unit) []Pod {
 		}
 	}
 	out := slices.DeleteFunc(slices.Clone(unit.Pods), func(pod Pod) bool {
-		return pod.Going || unit.Gang != "" && pod.Node != r.node && !slices.Contains(r.first[key], pod.UID)
+		return pod.Terminating || unit.Gang != "" && pod.Node != r.node && !slices.Contains(r.first[key], pod.UID)
 	})
 	slices.SortStableFunc(out, func(a, b Pod) int {
 		return cmp.Compare(r.isHere(a), r.isHere(b))
@@ -283,51 +283,51 @@ func (r *round) isHere(pod Pod) int {
 	return 0
 }
 
-// evict requests the eviction of a pod within disruption budgets, and reports whether it leaves.
-func (r *round) evict(ctx context.Context, pod Pod) (leaves bool, err error) {
+// evictPod requests the eviction of a pod within disruption budgets, and reports whether it leaves.
+func (r *round) evictPod(ctx context.Context, pod Pod) (leaves bool, err error) {
 	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}}
-	outcome, err := eviction.Evict(ctx, eviction.Typed{Client: r.drainer.Client.PolicyV1()}, object)
+	outcome, err := eviction.Evict(ctx, eviction.TypedClient{Client: r.drainer.Client.PolicyV1()}, object)
 	switch outcome {
 	case eviction.Gone:
 		return true, nil
 	case eviction.OverBudget:
-		r.tell(phrase.Of("%s waits: a disruption budget does not let it go", pod))
+		r.reportOnce(phrase.Textf("%s waits: a disruption budget does not let it go", pod))
 		return false, nil
 	case eviction.Busy:
-		r.tell(phrase.Of("%s waits: the API server takes no more requests at the moment", pod))
+		r.reportOnce(phrase.Textf("%s waits: the API server takes no more requests at the moment", pod))
 		return false, nil
 	case eviction.Refused:
 		return false, phrase.Errorf("evicting pod %s: %w", pod, err)
 	case eviction.Evicted:
 	}
-	text := phrase.Of("%s is evicted", pod)
+	text := phrase.Textf("%s is evicted", pod)
 	if pod.Node != r.node {
-		text = text.And(", of a gang that starts again as a whole, from %s", pod.Node)
+		text = text.Addf(", of a gang that starts again as a whole, from %s", pod.Node)
 	}
-	r.tell(text)
+	r.reportOnce(text)
 	return true, nil
 }
 
-// tell reports a message once.
-func (r *round) tell(text phrase.Text) {
-	if said := text.String(); !r.told[said] {
-		r.told[said] = true
+// reportOnce reports a message once.
+func (r *round) reportOnce(text phrase.Text) {
+	if said := text.String(); !r.reported[said] {
+		r.reported[said] = true
 		r.drainer.Report(text)
 	}
 }
 
-func (r *round) tellGone(next Plan) {
-	left := next.Left()
-	for _, pod := range r.were {
+func (r *round) reportGone(next Plan) {
+	left := next.PodsOnNode()
+	for _, pod := range r.previous {
 		if !slices.ContainsFunc(left, func(other Pod) bool { return other.UID == pod.UID }) {
 			r.gone++
-			r.drainer.Report(phrase.Of("%s has left, %d to go", pod, len(left)))
+			r.drainer.Report(phrase.Textf("%s has left, %d to go", pod, len(left)))
 		}
 	}
-	r.were = left
+	r.previous = left
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+func sleepFor(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -336,22 +336,22 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Recover returns a node to service: it removes its cordon and the suspect taint, unless the node is not healthy.
-func (d *Drainer) Recover(ctx context.Context, name string, dryRun bool) (Recovered, error) {
+// RecoverNode returns a node to service: it removes its cordon and the suspect taint, unless the node is not healthy.
+func (d *Drainer) RecoverNode(ctx context.Context, name string, dryRun bool) (Recovered, error) {
 	var out Recovered
 	err := conflict.Retry(retry.DefaultBackoff, func() error {
-		node, err := d.node(ctx, name)
+		node, err := d.getNode(ctx, name)
 		if err != nil {
 			return err
 		}
-		if out, err = Recovery(node, d.Force); err != nil || !out.Changes() {
+		if out, err = PlanRecovery(node, d.Force); err != nil || !out.HasChanges() {
 			return err
 		}
 		options := metav1.PatchOptions{}
 		if dryRun {
 			options.DryRun = []string{metav1.DryRunAll}
 		}
-		patch, err := out.patch(node)
+		patch, err := out.mergePatch(node)
 		if err == nil {
 			_, err = d.Client.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, patch, options)
 		}

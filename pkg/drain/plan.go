@@ -32,8 +32,8 @@ type Pod struct {
 	Job       string    `json:"job,omitempty"`
 	Node      string    `json:"node"`
 	GPUs      int64     `json:"gpus"`
-	// Going says that it is terminating already.
-	Going bool `json:"going,omitempty"`
+	// Terminating says that it is terminating already.
+	Terminating bool `json:"going,omitempty"`
 }
 
 func (p Pod) String() string { return p.Namespace + "/" + p.Name }
@@ -58,9 +58,9 @@ func (h Hold) String() string { return h.Says().String() }
 // Says is the pod and the reason, in every language.
 func (h Hold) Says() phrase.Text {
 	if h.Reason == eviction.NoController {
-		return phrase.Of("%s: nothing would start it again", h.Pod)
+		return phrase.Textf("%s: nothing would start it again", h.Pod)
 	}
-	return phrase.Of("%s: it is not to be moved without a person (%s)", h.Pod, names.AnnotationNoMigration)
+	return phrase.Textf("%s: it is not to be moved without a person (%s)", h.Pod, names.AnnotationNoMigration)
 }
 
 // Plan is the actions for the pods of a node.
@@ -74,8 +74,8 @@ type Plan struct {
 	Staying int `json:"staying"`
 }
 
-// Left returns the pods of the plan that are on its node.
-func (p Plan) Left() []Pod {
+// PodsOnNode returns the pods of the plan that are on its node.
+func (p Plan) PodsOnNode() []Pod {
 	var out []Pod
 	for _, unit := range p.Units {
 		for _, pod := range unit.Pods {
@@ -92,7 +92,7 @@ func (p Plan) Left() []Pod {
 func Decide(s *snapshot.Snapshot, node string, force bool) Plan {
 	plan := Plan{Node: node, Units: []Unit{}}
 	seen := map[types.UID]bool{}
-	for _, pod := range sorted(s.Pods) {
+	for _, pod := range sortPods(s.Pods) {
 		switch {
 		case pod.Spec.NodeName != node || gpu.HasEnded(pod) || seen[pod.UID]:
 			continue
@@ -124,8 +124,8 @@ func Decide(s *snapshot.Snapshot, node string, force bool) Plan {
 	return plan
 }
 
-// sorted returns pods sorted by namespace and name, so that plans are stable.
-func sorted(pods []corev1.Pod) []*corev1.Pod {
+// sortPods returns pods sorted by namespace and name, so that plans are stable.
+func sortPods(pods []corev1.Pod) []*corev1.Pod {
 	out := make([]*corev1.Pod, len(pods))
 	for i := range pods {
 		out[i] = &pods[i]
@@ -139,7 +139,7 @@ func sorted(pods []corev1.Pod) []*corev1.Pod {
 func podOf(pod *corev1.Pod) Pod {
 	out := Pod{
 		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Job: pod.Labels[names.LabelJob], Node: pod.Spec.NodeName,
-		Going: pod.DeletionTimestamp != nil,
+		Terminating: pod.DeletionTimestamp != nil,
 	}
 	if request, err := gpu.RequestOf(pod); err == nil {
 		out.GPUs = request.Whole + request.Shared
@@ -161,8 +161,8 @@ func unitOf(s *snapshot.Snapshot, pod *corev1.Pod, node string) []*corev1.Pod {
 	}
 	var all, here []*corev1.Pod
 	stay := 0
-	for _, other := range sorted(s.Pods) {
-		if other.Spec.NodeName == "" || gpu.HasEnded(other) || !of.Has(other) {
+	for _, other := range sortPods(s.Pods) {
+		if other.Spec.NodeName == "" || gpu.HasEnded(other) || !of.HasMember(other) {
 			continue
 		}
 		all = append(all, other)
@@ -175,7 +175,7 @@ func unitOf(s *snapshot.Snapshot, pod *corev1.Pod, node string) []*corev1.Pod {
 	}
 	// If members on the node are terminating, the others were evicted then: members elsewhere have been restarted.
 	begun := slices.ContainsFunc(here, func(member *corev1.Pod) bool { return member.DeletionTimestamp != nil })
-	if begun || known && stay >= of.Least {
+	if begun || known && stay >= of.MinMembers {
 		return here
 	}
 	return all
@@ -190,7 +190,7 @@ func gangOf(s *snapshot.Snapshot, pod *corev1.Pod) (of gang.Gang, isMember, know
 			return of, isMember, true
 		}
 	}
-	name, named := gang.Named(pod)
+	name, named := gang.NamedGroup(pod)
 	owner := metav1.GetControllerOf(pod)
 	if !named || owner == nil {
 		return gang.Gang{}, false, false

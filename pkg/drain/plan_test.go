@@ -154,7 +154,7 @@ func TestRecovery(t *testing.T) {
 	const remains = "it breaks a constraint of its pool, and gets no pods until it does not: gpuctl describe node n"
 	record := func(r nodestate.Record) func(*corev1.Node) {
 		return func(n *corev1.Node) {
-			text, err := r.Text()
+			text, err := r.EncodeAnnotation()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -200,7 +200,7 @@ func TestRecovery(t *testing.T) {
 		},
 		"what others keep off stays": {
 			change: []func(*corev1.Node){cordoned, taint(names.TaintNotAdmitted)},
-			want:   Recovered{Node: "n", Uncordoned: true, Remains: []string{remains}, Says: []phrase.Text{phrase.Quote(remains)}},
+			want:   Recovered{Node: "n", Uncordoned: true, Remains: []string{remains}, RemainTexts: []phrase.Text{phrase.Quote(remains)}},
 		},
 	}
 	for name, tc := range tests {
@@ -209,7 +209,7 @@ func TestRecovery(t *testing.T) {
 			for _, change := range tc.change {
 				change(node)
 			}
-			got, err := Recovery(node, tc.force)
+			got, err := PlanRecovery(node, tc.force)
 			var refused *NotWellError
 			if tc.refused != "" && (!errors.As(err, &refused) || !strings.Contains(err.Error(), tc.refused)) {
 				t.Fatalf("error %v, want %q", err, tc.refused)

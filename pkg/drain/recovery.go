@@ -20,69 +20,69 @@ type Recovered struct {
 	Trusted    bool `json:"trusted"`
 	// Remains are the reasons that still keep pods off, each a sentence.
 	Remains []string `json:"remains,omitempty"`
-	// Says are the same in every language.
-	Says []phrase.Text `json:"-"`
+	// RemainTexts are the same in every language.
+	RemainTexts []phrase.Text `json:"-"`
 }
 
-// remains adds a reason that still keeps pods off.
-func (r *Recovered) remains(text phrase.Text) {
-	r.Remains, r.Says = append(r.Remains, text.String()), append(r.Says, text)
+// addRemaining adds a reason that still keeps pods off.
+func (r *Recovered) addRemaining(text phrase.Text) {
+	r.Remains, r.RemainTexts = append(r.Remains, text.String()), append(r.RemainTexts, text)
 }
 
 // NotWellError is the reason why a node is not returned to service.
 type NotWellError struct {
 	Node string
 	// Condition is the condition of the node that is not as it must be, and Message what it says.
-	Condition, Message string
+	Condition, ConditionMessage string
 	// Ready says that the node is ready and has another problem: an administrator may decide otherwise.
 	Ready bool
 }
 
-func (e *NotWellError) Error() string { return e.Says().String() }
+func (e *NotWellError) Error() string { return e.Message().String() }
 
-// Says is the error in every language, with what the node says as it is.
-func (e *NotWellError) Says() phrase.Text {
-	out := phrase.Of("node %s is not given back, nothing was done: it is not ready", e.Node)
+// Message is the error in every language, with what the node says as it is.
+func (e *NotWellError) Message() phrase.Text {
+	out := phrase.Textf("node %s is not given back, nothing was done: it is not ready", e.Node)
 	if e.Ready {
-		out = phrase.Of("node %s is not given back, nothing was done: its condition %s is still true", e.Node, e.Condition)
+		out = phrase.Textf("node %s is not given back, nothing was done: its condition %s is still true", e.Node, e.Condition)
 	}
-	if e.Message != "" {
-		out = out.And(" (%s)", e.Message)
+	if e.ConditionMessage != "" {
+		out = out.Addf(" (%s)", e.ConditionMessage)
 	}
 	return out
 }
 
-// Recovery returns what must be removed from a node to return it to service, or why it is not healthy. force trusts a ready node although the
+// PlanRecovery returns what must be removed from a node to return it to service, or why it is not healthy. force trusts a ready node although the
 // condition that made it suspect is still true.
-func Recovery(node *corev1.Node, force bool) (Recovered, error) {
+func PlanRecovery(node *corev1.Node, force bool) (Recovered, error) {
 	if !fit.IsReady(node) {
-		return Recovered{}, &NotWellError{Node: node.Name, Condition: string(corev1.NodeReady), Message: messageOf(node, string(corev1.NodeReady), corev1.ConditionTrue, false)}
+		return Recovered{}, &NotWellError{Node: node.Name, Condition: string(corev1.NodeReady), ConditionMessage: messageOf(node, string(corev1.NodeReady), corev1.ConditionTrue, false)}
 	}
 	out := Recovered{Node: node.Name, Uncordoned: node.Spec.Unschedulable, Trusted: slices.ContainsFunc(node.Spec.Taints, isSuspect)}
 	if record, err := nodestate.ReadRecord(node); err == nil && record.Condition != "" && out.Trusted && !force {
 		if isTrue(node, record.Condition) {
 			return Recovered{}, &NotWellError{
-				Node: node.Name, Condition: record.Condition, Message: messageOf(node, record.Condition, corev1.ConditionTrue, true), Ready: true,
+				Node: node.Name, Condition: record.Condition, ConditionMessage: messageOf(node, record.Condition, corev1.ConditionTrue, true), Ready: true,
 			}
 		}
 	}
-	for _, state := range nodestate.Of(node, nil) {
+	for _, state := range nodestate.StatesOf(node, nil) {
 		switch state.Code {
 		case nodestate.NotAdmitted:
-			out.remains(phrase.Of("it breaks a constraint of its pool, and gets no pods until it does not: gpuctl describe node %s", node.Name))
+			out.addRemaining(phrase.Textf("it breaks a constraint of its pool, and gets no pods until it does not: gpuctl describe node %s", node.Name))
 		case nodestate.OutOfService:
-			out.remains(phrase.Of("it is called out of service: who has set that takes it away with kubectl taint node %s %s-",
+			out.addRemaining(phrase.Textf("it is called out of service: who has set that takes it away with kubectl taint node %s %s-",
 				node.Name, corev1.TaintNodeOutOfService))
 		}
 	}
 	return out, nil
 }
 
-// Changes reports whether anything must be removed.
-func (r Recovered) Changes() bool { return r.Uncordoned || r.Trusted }
+// HasChanges reports whether anything must be removed.
+func (r Recovered) HasChanges() bool { return r.Uncordoned || r.Trusted }
 
-// patch returns a merge patch that returns the node to service. It fails if the node has changed since it was read.
-func (r Recovered) patch(node *corev1.Node) ([]byte, error) {
+// mergePatch returns a merge patch that returns the node to service. It fails if the node has changed since it was read.
+func (r Recovered) mergePatch(node *corev1.Node) ([]byte, error) {
 	taints := slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t corev1.Taint) bool {
 		return isSuspect(t) || t.Key == corev1.TaintNodeUnschedulable
 	})

@@ -18,20 +18,20 @@ func OwnVersion() *version.Version {
 	return version.MustParseGeneric(baseversion.DefaultKubeBinaryVersion)
 }
 
-// By is what determined the version.
-type By string
+// Decider is what determined the version.
+type Decider string
 
 // What decides.
 const (
-	ByFlag   By = "--emulated-version"
-	ByServer By = "the API server"
-	ByOwn    By = "the release"
+	ByFlag   Decider = "--emulated-version"
+	ByServer Decider = "the API server"
+	ByOwn    Decider = "the release"
 )
 
 // Choice is a version to emulate.
 type Choice struct {
 	Version *version.Version
-	By      By
+	By      Decider
 }
 
 // TooOldError says that an API server is older than anything that a scheduler can emulate.
@@ -66,22 +66,22 @@ func Choose(own, server, flag *version.Version) (Choice, error) {
 	return Choice{minorOf(server), ByServer}, nil
 }
 
-// OfServer returns the version that an API server, or its provider, reports in any format. The server may emulate an older version itself.
-func OfServer(info *apiversion.Info) (*version.Version, error) {
-	if found := numbersOf(info.EmulationMajor, info.EmulationMinor); found != nil {
+// ServerVersion returns the version that an API server, or its provider, reports in any format. The server may emulate an older version itself.
+func ServerVersion(info *apiversion.Info) (*version.Version, error) {
+	if found := parseNumbers(info.EmulationMajor, info.EmulationMinor); found != nil {
 		return found, nil
 	}
 	if found, err := version.ParseGeneric(info.GitVersion); err == nil && found.Major() > 0 {
 		return minorOf(found), nil
 	}
-	if found := numbersOf(info.Major, info.Minor); found != nil {
+	if found := parseNumbers(info.Major, info.Minor); found != nil {
 		return found, nil
 	}
-	return nil, errors.New("it says " + strconv.Quote(shortened(info.GitVersion)))
+	return nil, errors.New("it says " + strconv.Quote(shortenText(info.GitVersion)))
 }
 
-// numbersOf returns a version by its two numbers, with an optional suffix as in "34+"; nil for none.
-func numbersOf(major, minor string) *version.Version {
+// parseNumbers returns a version by its two numbers, with an optional suffix as in "34+"; nil for none.
+func parseNumbers(major, minor string) *version.Version {
 	found, err := version.ParseGeneric(strings.TrimRight(major, "+") + "." + strings.TrimRight(minor, "+"))
 	if err != nil || found.Major() == 0 {
 		return nil
@@ -89,8 +89,8 @@ func numbersOf(major, minor string) *version.Version {
 	return minorOf(found)
 }
 
-// Flag returns the version in --emulated-version for kube's components, nil for none: 1.34 or kube=1.34, in a list separated by commas.
-func Flag(value string) *version.Version {
+// ParseFlag returns the version in --emulated-version for kube's components, nil for none: 1.34 or kube=1.34, in a list separated by commas.
+func ParseFlag(value string) *version.Version {
 	for part := range strings.SplitSeq(value, ",") {
 		component, number, named := strings.Cut(part, "=")
 		if !named {
@@ -105,8 +105,8 @@ func Flag(value string) *version.Version {
 
 func minorOf(v *version.Version) *version.Version { return version.MajorMinor(v.Major(), v.Minor()) }
 
-// shortened truncates a text of any length.
-func shortened(text string) string {
+// shortenText truncates a text of any length.
+func shortenText(text string) string {
 	const most = 60
 	if len(text) > most {
 		return text[:most] + "…"

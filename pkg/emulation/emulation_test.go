@@ -73,7 +73,7 @@ func TestOfServer(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := OfServer(&tc.info)
+			got, err := ServerVersion(&tc.info)
 			if tc.want == "" {
 				if err == nil || len(err.Error()) > 100 {
 					t.Errorf("got %v and %v, want a short error", got, err)
@@ -92,7 +92,7 @@ func TestFlag(t *testing.T) {
 		"": "", "1.34": "1.34", "v1.36": "1.36", "kube=1.35": "1.35", "wardle=1.2,kube=1.34": "1.34", "wardle=1.2": "", "banana": "",
 		" 1.34 ": "1.34", //nolint:gocritic // the spaces are what is tried
 	} {
-		if got := Flag(value); (got == nil) != (want == "") || got != nil && got.String() != want {
+		if got := ParseFlag(value); (got == nil) != (want == "") || got != nil && got.String() != want {
 			t.Errorf("%q is %v, want %q", value, got, want)
 		}
 	}

@@ -13,16 +13,16 @@ import (
 
 // API sends an eviction of the pod named in it.
 type API interface {
-	Send(ctx context.Context, eviction *policyv1.Eviction) error
+	SendEviction(ctx context.Context, eviction *policyv1.Eviction) error
 }
 
-// Typed is the API of client-go.
-type Typed struct {
+// TypedClient is the API of client-go.
+type TypedClient struct {
 	Client policyclient.PolicyV1Interface
 }
 
-// Send sends an eviction.
-func (t Typed) Send(ctx context.Context, eviction *policyv1.Eviction) error {
+// SendEviction sends an eviction.
+func (t TypedClient) SendEviction(ctx context.Context, eviction *policyv1.Eviction) error {
 	return t.Client.Evictions(eviction.Namespace).Evict(ctx, eviction)
 }
 
@@ -43,13 +43,13 @@ const (
 	Busy
 )
 
-// Leaves reports whether the pod is, or soon will be, gone.
-func (o Outcome) Leaves() bool { return o == Evicted || o == Gone }
+// IsLeaving reports whether the pod is, or soon will be, gone.
+func (o Outcome) IsLeaving() bool { return o == Evicted || o == Gone }
 
 // Evict evicts a pod, but no other pod that has its name by now. It respects disruption budgets, and does not count as a retry of a Job. The
 // error is nil unless the outcome is [Refused], [OverBudget] or [Busy].
 func Evict(ctx context.Context, api API, pod *corev1.Pod) (Outcome, error) {
-	err := api.Send(ctx, &policyv1.Eviction{
+	err := api.SendEviction(ctx, &policyv1.Eviction{
 		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
 		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(pod.UID)}},
 	})

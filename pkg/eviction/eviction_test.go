@@ -65,7 +65,7 @@ type answers struct {
 	sent *policyv1.Eviction
 }
 
-func (a *answers) Send(_ context.Context, eviction *policyv1.Eviction) error {
+func (a *answers) SendEviction(_ context.Context, eviction *policyv1.Eviction) error {
 	a.sent = eviction
 	return a.err
 }
@@ -94,7 +94,7 @@ func TestEvict(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			api := &answers{err: tc.answer}
 			got, err := Evict(t.Context(), api, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "p", UID: "u"}})
-			if got != tc.want || (err != nil) != tc.failed || got.Leaves() != (got == Evicted || got == Gone) {
+			if got != tc.want || (err != nil) != tc.failed || got.IsLeaving() != (got == Evicted || got == Gone) {
 				t.Errorf("%v, %v; want %v", got, err, tc.want)
 			}
 			if s := api.sent; s.Namespace != "n" || s.Name != "p" || *s.DeleteOptions.Preconditions.UID != "u" {

@@ -52,8 +52,8 @@ const (
 // safeToEvict is cluster-autoscaler's annotation. "false" has it keep the node of the pod.
 const safeToEvict = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
-// applies are the conditions of the holds.
-var applies = map[Hold]func(*corev1.Pod) bool{
+// holdConditions are the conditions of the holds.
+var holdConditions = map[Hold]func(*corev1.Pod) bool{
 	OfNode:         gpu.BelongsToNode,
 	NoController:   hasNoController,
 	NoMigration:    func(pod *corev1.Pod) bool { return pod.Annotations[names.AnnotationNoMigration] == names.True },
@@ -76,7 +76,7 @@ var rules = map[Purpose][]Hold{
 // enforces them, and [Evict] reports that.
 func HoldOf(pod *corev1.Pod, purpose Purpose) Hold {
 	for _, hold := range rules[purpose] {
-		if applies[hold](pod) {
+		if holdConditions[hold](pod) {
 			return hold
 		}
 	}

@@ -107,8 +107,8 @@ type Part struct {
 	Weight int64 `json:"weight"`
 }
 
-// size estimates the memory of an attempt in bytes.
-func (a *Attempt) size() int {
+// estimateSize estimates the memory of an attempt in bytes.
+func (a *Attempt) estimateSize() int {
 	const attempt, entry = 256, 64
 	size := attempt + len(a.Node) + len(a.Devices) + len(a.DevicesReason)
 	for i := range a.Reasons {
@@ -123,8 +123,8 @@ func (a *Attempt) size() int {
 	return size
 }
 
-// bounded truncates the lists of an attempt, which must be sorted.
-func (a *Attempt) bounded() {
+// truncateLists truncates the lists of an attempt, which must be sorted.
+func (a *Attempt) truncateLists() {
 	a.Reasons = a.Reasons[:min(len(a.Reasons), MaxReasons)]
 	a.NearMisses = a.NearMisses[:min(len(a.NearMisses), MaxNearMisses)]
 	a.Candidates = a.Candidates[:min(len(a.Candidates), MaxCandidates)]

@@ -40,7 +40,7 @@ type entry struct {
 	size   int
 }
 
-func (e *entry) name() types.NamespacedName {
+func (e *entry) podName() types.NamespacedName {
 	return types.NamespacedName{Namespace: e.record.Namespace, Name: e.record.Name}
 }
 
@@ -60,15 +60,15 @@ func (r *Recorder) Record(pod *corev1.Pod, attempt Attempt) {
 	if r == nil {
 		return
 	}
-	attempt.bounded()
+	attempt.truncateLists()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	record := r.record(pod, attempt)
+	record := r.recordAttempt(pod, attempt)
 	record.Explained = record.Attempts
 }
 
-// Count stores an attempt without an explanation. It becomes the last attempt only if there is no explained attempt with the same result.
-func (r *Recorder) Count(pod *corev1.Pod, attempt Attempt) {
+// CountAttempt stores an attempt without an explanation. It becomes the last attempt only if there is no explained attempt with the same result.
+func (r *Recorder) CountAttempt(pod *corev1.Pod, attempt Attempt) {
 	if r == nil {
 		return
 	}
@@ -82,12 +82,12 @@ func (r *Recorder) Count(pod *corev1.Pod, attempt Attempt) {
 			return
 		}
 	}
-	r.record(pod, attempt).Explained = 0
+	r.recordAttempt(pod, attempt).Explained = 0
 }
 
-// record counts an attempt and makes it the last one. The caller sets Explained.
-func (r *Recorder) record(pod *corev1.Pod, attempt Attempt) *Record {
-	size := attempt.size() + len(pod.Namespace) + len(pod.Name) + len(pod.UID)
+// recordAttempt counts an attempt and makes it the last one. The caller sets Explained.
+func (r *Recorder) recordAttempt(pod *corev1.Pod, attempt Attempt) *Record {
+	size := attempt.estimateSize() + len(pod.Namespace) + len(pod.Name) + len(pod.UID)
 	element, ok := r.byUID[pod.UID]
 	if !ok {
 		element = r.recent.PushFront(&entry{record: Record{
@@ -101,25 +101,25 @@ func (r *Recorder) record(pod *corev1.Pod, attempt Attempt) *Record {
 	e.record.Last = attempt
 	r.bytes += size - e.size
 	e.size = size
-	r.byName[e.name()] = pod.UID
+	r.byName[e.podName()] = pod.UID
 	r.recent.MoveToFront(element)
-	r.evict() // never evicts the front
+	r.evictOldest() // never evicts the front
 	return &e.record
 }
 
-// evict drops the least recently written records until the limits hold. The newest record stays whatever its size.
-func (r *Recorder) evict() {
+// evictOldest drops the least recently written records until the limits hold. The newest record stays whatever its size.
+func (r *Recorder) evictOldest() {
 	for r.recent.Len() > 1 && (r.recent.Len() > r.limits.Pods || r.bytes > r.limits.Bytes) {
-		r.drop(r.recent.Back())
+		r.dropElement(r.recent.Back())
 	}
 }
 
-func (r *Recorder) drop(element *list.Element) {
+func (r *Recorder) dropElement(element *list.Element) {
 	e := r.recent.Remove(element).(*entry)
 	r.bytes -= e.size
 	delete(r.byUID, e.record.UID)
-	if r.byName[e.name()] == e.record.UID {
-		delete(r.byName, e.name())
+	if r.byName[e.podName()] == e.record.UID {
+		delete(r.byName, e.podName())
 	}
 }
 
@@ -131,7 +131,7 @@ func (r *Recorder) Forget(uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if element, ok := r.byUID[uid]; ok {
-		r.drop(element)
+		r.dropElement(element)
 	}
 }
 

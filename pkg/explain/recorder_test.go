@@ -68,7 +68,7 @@ func TestAnAttemptThatIsOnlyCountedKeepsWhatIsKnown(t *testing.T) {
 				recorder.Record(pod, attempt)
 			}
 			for _, attempt := range append(tc.counted, unknown) {
-				recorder.Count(pod, attempt)
+				recorder.CountAttempt(pod, attempt)
 			}
 			got, _ := recorder.Pod("team", "a")
 			tc.want.Namespace, tc.want.Name, tc.want.UID, tc.want.Job = "team", "a", "1", "train"
@@ -81,7 +81,7 @@ func TestAnAttemptThatIsOnlyCountedKeepsWhatIsKnown(t *testing.T) {
 
 func TestLookingIntoAPodThatWasOnlyCountedExplainsIt(t *testing.T) {
 	recorder, pod := NewRecorder(DefaultLimits), podNamed("a", "1", "train")
-	recorder.Count(pod, Attempt{Time: noon, Result: Unschedulable, Nodes: 3})
+	recorder.CountAttempt(pod, Attempt{Time: noon, Result: Unschedulable, Nodes: 3})
 	recorder.Record(pod, refused(noon, "full"))
 	if got, _ := recorder.Pod("team", "a"); got.Explained != 2 || got.Attempts != 2 {
 		t.Errorf("attempt %d of %d is explained, want the second of 2", got.Explained, got.Attempts)

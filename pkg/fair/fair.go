@@ -16,8 +16,8 @@ type Limits struct {
 	Total, Each int
 	// Waiting bounds the waiting requests of one caller.
 	Waiting int
-	// Patience is how long a caller may hold reclaimable capacity that others wait for.
-	Patience time.Duration
+	// ReclaimAfter is how long a caller may hold reclaimable capacity that others wait for.
+	ReclaimAfter time.Duration
 }
 
 // FullError means that a caller has reached its limit of waiting requests.
@@ -34,12 +34,12 @@ type Gate struct {
 	mu      sync.Mutex
 	held    int
 	callers map[string]*caller
-	// turns are the callers with waiting requests, the next one first.
-	turns []*caller
+	// queue are the callers with waiting requests, the next one first.
+	queue []*caller
 	// holders are the reclaimable holders, the longest first.
 	holders []*ticket
-	// again fires when the first holder has held long enough; nil while nothing waits for that.
-	again *time.Timer
+	// reclaimTimer fires when the first holder has held long enough; nil while nothing waits for that.
+	reclaimTimer *time.Timer
 }
 
 type caller struct {
@@ -72,11 +72,11 @@ func (g *Gate) Enter(ctx context.Context, who string, size int) (leave func(), e
 // [Limits.ReclaimAfter], first for the caller that holds most, then for the oldest. The capacity remains held until it is released.
 func (g *Gate) EnterUntil(ctx context.Context, who string, size int, takeBack func()) (leave func(), err error) {
 	size = max(1, min(size, g.limits.Each, g.limits.Total))
-	own, mine, err := g.wait(who, size, takeBack)
+	own, mine, err := g.enqueueTicket(who, size, takeBack)
 	if err != nil {
 		return nil, err
 	}
-	leave = sync.OnceFunc(func() { g.leave(own, mine) })
+	leave = sync.OnceFunc(func() { g.leaveGate(own, mine) })
 	select {
 	case <-mine.admitted:
 		return leave, nil
@@ -91,7 +91,7 @@ func (g *Gate) EnterUntil(ctx context.Context, who string, size int, takeBack fu
 	}
 }
 
-func (g *Gate) wait(who string, size int, takeBack func()) (*caller, *ticket, error) {
+func (g *Gate) enqueueTicket(who string, size int, takeBack func()) (*caller, *ticket, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	own := g.callers[who]
@@ -102,29 +102,29 @@ func (g *Gate) wait(who string, size int, takeBack func()) (*caller, *ticket, er
 	mine := &ticket{size: size, admitted: make(chan struct{}), own: own, takeBack: takeBack}
 	own.waiting = append(own.waiting, mine)
 	if len(own.waiting) == 1 {
-		g.turns = append(g.turns, own)
+		g.queue = append(g.queue, own)
 	}
-	g.admit()
+	g.admitNext()
 	if len(own.waiting) > g.limits.Waiting {
 		own.waiting = own.waiting[:len(own.waiting)-1] // the newest
-		g.forget(own)
+		g.dropIdle(own)
 		return nil, nil, &FullError{g.limits.Waiting}
 	}
 	return own, mine, nil
 }
 
-// admit admits waiting requests in turn. A request that waits for capacity held by others is not overtaken, or it might wait forever; one that waits
+// admitNext admits waiting requests in turn. A request that waits for capacity held by others is not overtaken, or it might wait forever; one that waits
 // for its own caller's capacity blocks no others.
-func (g *Gate) admit() {
-	for i := 0; i < len(g.turns); {
-		next := g.turns[i]
+func (g *Gate) admitNext() {
+	for i := 0; i < len(g.queue); {
+		next := g.queue[i]
 		first := next.waiting[0]
 		if next.held+first.size > g.limits.Each {
 			i++
 			continue
 		}
 		if g.held+first.size > g.limits.Total {
-			g.reclaim()
+			g.reclaimLongest()
 			return
 		}
 		if first.takeBack != nil {
@@ -135,32 +135,32 @@ func (g *Gate) admit() {
 		next.held += first.size
 		close(first.admitted)
 		next.waiting = next.waiting[1:]
-		g.turns = slices.Delete(g.turns, i, i+1)
+		g.queue = slices.Delete(g.queue, i, i+1)
 		if len(next.waiting) > 0 {
-			g.turns = append(g.turns, next)
+			g.queue = append(g.queue, next)
 		}
 	}
 }
 
-// reclaim reclaims capacity that has been held long enough, now or once it has. A caller that finishes in time loses nothing; one that does not must
+// reclaimLongest reclaims capacity that has been held long enough, now or once it has. A caller that finishes in time loses nothing; one that does not must
 // not block others, under however many names.
-func (g *Gate) reclaim() {
-	if len(g.holders) == 0 || g.again != nil {
+func (g *Gate) reclaimLongest() {
+	if len(g.holders) == 0 || g.reclaimTimer != nil {
 		return
 	}
 	first := g.holders[0]
-	if left := g.limits.Patience - time.Since(first.since); left > 0 {
-		g.again = time.AfterFunc(left, func() {
+	if left := g.limits.ReclaimAfter - time.Since(first.since); left > 0 {
+		g.reclaimTimer = time.AfterFunc(left, func() {
 			g.mu.Lock()
 			defer g.mu.Unlock()
-			g.again = nil
-			g.admit()
+			g.reclaimTimer = nil
+			g.admitNext()
 		})
 		return
 	}
 	chosen := 0
 	for i, held := range g.holders {
-		if time.Since(held.since) >= g.limits.Patience && held.own.held > g.holders[chosen].own.held {
+		if time.Since(held.since) >= g.limits.ReclaimAfter && held.own.held > g.holders[chosen].own.held {
 			chosen = i
 		}
 	}
@@ -168,12 +168,12 @@ func (g *Gate) reclaim() {
 	g.holders = slices.Delete(g.holders, chosen, chosen+1)
 }
 
-func (g *Gate) leave(own *caller, mine *ticket) {
+func (g *Gate) leaveGate(own *caller, mine *ticket) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.giveBack(own, mine)
-	g.forget(own)
-	g.admit()
+	g.dropIdle(own)
+	g.admitNext()
 }
 
 // giveUp withdraws a ticket, or releases what it got at the same moment.
@@ -185,8 +185,8 @@ func (g *Gate) giveUp(own *caller, mine *ticket) {
 	} else {
 		g.giveBack(own, mine)
 	}
-	g.forget(own)
-	g.admit()
+	g.dropIdle(own)
+	g.admitNext()
 }
 
 func (g *Gate) giveBack(own *caller, mine *ticket) {
@@ -195,12 +195,12 @@ func (g *Gate) giveBack(own *caller, mine *ticket) {
 	g.holders = slices.DeleteFunc(g.holders, func(t *ticket) bool { return t == mine })
 }
 
-// forget removes a caller without waiting requests from the turns, and one that also holds nothing altogether.
-func (g *Gate) forget(own *caller) {
+// dropIdle removes a caller without waiting requests from the turns, and one that also holds nothing altogether.
+func (g *Gate) dropIdle(own *caller) {
 	if len(own.waiting) > 0 {
 		return
 	}
-	g.turns = slices.DeleteFunc(g.turns, func(c *caller) bool { return c == own })
+	g.queue = slices.DeleteFunc(g.queue, func(c *caller) bool { return c == own })
 	if own.held == 0 && g.callers[own.name] == own {
 		delete(g.callers, own.name)
 	}

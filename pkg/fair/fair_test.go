@@ -113,7 +113,7 @@ func TestTooManyThatWaitAreRefused(t *testing.T) {
 	}
 	leave()
 	enter(t, g, "greedy", 1)()
-	if len(g.callers) != 0 || len(g.turns) != 0 || g.held != 0 {
+	if len(g.callers) != 0 || len(g.queue) != 0 || g.held != 0 {
 		t.Errorf("callers are remembered who hold nothing: %v", g)
 	}
 }
@@ -122,7 +122,7 @@ func TestTooManyThatWaitAreRefused(t *testing.T) {
 // who has held longest loses theirs; nobody does while there is room.
 func TestWhatIsHeldTooLongIsTakenBackForOthers(t *testing.T) {
 	const patience = 100 * time.Millisecond
-	g := New(Limits{Total: 6, Each: 2, Waiting: 2, Patience: patience})
+	g := New(Limits{Total: 6, Each: 2, Waiting: 2, ReclaimAfter: patience})
 	lost := make(chan int, 10)
 	for i := range 6 {
 		var leave func()
@@ -142,7 +142,7 @@ func TestWhatIsHeldTooLongIsTakenBackForOthers(t *testing.T) {
 		t.Errorf("%d and %d lost theirs, want those who had held longest", first, second)
 	}
 	began := time.Now()
-	g = New(Limits{Total: 1, Each: 1, Waiting: 2, Patience: patience})
+	g = New(Limits{Total: 1, Each: 1, Waiting: 2, ReclaimAfter: patience})
 	var leave func()
 	leave, err := g.EnterUntil(t.Context(), "quick", 1, func() { leave() })
 	if err != nil {
@@ -186,7 +186,7 @@ func TestNothingIsLost(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if len(g.callers) != 0 || len(g.turns) != 0 || g.held != 0 {
-		t.Errorf("%d are held, %d callers and %d turns remembered", g.held, len(g.callers), len(g.turns))
+	if len(g.callers) != 0 || len(g.queue) != 0 || g.held != 0 {
+		t.Errorf("%d are held, %d callers and %d turns remembered", g.held, len(g.callers), len(g.queue))
 	}
 }

@@ -23,22 +23,22 @@ func (t *Turns) Charge(caller string, cost time.Duration) {
 	if t.used == nil || len(t.used) >= mostCallers {
 		t.used = map[string]time.Duration{}
 	}
-	t.used[caller] = t.of(caller) + max(cost, 0)
+	t.used[caller] = t.usedBy(caller) + max(cost, 0)
 }
 
-// Next returns those of the waiting callers that may be served next.
-func (t *Turns) Next(waiting []string) []string {
+// NextCallers returns those of the waiting callers that may be served next.
+func (t *Turns) NextCallers(waiting []string) []string {
 	if len(waiting) == 0 {
 		return nil
 	}
-	least := t.of(waiting[0])
+	least := t.usedBy(waiting[0])
 	for _, caller := range waiting {
-		least = min(least, t.of(caller))
+		least = min(least, t.usedBy(caller))
 	}
 	t.floor = max(t.floor, least)
 	var next []string
 	for _, caller := range waiting {
-		if t.of(caller) <= least+slack {
+		if t.usedBy(caller) <= least+slack {
 			next = append(next, caller)
 		}
 	}
@@ -50,4 +50,4 @@ func (t *Turns) Next(waiting []string) []string {
 	return next
 }
 
-func (t *Turns) of(caller string) time.Duration { return max(t.used[caller], t.floor) }
+func (t *Turns) usedBy(caller string) time.Duration { return max(t.used[caller], t.floor) }

@@ -37,9 +37,9 @@ func TestTurns(t *testing.T) {
 			var turns Turns
 			for _, work := range tc.did {
 				turns.Charge(work.of, work.took)
-				turns.Next(work.waiting)
+				turns.NextCallers(work.waiting)
 			}
-			if got := turns.Next(tc.waiting); !slices.Equal(got, tc.want) {
+			if got := turns.NextCallers(tc.waiting); !slices.Equal(got, tc.want) {
 				t.Errorf("%v are next, want %v", got, tc.want)
 			}
 		})
@@ -53,7 +53,7 @@ func TestTurnsAreEqualInTime(t *testing.T) {
 	callers := []string{"dear", "cheap", "between"}
 	used := map[string]time.Duration{}
 	for range 10_000 {
-		next := turns.Next(callers)[0]
+		next := turns.NextCallers(callers)[0]
 		turns.Charge(next, costs[next])
 		used[next] += costs[next]
 	}
@@ -63,7 +63,7 @@ func TestTurnsAreEqualInTime(t *testing.T) {
 		}
 	}
 	turns.Charge("dear", time.Hour) // and is the only one that comes again
-	turns.Next([]string{"dear"})
+	turns.NextCallers([]string{"dear"})
 	if len(turns.used) > 0 {
 		t.Errorf("%d callers are remembered that owe nothing", len(turns.used))
 	}

@@ -30,16 +30,16 @@ var errLedBefore = errors.New("this process has led before and lost the lease: i
 
 // Fence knows the epoch in which this process leads. It is safe for concurrent use.
 type Fence struct {
-	clock clock.Clock
-	lost  func()
-	epoch atomic.Pointer[string]
+	clock  clock.Clock
+	onLost func()
+	epoch  atomic.Pointer[string]
 }
 
 // New returns a fence of a process that does not lead. clock measures [Pause]. lost is called, once, when this process has led and finds that it
 // no longer leads. It should stop deciding at once: the election itself would try for renewDeadline to get the lease back, and decisions made in
 // the meantime are refused.
 func New(clock clock.Clock, lost func()) *Fence {
-	return &Fence{clock: clock, lost: sync.OnceFunc(lost)}
+	return &Fence{clock: clock, onLost: sync.OnceFunc(lost)}
 }
 
 // Epoch returns the epoch that bindings carry. ok is false as long as this process has not become the leader, which
@@ -71,7 +71,7 @@ func (f *Fence) Protect(election *leaderelection.LeaderElectionConfig, takeover 
 		}
 	}
 	mine := &lock{Interface: election.Lock, fence: f, takeover: takeover}
-	mine.longest = max(mine.patience(), election.RenewDeadline/2)
+	mine.maxTimeout = max(mine.requestTimeout(), election.RenewDeadline/2)
 	election.Lock = mine
 	election.ReleaseOnCancel = true
 	return nil

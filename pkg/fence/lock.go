@@ -19,10 +19,10 @@ type lock struct {
 	takeover time.Duration
 	// holder is the holder of the lease when it was last read or written. The next write replaces that state.
 	holder string
-	// longest is the maximum duration of a request.
-	longest time.Duration
-	// within is the timeout of the next request, 0 for requestTimeout.
-	within time.Duration
+	// maxTimeout is the maximum duration of a request.
+	maxTimeout time.Duration
+	// nextTimeout is the timeout of the next request, 0 for requestTimeout.
+	nextTimeout time.Duration
 	// read is when the lease was last read, and seen its content. silences is how often, since that content first appeared, there was no
 	// response for too long.
 	read     time.Time
@@ -30,14 +30,14 @@ type lock struct {
 	silences int
 }
 
-// patience is the timeout of a request to an API server that responds quickly, and how long a silence may last before standby processes restart
+// requestTimeout is the timeout of a request to an API server that responds quickly, and how long a silence may last before standby processes restart
 // their wait. It leaves a leader without a response enough time for another try before a standby takes over.
-func (l *lock) patience() time.Duration { return l.takeover * 2 / 3 }
+func (l *lock) requestTimeout() time.Duration { return l.takeover * 2 / 3 }
 
-// mostSilences is how often standby processes restart their wait for the same state of the lease. A leader that has not renewed it between so
+// maxSilences is how often standby processes restart their wait for the same state of the lease. A leader that has not renewed it between so
 // many silences is dead, or equally unable to write: on an API server that takes longer than requestTimeout for each response there is such a silence
 // before each, and no process would ever take over.
-const mostSilences = 2
+const maxSilences = 2
 
 var errNotOurs = errors.New("another process has the lease: it is not ours to release")
 
@@ -45,28 +45,28 @@ var errNotOurs = errors.New("another process has the lease: it is not ours to re
 func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	var record *resourcelock.LeaderElectionRecord
 	var raw []byte
-	err := l.timed(ctx, func(ctx context.Context) (err error) {
+	err := l.boundRequest(ctx, func(ctx context.Context) (err error) {
 		record, raw, err = l.Interface.Get(ctx)
 		return err //nolint:wrapcheck // the election reads its kind
 	})
 	if err == nil {
 		l.holder = record.HolderIdentity
-		raw = l.asSeen(raw)
+		raw = l.withSilences(raw)
 	}
 	if _, led := l.fence.Epoch(); led && err == nil && record.HolderIdentity != l.Identity() {
-		l.fence.lost()
+		l.fence.onLost()
 	}
 	return record, raw, err
 }
 
-// asSeen returns a record for the election. An election treats a record that has not changed for too long as that of a dead leader. During a
+// withSilences returns a record for the election. An election treats a record that has not changed for too long as that of a dead leader. During a
 // silence of the API server the leader could not have changed it, so afterwards it counts as a new record, but not indefinitely.
-func (l *lock) asSeen(raw []byte) []byte {
+func (l *lock) withSilences(raw []byte) []byte {
 	now := l.fence.clock.Now()
 	switch {
 	case !bytes.Equal(raw, l.seen):
 		l.seen, l.silences = slices.Clone(raw), 0
-	case now.Sub(l.read) > l.patience() && l.silences < mostSilences:
+	case now.Sub(l.read) > l.requestTimeout() && l.silences < maxSilences:
 		l.silences++
 	}
 	l.read = now
@@ -75,29 +75,29 @@ func (l *lock) asSeen(raw []byte) []byte {
 
 // Create writes a new Lease.
 func (l *lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return l.write(ctx, &record, l.Interface.Create)
+	return l.writeRecord(ctx, &record, l.Interface.Create)
 }
 
 // Update takes, renews or releases the Lease.
 func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return l.write(ctx, &record, l.Interface.Update)
+	return l.writeRecord(ctx, &record, l.Interface.Update)
 }
 
 type writeFunc func(context.Context, resourcelock.LeaderElectionRecord) error
 
-func (l *lock) write(ctx context.Context, record *resourcelock.LeaderElectionRecord, write writeFunc) error {
+func (l *lock) writeRecord(ctx context.Context, record *resourcelock.LeaderElectionRecord, write writeFunc) error {
 	if record.HolderIdentity != l.Identity() {
-		return l.release(ctx, record, write)
+		return l.releaseLease(ctx, record, write)
 	}
 	epoch := epochOf(record)
 	held, leads := l.fence.Epoch()
 	if leads && held != epoch {
-		l.fence.lost()
+		l.fence.onLost()
 		return fmt.Errorf("taking the lease as %s after %s: %w", epoch, held, errLedBefore)
 	}
 	// Standby processes use the duration in the record.
 	record.LeaseDurationSeconds = min(record.LeaseDurationSeconds, int(l.takeover/time.Second))
-	if err := l.timed(ctx, func(ctx context.Context) error { return write(ctx, *record) }); err != nil {
+	if err := l.boundRequest(ctx, func(ctx context.Context) error { return write(ctx, *record) }); err != nil {
 		return err
 	}
 	l.holder = record.HolderIdentity
@@ -105,45 +105,45 @@ func (l *lock) write(ctx context.Context, record *resourcelock.LeaderElectionRec
 		return nil
 	}
 	l.fence.epoch.Store(&epoch)
-	l.fence.pause(ctx)
+	l.fence.waitPause(ctx)
 	return nil
 }
 
-// timed bounds a request. A slow API server gets twice as long as its last response took. A standby, which has no one waiting for a request,
+// boundRequest bounds a request. A slow API server gets twice as long as its last response took. A standby, which has no one waiting for a request,
 // measures how slow it is by doubling the timeout after each request without a response. A leader gives up early instead, to have time for
 // another try.
-func (l *lock) timed(ctx context.Context, request func(context.Context) error) error {
-	limit := max(l.within, l.patience())
+func (l *lock) boundRequest(ctx context.Context, request func(context.Context) error) error {
+	limit := max(l.nextTimeout, l.requestTimeout())
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	began := l.fence.clock.Now()
 	err := request(bounded)
 	switch took := l.fence.clock.Since(began); {
 	case err == nil:
-		l.within = min(2*took, l.longest)
-	case bounded.Err() != nil && ctx.Err() == nil && !l.leads():
-		l.within = min(2*limit, l.longest)
+		l.nextTimeout = min(2*took, l.maxTimeout)
+	case bounded.Err() != nil && ctx.Err() == nil && !l.isLeading():
+		l.nextTimeout = min(2*limit, l.maxTimeout)
 	}
 	return err
 }
 
-func (l *lock) leads() bool {
+func (l *lock) isLeading() bool {
 	_, leads := l.fence.Epoch()
 	return leads
 }
 
-// release releases the lease. The election reads the lease first, but decides by its own memory whether it leads: a leader that was stopped, or
+// releaseLease releases the lease. The election reads the lease first, but decides by its own memory whether it leads: a leader that was stopped, or
 // whose last requests failed, would take the lease away from its successor.
-func (l *lock) release(ctx context.Context, record *resourcelock.LeaderElectionRecord, write writeFunc) error {
+func (l *lock) releaseLease(ctx context.Context, record *resourcelock.LeaderElectionRecord, write writeFunc) error {
 	if l.holder != l.Identity() {
 		return errNotOurs
 	}
-	return l.timed(ctx, func(ctx context.Context) error { return write(ctx, *record) })
+	return l.boundRequest(ctx, func(ctx context.Context) error { return write(ctx, *record) })
 }
 
-// pause waits for [Pause]. The election learns of its success only after that, so nothing is decided before. If the process is told to end in
+// waitPause waits for [Pause]. The election learns of its success only after that, so nothing is decided before. If the process is told to end in
 // between, there is still no error: only a successful election releases its lease.
-func (f *Fence) pause(ctx context.Context) {
+func (f *Fence) waitPause(ctx context.Context) {
 	select {
 	case <-f.clock.After(Pause):
 	case <-ctx.Done():

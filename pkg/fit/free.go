@@ -5,48 +5,48 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// FreeCards returns how many healthy GPUs no pod holds anything of.
-func (n *Node) FreeCards() int {
-	unknown := n.used.Unknown()
-	return max(0, n.allocator.Free(&n.used).Len()-int(unknown.Whole+unknown.Shared))
+// IdleGPUs returns how many healthy GPUs no pod holds anything of.
+func (n *Node) IdleGPUs() int {
+	unknown := n.used.UnknownUse()
+	return max(0, n.allocator.FreeGPUs(&n.used).Len()-int(unknown.Whole+unknown.Shared))
 }
 
 // FreeGPUs returns how many whole GPUs a new pod could get: healthy GPUs that no pod holds anything of, and no more than the node offers beyond
 // pod requests. It does not check whether the node accepts new pods.
 func (n *Node) FreeGPUs() int64 {
 	left := n.Free[names.ResourceGPU]
-	return max(0, min(left.Value(), int64(n.FreeCards())))
+	return max(0, min(left.Value(), int64(n.IdleGPUs())))
 }
 
 // FreeSlots returns how many slots on shared GPUs a new pod could get, without slots of unhealthy GPUs.
 func (n *Node) FreeSlots() int64 {
-	cards := n.cards()
+	cards := n.countGPUs()
 	if cards == 0 {
 		return 0
 	}
 	left, all := n.Free[names.ResourceSharedGPU], n.Object.Status.Allocatable[names.ResourceSharedGPU]
-	return max(0, left.Value()-all.Value()/cards*n.UnhealthyCards())
+	return max(0, left.Value()-all.Value()/cards*n.UnhealthyGPUs())
 }
 
-// Slot returns the part of a GPU that each of the node's GPUs represents, if they are offered in parts.
-func (n *Node) Slot() gpu.Slot { return n.allocator.Inventory().Slot }
+// GPUSlot returns the part of a GPU that each of the node's GPUs represents, if they are offered in parts.
+func (n *Node) GPUSlot() gpu.Slot { return n.allocator.Inventory().Slot }
 
-// UnhealthyCards returns how many GPUs are not allocatable because they are unhealthy, whichever pods hold them.
-func (n *Node) UnhealthyCards() int64 {
-	return n.cards() - int64(n.allocator.Healthy().Len())
+// UnhealthyGPUs returns how many GPUs are not allocatable because they are unhealthy, whichever pods hold them.
+func (n *Node) UnhealthyGPUs() int64 {
+	return n.countGPUs() - int64(n.allocator.HealthyGPUs().Len())
 }
 
 // InMIGMode reports whether the node has GPUs in MIG mode.
 func (n *Node) InMIGMode() bool { return len(n.allocator.Inventory().Sliced) > 0 }
 
-// CardMemory returns the memory in MiB of the largest GPU, 0 if unknown. For a node without known GPUs it comes from the labels.
-func (n *Node) CardMemory() int64 {
-	if n.cards() == 0 {
+// GPUMemory returns the memory in MiB of the largest GPU, 0 if unknown. For a node without known GPUs it comes from the labels.
+func (n *Node) GPUMemory() int64 {
+	if n.countGPUs() == 0 {
 		labelled, _ := gpu.LabelledMemory(n.Object) // a malformed label counts as unknown
 		return labelled
 	}
 	most := int64(0)
-	for _, card := range n.allocator.Inventory().Cards {
+	for _, card := range n.allocator.Inventory().GPUs {
 		most = max(most, card.MemoryMiB)
 	}
 	return most
@@ -54,17 +54,17 @@ func (n *Node) CardMemory() int64 {
 
 // ShareableMemory returns the maximum memory in MiB that shares can hold of one GPU, 0 if unknown.
 func (n *Node) ShareableMemory() int64 {
-	if n.cards() == 0 {
-		card := gpu.Card{MemoryMiB: n.CardMemory()}
+	if n.countGPUs() == 0 {
+		card := gpu.GPU{MemoryMiB: n.GPUMemory()}
 		return card.ShareableMiB()
 	}
 	most := int64(0)
-	for i := range n.allocator.Inventory().Cards {
-		most = max(most, n.allocator.Inventory().Cards[i].ShareableMiB())
+	for i := range n.allocator.Inventory().GPUs {
+		most = max(most, n.allocator.Inventory().GPUs[i].ShareableMiB())
 	}
 	return most
 }
 
-func (n *Node) cards() int64 {
-	return int64(len(n.allocator.Inventory().Cards))
+func (n *Node) countGPUs() int64 {
+	return int64(len(n.allocator.Inventory().GPUs))
 }

@@ -51,7 +51,7 @@ func TestFreeGPUs(t *testing.T) {
 				t.Errorf("%d GPUs are free, want %d", got, tc.want)
 			}
 			placed := int64(0)
-			for node.Place(requestOf(t, fixture.Pod(fmt.Sprint("p", placed)).GPUs(1).Obj())) {
+			for node.PlacePod(requestOf(t, fixture.Pod(fmt.Sprint("p", placed)).GPUs(1).Obj())) {
 				placed++
 			}
 			if placed != tc.want {

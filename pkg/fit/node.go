@@ -44,23 +44,23 @@ func NewNode(object *corev1.Node, pods []*corev1.Pod, topologies *gpu.Topologies
 	reported := sync.OnceValue(func() []gpu.Slice { return gpu.SlicesOf(object) })
 	for _, pod := range pods {
 		holding, _ := n.allocator.HoldingOf(pod) // counted pessimistically when its annotation is wrong
-		n.put(pod, holding, n.allocator.SlicesHeldBy(pod, reported))
+		n.addPod(pod, holding, n.allocator.SlicesHeldBy(pod, reported))
 	}
 	return n
 }
 
-// Pods returns the number of pods on the node.
-func (n *Node) Pods() int { return len(n.pods) }
+// CountPods returns the number of pods on the node.
+func (n *Node) CountPods() int { return len(n.pods) }
 
-// Holding returns what a pod holds of the node's GPUs; nothing if it is not there.
-func (n *Node) Holding(pod *corev1.Pod) gpu.Holding { return n.pods[keyOf(pod)].holding }
+// HoldingOf returns what a pod holds of the node's GPUs; nothing if it is not there.
+func (n *Node) HoldingOf(pod *corev1.Pod) gpu.Holding { return n.pods[keyOf(pod)].holding }
 
-// Place adds a pod to the node, on the GPUs that the scheduler would choose. It returns false and changes nothing if there is an obstacle.
-func (n *Node) Place(r *Request) bool {
+// PlacePod adds a pod to the node, on the GPUs that the scheduler would choose. It returns false and changes nothing if there is an obstacle.
+func (n *Node) PlacePod(r *Request) bool {
 	if obstacles, _ := r.Obstacles(n); len(obstacles) > 0 {
 		return false
 	}
-	holding, ok := n.chooseCards(&r.Demand)
+	holding, ok := n.chooseGPUs(&r.Demand)
 	if !ok {
 		return false
 	}
@@ -68,19 +68,19 @@ func (n *Node) Place(r *Request) bool {
 	if !ok {
 		return false
 	}
-	n.put(r.Pod, holding, slices)
+	n.addPod(r.Pod, holding, slices)
 	return true
 }
 
-func (n *Node) chooseCards(demand *gpu.Demand) (gpu.Holding, bool) {
-	if !demand.NeedsCards() {
+func (n *Node) chooseGPUs(demand *gpu.Demand) (gpu.Holding, bool) {
+	if !demand.NeedsGPUs() {
 		return gpu.Holding{}, true
 	}
 	allocation, reason := n.allocator.Allocate(&n.used, demand)
 	if !reason.IsZero() {
 		return gpu.Holding{}, false
 	}
-	holding, err := n.allocator.Resolve(demand, n.allocator.Assignment(demand, &allocation))
+	holding, err := n.allocator.Resolve(demand, n.allocator.BuildAssignment(demand, &allocation))
 	return holding, err == nil
 }
 
@@ -92,33 +92,33 @@ func (n *Node) chooseSlices(demand *gpu.Demand) (*gpu.SliceHolding, bool) {
 	return allocation.Holding, reason.IsZero()
 }
 
-// Remove removes a pod, and returns a function that restores it with its GPUs. If the pod is not there, both do nothing.
-func (n *Node) Remove(pod *corev1.Pod) (undo func()) {
+// RemovePod removes a pod, and returns a function that restores it with its GPUs. If the pod is not there, both do nothing.
+func (n *Node) RemovePod(pod *corev1.Pod) (undo func()) {
 	there, ok := n.pods[keyOf(pod)]
 	if !ok || n.used.Remove(&there.holding) != nil {
 		return func() {}
 	}
 	delete(n.pods, keyOf(pod))
-	n.count(there.asks, 1)
-	return func() { n.hold(&there) }
+	n.adjustFree(there.asks, 1)
+	return func() { n.addPlaced(&there) }
 }
 
-func (n *Node) put(pod *corev1.Pod, holding gpu.Holding, slices *gpu.SliceHolding) {
-	n.hold(&placed{pod: pod, asks: amounts.Requests(pod), holding: holding, slices: slices})
+func (n *Node) addPod(pod *corev1.Pod, holding gpu.Holding, slices *gpu.SliceHolding) {
+	n.addPlaced(&placed{pod: pod, asks: amounts.Requests(pod), holding: holding, slices: slices})
 }
 
-func (n *Node) hold(p *placed) {
+func (n *Node) addPlaced(p *placed) {
 	n.used.Add(&p.holding)
 	n.pods[keyOf(p.pod)] = *p
-	n.count(p.asks, -1)
+	n.adjustFree(p.asks, -1)
 }
 
 func keyOf(pod *corev1.Pod) types.NamespacedName {
 	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 }
 
-// count releases a pod's requests, or takes them with sign -1.
-func (n *Node) count(asks corev1.ResourceList, sign int) {
+// adjustFree releases a pod's requests, or takes them with sign -1.
+func (n *Node) adjustFree(asks corev1.ResourceList, sign int) {
 	for name, quantity := range asks {
 		left := n.Free[name]
 		if sign < 0 {

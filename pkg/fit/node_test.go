@@ -70,28 +70,28 @@ func TestPodsComeAndGo(t *testing.T) {
 	var pods []*corev1.Pod
 	for i := range 4 {
 		pods = append(pods, fixture.Pod(fmt.Sprint("p", i)).GPUs(2).Obj())
-		if !node.Place(requestOf(t, pods[i])) {
+		if !node.PlacePod(requestOf(t, pods[i])) {
 			t.Fatalf("pod %d finds no place", i)
 		}
 	}
 	one := requestOf(t, fixture.Pod("one").GPUs(1).Obj())
-	if node.FreeCards() != 0 || node.Place(one) {
-		t.Fatalf("%d cards are free of 8 that pods hold", node.FreeCards())
+	if node.IdleGPUs() != 0 || node.PlacePod(one) {
+		t.Fatalf("%d cards are free of 8 that pods hold", node.IdleGPUs())
 	}
-	held := node.Holding(pods[1])
-	back := node.Remove(pods[1])
-	if node.FreeCards() != 2 {
-		t.Errorf("%d cards are free without a pod of 2", node.FreeCards())
+	held := node.HoldingOf(pods[1])
+	back := node.RemovePod(pods[1])
+	if node.IdleGPUs() != 2 {
+		t.Errorf("%d cards are free without a pod of 2", node.IdleGPUs())
 	}
 	back()
-	if got := node.Holding(pods[1]); got != held || node.FreeCards() != 0 {
+	if got := node.HoldingOf(pods[1]); got != held || node.IdleGPUs() != 0 {
 		t.Errorf("put back, the pod holds %v, want %v", got.Whole, held.Whole)
 	}
 	for _, pod := range pods {
-		node.Remove(pod)
-		node.Remove(pod) // no more than once
+		node.RemovePod(pod)
+		node.RemovePod(pod) // no more than once
 	}
-	if diff := cmp.Diff(before, node.Free); diff != "" || node.FreeCards() != 8 || node.Pods() != 0 {
-		t.Errorf("emptied, the node has %d cards and %d pods; free (-want +got):\n%s", node.FreeCards(), node.Pods(), diff)
+	if diff := cmp.Diff(before, node.Free); diff != "" || node.IdleGPUs() != 8 || node.CountPods() != 0 {
+		t.Errorf("emptied, the node has %d cards and %d pods; free (-want +got):\n%s", node.IdleGPUs(), node.CountPods(), diff)
 	}
 }

@@ -23,7 +23,7 @@ func IsReady(node *corev1.Node) bool {
 // IsOpen reports whether a node accepts new pods: it is ready, not cordoned, and not closed by one of our controllers. Other taints are ignored,
 // because some pods tolerate them.
 func IsOpen(node *corev1.Node) bool {
-	return IsReady(node) && !node.Spec.Unschedulable && !nodestate.Closed(node)
+	return IsReady(node) && !node.Spec.Unschedulable && !nodestate.IsClosed(node)
 }
 
 func isOfNotReady(taint corev1.Taint) bool {
@@ -48,19 +48,19 @@ func ClosedTo(node *corev1.Node, tolerations []corev1.Toleration) (Obstacle, boo
 		return Obstacle{}, false
 	case taint.Key == corev1.TaintNodeUnschedulable:
 		return Obstacle{Kind: Cordoned}, true
-	case isOfNotReady(taint) && !nodestate.Joins(node):
+	case isOfNotReady(taint) && !nodestate.IsJoining(node):
 		return Obstacle{Kind: NotReady}, true
 	}
-	for _, state := range nodestate.Of(node, nil) {
-		if state.Closes() {
+	for _, state := range nodestate.StatesOf(node, nil) {
+		if state.ClosesNode() {
 			return Obstacle{Kind: KeptOff, What: string(state.Code)}, true
 		}
 	}
 	return Obstacle{Kind: Tainted, What: taint.ToString()}, true
 }
 
-// Opened returns a node as it would be if it accepted all pods.
-func Opened(node *corev1.Node) *corev1.Node {
+// OpenedNode returns a node as it would be if it accepted all pods.
+func OpenedNode(node *corev1.Node) *corev1.Node {
 	out := node.DeepCopy()
 	out.Spec.Unschedulable, out.Spec.Taints = false, nil
 	out.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}

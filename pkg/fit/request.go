@@ -55,7 +55,7 @@ type Request struct {
 	Resources corev1.ResourceList
 
 	// Closed are the nodes that are reserved from the pod, set by the caller; nil is none.
-	Closed *reservation.Closed
+	Closed *reservation.ClosedWindows
 
 	affinity nodeaffinity.RequiredNodeAffinity
 }
@@ -77,8 +77,8 @@ func RequestOf(pod *corev1.Pod) (*Request, error) {
 	}, nil
 }
 
-// Alikeness returns an equal key for pods that fit on the same nodes.
-func (r *Request) Alikeness() string {
+// EquivalenceKey returns an equal key for pods that fit on the same nodes.
+func (r *Request) EquivalenceKey() string {
 	spec := &r.Pod.Spec
 	text, err := json.Marshal([]any{&r.Demand, &r.Types, r.Pool, r.Resources, spec.NodeSelector, spec.Affinity, spec.Tolerations})
 	if err != nil {
@@ -89,11 +89,11 @@ func (r *Request) Alikeness() string {
 
 // InScope reports whether a node is of the pool and of a type that the pod takes.
 func (r *Request) InScope(node *corev1.Node) bool {
-	return (r.Pool == "" || gpu.PoolOf(node) == r.Pool) && r.Types.Match(node)
+	return (r.Pool == "" || gpu.PoolOf(node) == r.Pool) && r.Types.MatchesNode(node)
 }
 
-// Selects reports whether a node has the labels that the pod's node selector and node affinity require.
-func (r *Request) Selects(node *corev1.Node) bool {
+// SelectsNode reports whether a node has the labels that the pod's node selector and node affinity require.
+func (r *Request) SelectsNode(node *corev1.Node) bool {
 	ok, err := r.affinity.Match(node)
 	return ok && err == nil
 }
@@ -104,23 +104,23 @@ func (r *Request) Obstacles(n *Node) (obstacles []Obstacle, cards gpu.Reason) {
 	if obstacle, ok := ClosedTo(n.Object, r.Pod.Spec.Tolerations); ok {
 		obstacles = append(obstacles, obstacle)
 	}
-	if window := r.Closed.On(n.Object); window != nil {
+	if window := r.Closed.FirstOn(n.Object); window != nil {
 		obstacles = append(obstacles, Obstacle{Kind: Reserved, What: window.Name})
 	}
-	if !r.Selects(n.Object) {
+	if !r.SelectsNode(n.Object) {
 		obstacles = append(obstacles, Obstacle{Kind: NodeSelector})
 	}
-	if cards = r.cards(n); !cards.IsZero() {
+	if cards = r.gpuShortage(n); !cards.IsZero() {
 		obstacles = append(obstacles, Obstacle{Kind: Cards})
 	}
-	if pods := n.Object.Status.Allocatable[corev1.ResourcePods]; pods.CmpInt64(int64(n.Pods())) <= 0 {
+	if pods := n.Object.Status.Allocatable[corev1.ResourcePods]; pods.CmpInt64(int64(n.CountPods())) <= 0 {
 		obstacles = append(obstacles, Obstacle{Kind: PodLimit})
 	}
 	return append(obstacles, r.shortages(n, &cards)...), cards
 }
 
-func (r *Request) cards(n *Node) gpu.Reason {
-	if r.Demand.NeedsCards() {
+func (r *Request) gpuShortage(n *Node) gpu.Reason {
+	if r.Demand.NeedsGPUs() {
 		if _, reason := n.allocator.Allocate(&n.used, &r.Demand); !reason.IsZero() {
 			return reason
 		}

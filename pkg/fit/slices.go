@@ -32,7 +32,7 @@ func (n *Node) FreeSlices(profile string) int64 {
 }
 
 // namesSlices reports whether the node lists its MIG slices. If it does not, only Kubernetes counts them.
-func (n *Node) namesSlices() bool { return n.allocator.Sliced() }
+func (n *Node) namesSlices() bool { return n.allocator.NamesSlices() }
 
 // slicesUsed returns the usage of the node's MIG slices. It is counted each time: two pods may claim one slice, so a slice could not be
 // subtracted again.

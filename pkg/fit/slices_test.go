@@ -81,7 +81,7 @@ func TestSlicesAreCountedAsTheSchedulerDoes(t *testing.T) {
 				t.Errorf("of the cards %+v, want %+v; obstacles (-want +got):\n%s", cards, tc.cards, diff)
 			}
 			placed := int64(0)
-			for node.Place(requestOf(t, asks(fmt.Sprint("p", placed), 1))) {
+			for node.PlacePod(requestOf(t, asks(fmt.Sprint("p", placed), 1))) {
 				placed++
 			}
 			if placed != tc.free {
@@ -101,8 +101,8 @@ func TestPodsWithSlicesComeAndGo(t *testing.T) {
 		want int64
 	}{
 		{"all are there", func() {}, 1},
-		{"one of two is gone", func() { node.Remove(first) }, 2},
-		{"both are gone", func() { node.Remove(second) }, 3},
+		{"one of two is gone", func() { node.RemovePod(first) }, 2},
+		{"both are gone", func() { node.RemovePod(second) }, 3},
 	}
 	for _, s := range steps {
 		s.step()
@@ -111,10 +111,10 @@ func TestPodsWithSlicesComeAndGo(t *testing.T) {
 		}
 	}
 	three := requestOf(t, asks("three", 3))
-	if !node.Place(three) || node.FreeSlices(small) != 0 {
+	if !node.PlacePod(three) || node.FreeSlices(small) != 0 {
 		t.Errorf("a pod of three is not placed on three free slices, of which %d are left", node.FreeSlices(small))
 	}
-	node.Remove(three.Pod)()
+	node.RemovePod(three.Pod)()
 	if got := node.FreeSlices(small); got != 0 {
 		t.Errorf("put back, it leaves %d slices", got)
 	}

@@ -32,7 +32,7 @@ const (
 	kinds
 )
 
-func (a *Amounts) holds(needs *Amounts) bool {
+func (a *Amounts) canHold(needs *Amounts) bool {
 	for i := range a {
 		if needs[i] > a[i] {
 			return false
@@ -41,7 +41,7 @@ func (a *Amounts) holds(needs *Amounts) bool {
 	return true
 }
 
-func (a *Amounts) add(other *Amounts, sign int64) {
+func (a *Amounts) addAmounts(other *Amounts, sign int64) {
 	for i := range a {
 		a[i] += sign * other[i]
 	}
@@ -113,28 +113,28 @@ const (
 	// Confidence is how probable it is that a job starts within its interval.
 	Confidence = 0.9
 	// samples is the number of simulations, and minSamples the minimum number that must be completed.
-	samples, fewest = 100, 40
+	samples, minSamples = 100, 40
 	// Budget is the number of steps of all simulations of a state: about a second.
 	Budget = 20_000_000
 )
 
-// Starts returns the intervals of waiting jobs, in order, up to the last requested one: jobs behind it take part, but only up to that
+// StartIntervals returns the intervals of waiting jobs, in order, up to the last requested one: jobs behind it take part, but only up to that
 // point. The budget is the maximum number of steps; [Budget] is enough for most.
-func Starts(state *State, asked, budget int) []Interval {
+func StartIntervals(state *State, asked, budget int) []Interval {
 	asked = min(asked, len(state.Waiting)-1)
 	starts := make([][]time.Duration, asked+1)
-	p := newPlay(state, budget)
+	p := newSimulation(state, budget)
 	for sample := range samples {
-		for i, at := range p.run(rand.New(rand.NewPCG(uint64(sample), 1)), asked) {
+		for i, at := range p.simulateStarts(rand.New(rand.NewPCG(uint64(sample), 1)), asked) {
 			starts[i] = append(starts[i], at)
 		}
-		if p.exhausted() {
+		if p.isExhausted() {
 			break
 		}
 	}
 	out := make([]Interval, asked+1)
 	for i, at := range starts {
-		if len(at) >= fewest {
+		if len(at) >= minSamples {
 			out[i] = intervalOf(at)
 		}
 	}

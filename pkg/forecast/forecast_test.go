@@ -15,16 +15,16 @@ var someone = survival.Job{Namespace: "team", User: "ada", GPUs: 1}
 
 // lasts is known to end after a time.
 func lasts(d time.Duration) survival.Distribution {
-	return (*survival.History)(nil).Remaining(someone, 0, d)
+	return (*survival.History)(nil).RemainingTime(someone, 0, d)
 }
 
 // between is as likely to end at each minute from one to another.
 func between(from, to int) survival.Distribution {
 	h := &survival.History{}
 	for m := from; m <= to; m++ {
-		h.Learn(someone, time.Duration(m)*time.Minute)
+		h.AddRun(someone, time.Duration(m)*time.Minute)
 	}
-	return h.Remaining(someone, 0, 0)
+	return h.RemainingTime(someone, 0, 0)
 }
 
 func gpus(n int64) Amounts { return Amounts{GPUs: n} }
@@ -78,7 +78,7 @@ func TestStarts(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			got := [][2]int{}
-			for _, interval := range Starts(&tc.state, len(tc.state.Waiting), Budget) {
+			for _, interval := range StartIntervals(&tc.state, len(tc.state.Waiting), Budget) {
 				if !interval.Known {
 					got = append(got, [2]int{-1, -1})
 					continue
@@ -104,8 +104,8 @@ func second(t *testing.T) *Nodes {
 func TestAPlayIsAsIfEachWereTried(t *testing.T) {
 	for seed := range uint64(300) {
 		state := someState(rand.New(rand.NewPCG(seed, 7)))
-		p := newPlay(state, Budget)
-		got := p.run(rand.New(rand.NewPCG(seed, 1)), len(state.Waiting)-1)
+		p := newSimulation(state, Budget)
+		got := p.simulateStarts(rand.New(rand.NewPCG(seed, 1)), len(state.Waiting)-1)
 		if diff := cmp.Diff(plainly(state, rand.New(rand.NewPCG(seed, 1))), got); diff != "" {
 			t.Fatalf("seed %d: they start (-each tried +played):\n%s", seed, diff)
 		}
@@ -185,13 +185,13 @@ func plainly(s *State, rng *rand.Rand) []time.Duration {
 	for _, run := range s.Running {
 		at := time.Duration(0)
 		for _, end := range run.Ends {
-			at = max(at, end.Quantile(luck.draw()))
+			at = max(at, end.Quantile(luck.nextQuantile()))
 		}
 		running = append(running, held{at, run.Holds, run.Shares})
 	}
 	starts, lasts := make([]time.Duration, len(s.Waiting)), make([]time.Duration, len(s.Waiting))
 	for i, job := range s.Waiting {
-		starts[i], lasts[i] = survival.Never, job.Runs.Quantile(luck.draw())
+		starts[i], lasts[i] = survival.Never, job.Runs.Quantile(luck.nextQuantile())
 	}
 	for now := time.Duration(0); now != survival.Never; {
 		refused := map[int]bool{} // who asks the same is not tried again
@@ -203,13 +203,13 @@ func plainly(s *State, rng *rand.Rand) []time.Duration {
 			for _, pod := range s.Shapes[job.Shape].Pods {
 				best := -1
 				for node := range tried {
-					fits := tried[node].holds(&pod.Needs) && (pod.On == nil || pod.On.next(node, nil) == node)
+					fits := tried[node].canHold(&pod.Needs) && (pod.On == nil || pod.On.nextIn(node, nil) == node)
 					if fits && (best < 0 || min(tried[node][GPUs], levels-1) < min(tried[best][GPUs], levels-1)) {
 						best = node
 					}
 				}
 				if best >= 0 {
-					tried[best].add(&pod.Needs, -1)
+					tried[best].addAmounts(&pod.Needs, -1)
 					holds = append(holds, Hold{best, pod.Needs})
 				}
 			}
@@ -238,7 +238,7 @@ func plainly(s *State, rng *rand.Rand) []time.Duration {
 				return false
 			}
 			for i := range run.holds {
-				free[run.holds[i].Node].add(&run.holds[i].Amounts, 1)
+				free[run.holds[i].Node].addAmounts(&run.holds[i].Amounts, 1)
 			}
 			for _, share := range run.shares {
 				quotas[share.Quota] += share.Amount
@@ -255,7 +255,7 @@ func TestLuck(t *testing.T) {
 	var low, both int
 	for i := range uint64(plays) {
 		luck := newLuck(rand.New(rand.NewPCG(i, 1)))
-		one, other := luck.draw(), luck.draw()
+		one, other := luck.nextQuantile(), luck.nextQuantile()
 		if one < 0.1 {
 			low++
 			if other < 0.1 {
@@ -274,15 +274,15 @@ func TestLuck(t *testing.T) {
 // TestTheCostIsBounded: nothing is said where there is no time to find out, and the same each time.
 func TestTheCostIsBounded(t *testing.T) {
 	state := someState(rand.New(rand.NewPCG(1, 1)))
-	for _, interval := range Starts(state, len(state.Waiting), 1) {
+	for _, interval := range StartIntervals(state, len(state.Waiting), 1) {
 		if interval.Known {
 			t.Errorf("with a budget of one step it is known: %+v", interval)
 		}
 	}
-	if diff := cmp.Diff(Starts(state, len(state.Waiting), Budget), Starts(state, len(state.Waiting), Budget)); diff != "" {
+	if diff := cmp.Diff(StartIntervals(state, len(state.Waiting), Budget), StartIntervals(state, len(state.Waiting), Budget)); diff != "" {
 		t.Errorf("the same state again: %s", diff)
 	}
-	if got := Starts(state, 0, Budget); len(got) != 1 {
+	if got := StartIntervals(state, 0, Budget); len(got) != 1 {
 		t.Errorf("of the first alone %d intervals", len(got))
 	}
 }
@@ -301,6 +301,6 @@ func BenchmarkStarts(b *testing.B) {
 		state.Waiting = append(state.Waiting, Waiting{i % len(state.Shapes), ends})
 	}
 	for b.Loop() {
-		Starts(state, len(state.Waiting), Budget)
+		StartIntervals(state, len(state.Waiting), Budget)
 	}
 }

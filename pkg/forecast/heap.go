@@ -2,31 +2,31 @@ package forecast
 
 import "time"
 
-// ending is when a job ends.
-type ending struct {
+// jobEnd is when a job ends.
+type jobEnd struct {
 	at  time.Duration
 	job int32
 }
 
-// less also orders simultaneous ends, so that nothing depends on the order of insertion.
-func (e ending) less(other ending) bool {
+// endsBefore also orders simultaneous ends, so that nothing depends on the order of insertion.
+func (e jobEnd) endsBefore(other jobEnd) bool {
 	return e.at < other.at || e.at == other.at && e.job < other.job
 }
 
-// heap has the job that ends first at its root. It is container/heap without interfaces, which would take most of the time.
-type heap []ending
+// endHeap has the job that ends first at its root. It is container/heap without interfaces, which would take most of the time.
+type endHeap []jobEnd
 
-func (h heap) order() {
+func (h endHeap) initHeap() {
 	for i := len(h)/2 - 1; i >= 0; i-- {
-		h.down(i)
+		h.siftDown(i)
 	}
 }
 
-func (h *heap) push(e ending) {
+func (h *endHeap) pushEnd(e jobEnd) {
 	*h = append(*h, e)
 	for i := len(*h) - 1; i > 0; {
 		parent := (i - 1) / 2
-		if !(*h)[i].less((*h)[parent]) {
+		if !(*h)[i].endsBefore((*h)[parent]) {
 			return
 		}
 		(*h)[i], (*h)[parent] = (*h)[parent], (*h)[i]
@@ -34,20 +34,20 @@ func (h *heap) push(e ending) {
 	}
 }
 
-func (h *heap) pop() int32 {
+func (h *endHeap) popJob() int32 {
 	first := (*h)[0].job
 	last := len(*h) - 1
 	(*h)[0] = (*h)[last]
 	*h = (*h)[:last]
-	h.down(0)
+	h.siftDown(0)
 	return first
 }
 
-func (h heap) down(i int) {
+func (h endHeap) siftDown(i int) {
 	for {
 		least := i
 		for child := 2*i + 1; child <= 2*i+2 && child < len(h); child++ {
-			if h[child].less(h[least]) {
+			if h[child].endsBefore(h[least]) {
 				least = child
 			}
 		}

@@ -14,15 +14,15 @@ func NewNodes(count int) *Nodes { return &Nodes{words: make([]uint64, (count+63)
 // Add adds a node, which was not in it.
 func (n *Nodes) Add(node int) { n.words[node/64] |= 1 << (node % 64); n.size++ }
 
-func (n *Nodes) remove(node int) { n.words[node/64] &^= 1 << (node % 64); n.size-- }
+func (n *Nodes) removeNode(node int) { n.words[node/64] &^= 1 << (node % 64); n.size-- }
 
-func (n *Nodes) clear() {
+func (n *Nodes) clearNodes() {
 	clear(n.words)
 	n.size = 0
 }
 
-// next returns the first node from one on that is also in the other set, -1 for none. nil contains all.
-func (n *Nodes) next(node int, among *Nodes) int {
+// nextIn returns the first node from one on that is also in the other set, -1 for none. nil contains all.
+func (n *Nodes) nextIn(node int, among *Nodes) int {
 	for word := node / 64; word < len(n.words); word++ {
 		rest := n.words[word]
 		if among != nil {

@@ -11,11 +11,11 @@ import (
 // levels is the number of classes of nodes by free GPUs; nodes with more are in the last one.
 const levels = 17
 
-// play is one simulation of the queue.
-type play struct {
+// simulation is one simulation of the queue.
+type simulation struct {
 	state *State
-	// lines are the waiting jobs by their shape, in order.
-	lines [][]int32
+	// queues are the waiting jobs by their shape, in order.
+	queues [][]int32
 	// large are the largest pods of each shape.
 	large []block
 	// budget is how many steps are left.
@@ -25,7 +25,7 @@ type play struct {
 	level [levels]*Nodes
 	// quotas is what each of them has left.
 	quotas []int64
-	ends   heap
+	ends   endHeap
 	// head is how many jobs of each line have started, and order the shapes with waiting jobs, by the first of those.
 	head   []int
 	order  []int32
@@ -35,9 +35,9 @@ type play struct {
 	on   [][]Hold
 }
 
-func newPlay(state *State, budget int) *play {
-	p := &play{
-		state: state, budget: budget, lines: make([][]int32, len(state.Shapes)), large: make([]block, len(state.Shapes)),
+func newSimulation(state *State, budget int) *simulation {
+	p := &simulation{
+		state: state, budget: budget, queues: make([][]int32, len(state.Shapes)), large: make([]block, len(state.Shapes)),
 		free: make([]Amounts, len(state.Free)), quotas: make([]int64, len(state.Quotas)), head: make([]int, len(state.Shapes)),
 		runs: make([]time.Duration, len(state.Waiting)), on: make([][]Hold, len(state.Waiting)),
 	}
@@ -46,10 +46,10 @@ func newPlay(state *State, budget int) *play {
 	}
 	for i := range state.Waiting {
 		shape := state.Waiting[i].Shape
-		p.lines[shape] = append(p.lines[shape], int32(i))
+		p.queues[shape] = append(p.queues[shape], int32(i))
 	}
 	for i := range state.Shapes {
-		p.large[i] = largest(state.Shapes[i].Pods)
+		p.large[i] = largestPods(state.Shapes[i].Pods)
 	}
 	return p
 }
@@ -60,8 +60,8 @@ type block struct {
 	gpus int64
 }
 
-// largest returns the pods of a shape with the largest request.
-func largest(pods []Pod) (out block) {
+// largestPods returns the pods of a shape with the largest request.
+func largestPods(pods []Pod) (out block) {
 	for i := range pods {
 		switch gpus := pods[i].Needs[GPUs]; {
 		case gpus > out.gpus:
@@ -73,34 +73,34 @@ func largest(pods []Pod) (out block) {
 	return out
 }
 
-func (p *play) exhausted() bool { return p.budget <= 0 }
+func (p *simulation) isExhausted() bool { return p.budget <= 0 }
 
-// run simulates the queue until the requested job and all before it have started, or until nothing happens any more. It returns all
+// simulateStarts simulates the queue until the requested job and all before it have started, or until nothing happens any more. It returns all
 // start times; nothing if the budget was used up before.
-func (p *play) run(rng *rand.Rand, asked int) []time.Duration {
-	p.begin(rng)
+func (p *simulation) simulateStarts(rng *rand.Rand, asked int) []time.Duration {
+	p.drawRunTimes(rng)
 	left := asked + 1
 	now := time.Duration(0)
 	for {
-		left -= p.pass(now, asked)
+		left -= p.startFitting(now, asked)
 		if left == 0 || len(p.ends) == 0 {
 			return p.starts[:asked+1]
 		}
-		if p.exhausted() {
+		if p.isExhausted() {
 			return nil
 		}
 		for now = p.ends[0].at; len(p.ends) > 0 && p.ends[0].at == now; {
-			p.end(p.ends.pop())
+			p.endJob(p.ends.popJob())
 		}
 	}
 }
 
-// begin draws all run times. They do not depend on the course of the simulation.
-func (p *play) begin(rng *rand.Rand) {
+// drawRunTimes draws all run times. They do not depend on the course of the simulation.
+func (p *simulation) drawRunTimes(rng *rand.Rand) {
 	copy(p.free, p.state.Free)
 	copy(p.quotas, p.state.Quotas)
 	for i := range p.level {
-		p.level[i].clear()
+		p.level[i].clearNodes()
 	}
 	for node := range p.free {
 		p.level[p.levelOf(node)].Add(node)
@@ -110,97 +110,97 @@ func (p *play) begin(rng *rand.Rand) {
 	for i := range p.state.Running {
 		at := time.Duration(0)
 		for _, end := range p.state.Running[i].Ends {
-			at = max(at, end.Quantile(luck.draw()))
+			at = max(at, end.Quantile(luck.nextQuantile()))
 		}
 		if at != survival.Never {
-			p.ends = append(p.ends, ending{at, int32(i)})
+			p.ends = append(p.ends, jobEnd{at, int32(i)})
 		}
 	}
-	p.ends.order()
+	p.ends.initHeap()
 	p.starts = make([]time.Duration, len(p.state.Waiting))
 	for i := range p.runs {
-		p.runs[i], p.starts[i], p.on[i] = p.state.Waiting[i].Runs.Quantile(luck.draw()), survival.Never, p.on[i][:0]
+		p.runs[i], p.starts[i], p.on[i] = p.state.Waiting[i].Runs.Quantile(luck.nextQuantile()), survival.Never, p.on[i][:0]
 	}
 	clear(p.head)
 	p.order = p.order[:0]
-	for shape := range p.lines {
-		if len(p.lines[shape]) > 0 {
+	for shape := range p.queues {
+		if len(p.queues[shape]) > 0 {
 			p.order = append(p.order, int32(shape))
 		}
 	}
-	slices.SortFunc(p.order, func(a, b int32) int { return int(p.next(a) - p.next(b)) })
+	slices.SortFunc(p.order, func(a, b int32) int { return int(p.nextJob(a) - p.nextJob(b)) })
 	p.budget -= len(p.free) + len(p.ends) + len(p.runs)
 }
 
-// pass starts the jobs that fit now, in queue order, and returns how many of them were requested. A shape that did not fit is not tried
+// startFitting starts the jobs that fit now, in queue order, and returns how many of them were requested. A shape that did not fit is not tried
 // again: there is less room than before.
-func (p *play) pass(now time.Duration, asked int) (started int) {
+func (p *simulation) startFitting(now time.Duration, asked int) (started int) {
 	for i := 0; i < len(p.order); {
 		p.budget--
 		shape := int(p.order[i])
-		job := int(p.lines[shape][p.head[shape]])
-		if !p.place(shape, job) {
+		job := int(p.queues[shape][p.head[shape]])
+		if !p.placeJob(shape, job) {
 			i++
 			continue
 		}
 		p.starts[job] = now
-		p.advance(i)
+		p.advanceQueue(i)
 		if job <= asked {
 			started++
 		}
 		if runs := p.runs[job]; runs < survival.Never-now {
-			p.ends.push(ending{now + runs, int32(len(p.state.Running) + job)})
+			p.ends.pushEnd(jobEnd{now + runs, int32(len(p.state.Running) + job)})
 		}
 	}
 	return started
 }
 
-// advance removes the first job of a shape from its line, and moves the shape to the position of its next job.
-func (p *play) advance(i int) {
+// advanceQueue removes the first job of a shape from its line, and moves the shape to the position of its next job.
+func (p *simulation) advanceQueue(i int) {
 	shape := p.order[i]
-	if p.head[shape]++; p.head[shape] == len(p.lines[shape]) {
+	if p.head[shape]++; p.head[shape] == len(p.queues[shape]) {
 		p.order = slices.Delete(p.order, i, i+1)
 		return
 	}
-	next := p.lines[shape][p.head[shape]]
-	for ; i+1 < len(p.order) && p.next(p.order[i+1]) < next; i++ {
+	next := p.queues[shape][p.head[shape]]
+	for ; i+1 < len(p.order) && p.nextJob(p.order[i+1]) < next; i++ {
 		p.budget--
 		p.order[i] = p.order[i+1]
 	}
 	p.order[i] = shape
 }
 
-// next returns the first waiting job of a shape.
-func (p *play) next(shape int32) int32 { return p.lines[shape][p.head[shape]] }
+// nextJob returns the first waiting job of a shape.
+func (p *simulation) nextJob(shape int32) int32 { return p.queues[shape][p.head[shape]] }
 
-// place puts all pods of a job on nodes, or none.
-func (p *play) place(shape, job int) bool {
+// placeJob puts all pods of a job on nodes, or none.
+func (p *simulation) placeJob(shape, job int) bool {
 	shares := p.state.Shapes[shape].Shares
-	if !p.allow(shares) || !p.mayFit(p.large[shape]) {
+	if !p.quotasAllow(shares) || !p.mayFit(p.large[shape]) {
 		return false
 	}
 	pods := p.state.Shapes[shape].Pods
 	for i := range pods {
-		node := p.find(&pods[i])
+		node := p.findNode(&pods[i])
 		if node < 0 {
-			p.leave(p.on[job])
+			p.releaseHolds(p.on[job])
 			p.on[job] = p.on[job][:0]
 			return false
 		}
 		p.on[job] = append(p.on[job], Hold{node, pods[i].Needs})
-		p.change(node, &pods[i].Needs, -1)
+		p.changeFree(node, &pods[i].Needs, -1)
 	}
-	p.take(shares, 1)
+	p.takeShares(shares, 1)
 	return true
 }
 
-// allow reports whether quotas have enough left.
-func (p *play) allow(shares []Share) bool {
+// quotasAllow reports whether quotas have enough left.
+func (p *simulation) quotasAllow(shares []Share) bool {
 	p.budget -= len(shares)
 	return !slices.ContainsFunc(shares, func(s Share) bool { return s.Amount > p.quotas[s.Quota] })
 }
 
-func (p *play) take(shares []Share, sign int64) {
+func (p *simulation) takeShares(shares []Share, sign int64) {
 	p.budget -= len(shares)
 	for _, share := range shares {
 		p.quotas[share.Quota] -= sign * share.Amount
@@ -208,7 +208,7 @@ func (p *play) take(shares []Share, sign int64) {
 }
 
 // mayFit only checks the numbers of free GPUs, which is fast.
-func (p *play) mayFit(pods block) bool {
+func (p *simulation) mayFit(pods block) bool {
 	p.budget -= levels
 	if pods.gpus == 0 || pods.gpus >= levels-1 || p.level[levels-1].size > 0 { // those of the last level may have more
 		return true
@@ -220,12 +220,12 @@ func (p *play) mayFit(pods block) bool {
 	return left <= 0
 }
 
-// find returns the node on which a pod leaves the fewest GPUs, -1 for none.
-func (p *play) find(pod *Pod) int {
+// findNode returns the node on which a pod leaves the fewest GPUs, -1 for none.
+func (p *simulation) findNode(pod *Pod) int {
 	for level := min(pod.Needs[GPUs], levels-1); level < levels; level++ {
-		for node := p.level[level].next(0, pod.On); node >= 0; node = p.level[level].next(node+1, pod.On) {
+		for node := p.level[level].nextIn(0, pod.On); node >= 0; node = p.level[level].nextIn(node+1, pod.On) {
 			p.budget--
-			if p.free[node].holds(&pod.Needs) {
+			if p.free[node].canHold(&pod.Needs) {
 				return node
 			}
 		}
@@ -234,31 +234,31 @@ func (p *play) find(pod *Pod) int {
 	return -1
 }
 
-func (p *play) end(job int32) {
+func (p *simulation) endJob(job int32) {
 	if int(job) < len(p.state.Running) {
-		p.leave(p.state.Running[job].Holds)
-		p.take(p.state.Running[job].Shares, -1)
+		p.releaseHolds(p.state.Running[job].Holds)
+		p.takeShares(p.state.Running[job].Shares, -1)
 		return
 	}
 	waited := int(job) - len(p.state.Running)
-	p.leave(p.on[waited])
-	p.take(p.state.Shapes[p.state.Waiting[waited].Shape].Shares, -1)
+	p.releaseHolds(p.on[waited])
+	p.takeShares(p.state.Shapes[p.state.Waiting[waited].Shape].Shares, -1)
 }
 
-func (p *play) leave(holds []Hold) {
+func (p *simulation) releaseHolds(holds []Hold) {
 	p.budget -= len(holds)
 	for i := range holds {
-		p.change(holds[i].Node, &holds[i].Amounts, 1)
+		p.changeFree(holds[i].Node, &holds[i].Amounts, 1)
 	}
 }
 
-func (p *play) change(node int, by *Amounts, sign int64) {
+func (p *simulation) changeFree(node int, by *Amounts, sign int64) {
 	before := p.levelOf(node)
-	p.free[node].add(by, sign)
+	p.free[node].addAmounts(by, sign)
 	if after := p.levelOf(node); after != before {
-		p.level[before].remove(node)
+		p.level[before].removeNode(node)
 		p.level[after].Add(node)
 	}
 }
 
-func (p *play) levelOf(node int) int64 { return min(max(p.free[node][GPUs], 0), levels-1) }
+func (p *simulation) levelOf(node int) int64 { return min(max(p.free[node][GPUs], 0), levels-1) }

@@ -1,7 +1,7 @@
 package fragmentation
 
-// Ask is what a pod requests, as far as it matters for the expected pods.
-type Ask struct {
+// PodRequest is what a pod requests, as far as it matters for the expected pods.
+type PodRequest struct {
 	// Pool is the pool of the pod. Types are the acceptable GPU types, sorted and separated by commas; "" is any.
 	Pool, Types string
 	// Whole is how many GPUs of its own, Shared how many shared ones, with ShareMiB of the memory of each.
@@ -9,11 +9,11 @@ type Ask struct {
 	MilliCPU, MemoryMiB     int64
 }
 
-// NoCards reports whether a request is for no GPUs.
-func (a *Ask) NoCards() bool { return a.Whole <= 0 && a.Shared <= 0 }
+// NeedsNoGPUs reports whether a request is for no GPUs.
+func (a *PodRequest) NeedsNoGPUs() bool { return a.Whole <= 0 && a.Shared <= 0 }
 
-// Class returns the class of a request on GPUs of a size, or a class without GPUs if it requests none of these.
-func (a *Ask) Class(cardMiB int64) Class {
+// ClassOn returns the class of a request on GPUs of a size, or a class without GPUs if it requests none of these.
+func (a *PodRequest) ClassOn(cardMiB int64) Class {
 	class := Class{MilliCPU: a.MilliCPU, MemoryMiB: a.MemoryMiB, Types: a.Types}
 	switch {
 	case a.Whole > 0:

@@ -15,8 +15,8 @@ type Forecasts struct {
 	made int64
 }
 
-// Next returns the forecasts after these, with those of them that are still valid; these themselves if all are.
-func (f *Forecasts) Next(nodes map[string]*Pool, pods *PodCount) *Forecasts {
+// NextForecasts returns the forecasts after these, with those of them that are still valid; these themselves if all are.
+func (f *Forecasts) NextForecasts(nodes map[string]*Pool, pods *PodCount) *Forecasts {
 	next := &Forecasts{pools: make(map[string]*Forecast, len(nodes)), made: 1}
 	if f != nil {
 		next.made = f.made + 1
@@ -24,7 +24,7 @@ func (f *Forecasts) Next(nodes map[string]*Pool, pods *PodCount) *Forecasts {
 	held := 0
 	for name, pool := range nodes {
 		forecast := newForecast(pool, pods.pools[name], next.made)
-		if f != nil && f.pools[name].holds(forecast) {
+		if f != nil && f.pools[name].isStillValid(forecast) {
 			forecast = f.pools[name]
 			held++
 		}
@@ -36,20 +36,20 @@ func (f *Forecasts) Next(nodes map[string]*Pool, pods *PodCount) *Forecasts {
 	return next
 }
 
-// Of returns the forecast for a pool, nil for a pool without GPUs.
-func (f *Forecasts) Of(pool string) *Forecast {
+// ForPool returns the forecast for a pool, nil for a pool without GPUs.
+func (f *Forecasts) ForPool(pool string) *Forecast {
 	forecast := f.pools[pool]
 	if forecast != nil {
-		forecast.once.Do(forecast.make)
+		forecast.once.Do(forecast.computeModels)
 	}
 	return forecast
 }
 
-// Has reports whether there is a forecast for a pool. It computes none.
-func (f *Forecasts) Has(pool string) bool { return f != nil && f.pools[pool] != nil }
+// HasPool reports whether there is a forecast for a pool. It computes none.
+func (f *Forecasts) HasPool(pool string) bool { return f != nil && f.pools[pool] != nil }
 
-// Pools are the names of the pools that there are forecasts for.
-func (f *Forecasts) Pools() iter.Seq[string] {
+// PoolNames are the names of the pools that there are forecasts for.
+func (f *Forecasts) PoolNames() iter.Seq[string] {
 	if f == nil {
 		return maps.Keys(map[string]*Forecast(nil))
 	}
@@ -86,7 +86,7 @@ type Forecast struct {
 // NewForecast returns the forecast for one pool alone.
 func NewForecast(pool string, nodes *Pool, pods *PodCount) *Forecast {
 	forecast := newForecast(nodes, pods.pools[pool], 1)
-	forecast.once.Do(forecast.make)
+	forecast.once.Do(forecast.computeModels)
 	return forecast
 }
 
@@ -98,44 +98,44 @@ func newForecast(nodes *Pool, pods *population, generation int64) *Forecast {
 	return f
 }
 
-func (f *Forecast) make() {
-	var pods map[Ask]int64
+func (f *Forecast) computeModels() {
+	var pods map[PodRequest]int64
 	if f.pods != nil {
 		pods = f.pods.pods
 	}
 	f.models = map[int64]*Model{}
 	largest := int64(0) // any GPU size works to count requests for a type
 	for bucket, size := range f.nodes.sizes {
-		f.models[bucket] = NewModel(f.nodes.demand(pods, size), f.rate)
+		f.models[bucket] = NewModel(f.nodes.poolDemand(pods, size), f.rate)
 		largest = max(largest, size)
 	}
-	demand := f.nodes.demand(pods, largest)
-	f.pressure = Pressure(demand, f.nodes.capacity)
-	shapes := f.nodes.shapes()
-	scarcity := Scarcity(demand, shapes)
+	demand := f.nodes.poolDemand(pods, largest)
+	f.pressure = ComputePressure(demand, f.nodes.capacity)
+	shapes := f.nodes.countShapes()
+	scarcity := ComputeScarcity(demand, shapes)
 	f.scarcity = make(map[Shape]float64, len(shapes))
 	for bucket, like := range f.nodes.hosts {
 		f.scarcity[bucket] = scarcity[like.most]
 	}
-	f.kept = Keep(demand, shapes, f.rate)
+	f.kept = NodesToKeep(demand, shapes, f.rate)
 }
 
 // sameRate is how much the departure rate of a pool may change before its forecast does.
 const sameRate = 0.05
 
-// holds reports whether a forecast is still valid, which avoids a look at each node of the pool for a new one.
-func (f *Forecast) holds(next *Forecast) bool {
+// isStillValid reports whether a forecast is still valid, which avoids a look at each node of the pool for a new one.
+func (f *Forecast) isStillValid(next *Forecast) bool {
 	if f == nil || f.nodes != next.nodes || f.pods != next.pods {
 		return false
 	}
 	if f.pods == nil {
 		return true
 	}
-	return next.changes-f.changes < Few(next.pods.all) && math.Abs(next.rate-f.rate) < sameRate
+	return next.changes-f.changes < ChangeThreshold(next.pods.all) && math.Abs(next.rate-f.rate) < sameRate
 }
 
-// Kept returns which nodes of the pool are worth keeping whole.
-func (f *Forecast) Kept() *Kept { return &f.kept }
+// KeptNodes returns which nodes of the pool are worth keeping whole.
+func (f *Forecast) KeptNodes() *Kept { return &f.kept }
 
 // Placement scores a pod on a node: it sums up the node's GPUs, one after another, and what the pod takes of each.
 type Placement struct {
@@ -149,29 +149,29 @@ type Placement struct {
 	cardMiB int64
 }
 
-// On begins the placement of a pod on a node of a shape, with so much CPU and memory left.
-func (f *Forecast) On(shape *Shape, milliCPU, memoryMiB int64) Placement {
-	p := Placement{forecast: f, bucket: shape.bucket(), cardMiB: -1}
+// PlaceOn begins the placement of a pod on a node of a shape, with so much CPU and memory left.
+func (f *Forecast) PlaceOn(shape *Shape, milliCPU, memoryMiB int64) Placement {
+	p := Placement{forecast: f, bucket: shape.toBucket(), cardMiB: -1}
 	p.node.Scarcity = f.scarcity[p.bucket]
-	return p.At(shape, milliCPU, memoryMiB)
+	return p.MoveTo(shape, milliCPU, memoryMiB)
 }
 
-// At returns the same placement on another node with the same GPUs.
-func (p *Placement) At(shape *Shape, milliCPU, memoryMiB int64) Placement {
+// MoveTo returns the same placement on another node with the same GPUs.
+func (p *Placement) MoveTo(shape *Shape, milliCPU, memoryMiB int64) Placement {
 	at := *p
 	at.node.MilliCPU, at.node.MemoryMiB, at.node.Cards = milliCPU, memoryMiB, shape.Cards
 	at.node.Pressure = p.forecast.pressure[shape.Type]
-	if bucket := shape.bucket(); bucket != p.bucket {
+	if bucket := shape.toBucket(); bucket != p.bucket {
 		at.bucket, at.node.Scarcity = bucket, p.forecast.scarcity[bucket]
 	}
 	return at
 }
 
-// Card adds a GPU of a size, of which so many thousandths are free and so many of these are taken. Its value depends on the demand for GPUs of
+// AddGPU adds a GPU of a size, of which so many thousandths are free and so many of these are taken. Its value depends on the demand for GPUs of
 // its size.
-func (p *Placement) Card(cardMiB, free, taken int64) {
+func (p *Placement) AddGPU(cardMiB, free, taken int64) {
 	if cardMiB != p.cardMiB {
-		p.cardMiB, p.model = cardMiB, p.forecast.models[coarse(cardMiB)]
+		p.cardMiB, p.model = cardMiB, p.forecast.models[truncateBits(cardMiB)]
 	}
 	if free == Whole {
 		p.node.Unused++
@@ -180,18 +180,18 @@ func (p *Placement) Card(cardMiB, free, taken int64) {
 		p.after.Rest += free - taken
 	}
 	if p.model != nil {
-		p.node.Free += p.model.Card(free)
-		p.after.Free += p.model.Card(free - taken)
+		p.node.Free += p.model.GPUValue(free)
+		p.after.Free += p.model.GPUValue(free - taken)
 	}
 }
 
-// Value returns the value of the node for the pod, which gets GPUs of a size: 0–100 points in units of [Fraction]. inUse is whether any GPU of
+// NodeValue returns the value of the node for the pod, which gets GPUs of a size: 0–100 points in units of [Fraction]. inUse is whether any GPU of
 // the node is in use. GPUs of a size that has just been added have no value yet.
-func (p *Placement) Value(asked *Ask, cardMiB int64) (value int64, inUse bool) {
-	model := p.forecast.models[coarse(cardMiB)]
+func (p *Placement) NodeValue(asked *PodRequest, cardMiB int64) (value int64, inUse bool) {
+	model := p.forecast.models[truncateBits(cardMiB)]
 	if model == nil {
 		return 0, false
 	}
-	class := asked.Class(cardMiB)
-	return Value(model.Waste(&p.node, &class, p.after)), p.node.Unused < p.node.Cards
+	class := asked.ClassOn(cardMiB)
+	return ScoreOfWaste(model.PodWaste(&p.node, &class, p.after)), p.node.Unused < p.node.Cards
 }

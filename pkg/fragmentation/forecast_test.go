@@ -31,9 +31,9 @@ func TestAForecastHoldsUntilItsPoolChanges(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			nodes, pods := there()
-			first := (*Forecasts)(nil).Next(nodes, &PodCount{pools: pods})
+			first := (*Forecasts)(nil).NextForecasts(nodes, &PodCount{pools: pods})
 			tc.change(nodes, pods)
-			second := first.Next(nodes, &PodCount{pools: pods})
+			second := first.NextForecasts(nodes, &PodCount{pools: pods})
 			for _, pool := range slices.Sorted(maps.Keys(nodes)) {
 				again := second.Generation(pool) == 2
 				if again != slices.Contains(tc.want, pool) || again == (second.pools[pool] == first.pools[pool]) {
@@ -46,23 +46,23 @@ func TestAForecastHoldsUntilItsPoolChanges(t *testing.T) {
 
 // TestRatesFollowFromTurns has pods come and leave. Those before the first turn have not come, they were there.
 func TestRatesFollowFromTurns(t *testing.T) {
-	ones, twos, elsewhere := Ask{Pool: "a", Whole: 1}, Ask{Pool: "a", Whole: 2}, Ask{Pool: "b", Shared: 1, ShareMiB: 500}
+	ones, twos, elsewhere := PodRequest{Pool: "a", Whole: 1}, PodRequest{Pool: "a", Whole: 2}, PodRequest{Pool: "b", Shared: 1, ShareMiB: 500}
 	type in struct {
-		Pods map[Ask]int64
+		Pods map[PodRequest]int64
 		Rate float64
 	}
 	steps := []struct {
 		why        string
-		came, left []Ask
+		came, left []PodRequest
 		want       map[string]in
 	}{
-		{"those that were there before are not new, and none has left", []Ask{ones, twos, twos}, []Ask{twos}, map[string]in{"a": {map[Ask]int64{ones: 1, twos: 1}, 0}}},
-		{"nothing changed", nil, nil, map[string]in{"a": {map[Ask]int64{ones: 1, twos: 1}, 0}}},
-		{"two come, one leaves", []Ask{twos, twos}, []Ask{ones}, map[string]in{"a": {map[Ask]int64{twos: 3}, 0.5}}},
-		{"pods without cards are nobody", []Ask{{Pool: "a", MilliCPU: 1}}, []Ask{{Pool: "a", MilliCPU: 1}}, map[string]in{"a": {map[Ask]int64{twos: 3}, 0.5}}},
-		{"one leaves, another comes elsewhere", []Ask{elsewhere}, []Ask{twos},
-			map[string]in{"a": {map[Ask]int64{twos: 2}, 1}, "b": {map[Ask]int64{elsewhere: 1}, 0}}},
-		{"all leave", nil, []Ask{twos, twos, elsewhere}, map[string]in{"a": {map[Ask]int64{}, 1}, "b": {map[Ask]int64{}, 1}}},
+		{"those that were there before are not new, and none has left", []PodRequest{ones, twos, twos}, []PodRequest{twos}, map[string]in{"a": {map[PodRequest]int64{ones: 1, twos: 1}, 0}}},
+		{"nothing changed", nil, nil, map[string]in{"a": {map[PodRequest]int64{ones: 1, twos: 1}, 0}}},
+		{"two come, one leaves", []PodRequest{twos, twos}, []PodRequest{ones}, map[string]in{"a": {map[PodRequest]int64{twos: 3}, 0.5}}},
+		{"pods without cards are nobody", []PodRequest{{Pool: "a", MilliCPU: 1}}, []PodRequest{{Pool: "a", MilliCPU: 1}}, map[string]in{"a": {map[PodRequest]int64{twos: 3}, 0.5}}},
+		{"one leaves, another comes elsewhere", []PodRequest{elsewhere}, []PodRequest{twos},
+			map[string]in{"a": {map[PodRequest]int64{twos: 2}, 1}, "b": {map[PodRequest]int64{elsewhere: 1}, 0}}},
+		{"all leave", nil, []PodRequest{twos, twos, elsewhere}, map[string]in{"a": {map[PodRequest]int64{}, 1}, "b": {map[PodRequest]int64{}, 1}}},
 	}
 	var c PodCount
 	for _, step := range steps {
@@ -70,9 +70,9 @@ func TestRatesFollowFromTurns(t *testing.T) {
 			c.Add(asked)
 		}
 		for _, asked := range step.left {
-			c.Remove(asked)
+			c.RemovePod(asked)
 		}
-		c.Turn()
+		c.EndRound()
 		got, all := map[string]in{}, int64(0)
 		for pool, there := range c.pools {
 			got[pool] = in{there.pods, there.rate}
@@ -83,7 +83,7 @@ func TestRatesFollowFromTurns(t *testing.T) {
 		}
 	}
 	for range 20 {
-		c.Turn()
+		c.EndRound()
 	}
 	if len(c.pools) > 0 {
 		t.Errorf("pools %v are remembered, long after all pods have left", c.pools)
@@ -91,18 +91,18 @@ func TestRatesFollowFromTurns(t *testing.T) {
 }
 
 func TestDemandIsBySizeOfCard(t *testing.T) {
-	asked := map[Ask]int64{
+	asked := map[PodRequest]int64{
 		{Pool: "a", Shared: 1, ShareMiB: 500, MilliCPU: 1000}: 3, {Pool: "a", Whole: 2, Types: "T4"}: 1,
 	}
 	nodes := &Pool{cards: 2, milliCPU: 1000, memoryMiB: 1}
 	got := map[int64]int64{} // pods by share
-	for class, pods := range nodes.demand(asked, 1000) {
+	for class, pods := range nodes.poolDemand(asked, 1000) {
 		got[class.Share] += pods
 	}
 	if diff := cmp.Diff(map[int64]int64{500: 3, 1000: 1}, got); diff != "" {
 		t.Errorf("demand (-want +got):\n%s", diff)
 	}
-	if small := nodes.demand(asked, 400); len(small) != 1 {
+	if small := nodes.poolDemand(asked, 400); len(small) != 1 {
 		t.Errorf("demand %v on cards of 400 MiB, want the whole cards alone", small)
 	}
 }
@@ -110,22 +110,22 @@ func TestDemandIsBySizeOfCard(t *testing.T) {
 func TestPodsThatNoNodeCouldHoldAreNotExpected(t *testing.T) {
 	nodes := &Pool{cards: 8, milliCPU: 64_000, memoryMiB: 4096}
 	tests := map[string]struct {
-		ask  Ask
+		ask  PodRequest
 		want bool
 	}{
-		"as much as the largest node has": {Ask{Whole: 8, MilliCPU: 64_000, MemoryMiB: 4096}, true},
-		"a card more":                     {Ask{Whole: 9}, false},
-		"a number of cards that wraps when it is put in thousandths": {Ask{Whole: 1 << 61}, false},
-		"two shares of each card":                                    {Ask{Shared: 16, ShareMiB: 500}, true},
-		"a share more":                                               {Ask{Shared: 17, ShareMiB: 500}, false},
-		"a share of more than a card":                                {Ask{Shared: 1, ShareMiB: 1001}, false},
-		"more CPU":                                                   {Ask{Whole: 1, MilliCPU: 64_001}, false},
-		"more memory":                                                {Ask{Whole: 1, MemoryMiB: 4097}, false},
+		"as much as the largest node has": {PodRequest{Whole: 8, MilliCPU: 64_000, MemoryMiB: 4096}, true},
+		"a card more":                     {PodRequest{Whole: 9}, false},
+		"a number of cards that wraps when it is put in thousandths": {PodRequest{Whole: 1 << 61}, false},
+		"two shares of each card":                                    {PodRequest{Shared: 16, ShareMiB: 500}, true},
+		"a share more":                                               {PodRequest{Shared: 17, ShareMiB: 500}, false},
+		"a share of more than a card":                                {PodRequest{Shared: 1, ShareMiB: 1001}, false},
+		"more CPU":                                                   {PodRequest{Whole: 1, MilliCPU: 64_001}, false},
+		"more memory":                                                {PodRequest{Whole: 1, MemoryMiB: 4097}, false},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			tc.ask.Pool = "a"
-			if got := len(nodes.demand(map[Ask]int64{tc.ask: 1}, 1000)) > 0; got != tc.want {
+			if got := len(nodes.poolDemand(map[PodRequest]int64{tc.ask: 1}, 1000)) > 0; got != tc.want {
 				t.Errorf("%+v is expected: %t, want %t", tc.ask, got, tc.want)
 			}
 		})
@@ -140,23 +140,23 @@ func TestUnequalCardsAreEachValuedBySize(t *testing.T) {
 	pool.Add(&offer)
 	var pods PodCount
 	for range 10 {
-		pods.Add(Ask{Pool: "a", Shared: 1, ShareMiB: 500})
+		pods.Add(PodRequest{Pool: "a", Shared: 1, ShareMiB: 500})
 	}
 	forecast := NewForecast("a", &pool, &pods)
 	small, large := forecast.models[600], forecast.models[1000]
 	if small == nil || large == nil {
 		t.Fatalf("models %v, want one for each size of card", forecast.models)
 	}
-	if small.Card(500) != 0 || large.Card(500) != Whole/2 {
-		t.Errorf("half a card is worth %v of the small one and %v of the large one, want 0 and 500", small.Card(500), large.Card(500))
+	if small.GPUValue(500) != 0 || large.GPUValue(500) != Whole/2 {
+		t.Errorf("half a card is worth %v of the small one and %v of the large one, want 0 and 500", small.GPUValue(500), large.GPUValue(500))
 	}
-	on := forecast.On(&offer.Shape, 0, 0)
-	on.Card(600, Whole, 0)
-	on.Card(1000, Whole, Whole/2)
+	on := forecast.PlaceOn(&offer.Shape, 0, 0)
+	on.AddGPU(600, Whole, 0)
+	on.AddGPU(1000, Whole, Whole/2)
 	if on.node.Free != 2*Whole || on.after.Free != Whole+Whole/2 || on.node.Unused != 2 || on.after.Rest != Whole/2 {
 		t.Errorf("left are %+v and then %+v, want two whole cards and then one and a half", on.node, on.after)
 	}
-	if value, inUse := on.Value(&Ask{Pool: "a", Shared: 1, ShareMiB: 500}, 800); value != 0 || inUse {
+	if value, inUse := on.NodeValue(&PodRequest{Pool: "a", Shared: 1, ShareMiB: 500}, 800); value != 0 || inUse {
 		t.Errorf("cards of a size that came a moment ago are worth %d, in use: %t", value, inUse)
 	}
 }
@@ -174,8 +174,8 @@ func TestMachinesOfOneModelAreAlike(t *testing.T) {
 		}
 		nodes.Add(&Offer{Shape: Shape{Cards: 8, MilliCPU: 96_000, MemoryMiB: 1 << 20, Type: "H100"}, Cards: 8, Sizes: []int64{40960}})
 		for i := range int64(100) {
-			pods.Add(Ask{Whole: 8, MilliCPU: 100_000 - 1000*(i%20), MemoryMiB: 1 << 10})
-			pods.Add(Ask{Shared: 1, ShareMiB: 7000, MilliCPU: 1000, MemoryMiB: 1 << 10})
+			pods.Add(PodRequest{Whole: 8, MilliCPU: 100_000 - 1000*(i%20), MemoryMiB: 1 << 10})
+			pods.Add(PodRequest{Shared: 1, ShareMiB: 7000, MilliCPU: 1000, MemoryMiB: 1 << 10})
 		}
 		return NewForecast("", &nodes, &pods)
 	}
@@ -183,16 +183,16 @@ func TestMachinesOfOneModelAreAlike(t *testing.T) {
 	if len(unequal.models) > 3 || len(unequal.scarcity) > 6 {
 		t.Errorf("%d models and %d kinds of hosts, want a handful", len(unequal.models), len(unequal.scarcity))
 	}
-	value := func(f *Forecast, less int64, asked Ask) int64 {
+	value := func(f *Forecast, less int64, asked PodRequest) int64 {
 		shape := Shape{Cards: 8, MilliCPU: 192_000 - less, MemoryMiB: 2<<20 - less, Type: "H100"}
-		on := f.On(&shape, shape.MilliCPU-40_000, shape.MemoryMiB/2)
+		on := f.PlaceOn(&shape, shape.MilliCPU-40_000, shape.MemoryMiB/2)
 		for card := range int64(8) {
-			on.Card(81920-less%100, Whole, min(max(asked.Whole-card, 0), 1)*Whole)
+			on.AddGPU(81920-less%100, Whole, min(max(asked.Whole-card, 0), 1)*Whole)
 		}
-		value, _ := on.Value(&asked, 81920-less%100)
+		value, _ := on.NodeValue(&asked, 81920-less%100)
 		return value
 	}
-	for _, asked := range []Ask{{Whole: 8, MilliCPU: 90_000, MemoryMiB: 1 << 10}, {Whole: 1, MilliCPU: 4000, MemoryMiB: 1 << 10}} {
+	for _, asked := range []PodRequest{{Whole: 8, MilliCPU: 90_000, MemoryMiB: 1 << 10}, {Whole: 1, MilliCPU: 4000, MemoryMiB: 1 << 10}} {
 		for _, less := range []int64{0, 1, 99, 999} {
 			a, b := value(equal, 0, asked), value(unequal, less, asked)
 			if diff := a - b; diff > Fraction/20 || diff < -Fraction/20 { // 0.05 points
@@ -220,7 +220,7 @@ func BenchmarkForecast(b *testing.B) {
 				nodes.Add(&Offer{Shape: shape, Cards: 8, Sizes: []int64{81920 - i%tc.sizes}})
 			}
 			for i := range int64(200) {
-				asked := Ask{MilliCPU: 1000 * (1 + i%64), MemoryMiB: 1024 * (1 + i%97), Types: "H100"}
+				asked := PodRequest{MilliCPU: 1000 * (1 + i%64), MemoryMiB: 1024 * (1 + i%97), Types: "H100"}
 				switch i % 4 {
 				case 0:
 					asked.Whole = 8

@@ -33,7 +33,7 @@ type Demand map[Class]int64
 // Model scores nodes for one demand. It never changes.
 type Model struct {
 	card        [Whole + 1]float64
-	cpu, memory feed
+	cpu, memory yieldCurve
 	// largest is the number of GPUs of the largest expected pod, at least 2. large is the share of all requested GPUs that pods of that size
 	// request.
 	largest int64
@@ -52,59 +52,61 @@ const (
 // NewModel returns the model of a demand, with so many pods leaving for each one that arrives (see [Turnover]). An empty demand is one for whole
 // GPUs alone.
 func NewModel(demand Demand, turnover float64) *Model {
-	classes := heaviest(demand)
-	m := &Model{card: cardValues(shares(classes)), largest: minLargest, turnover: min(max(turnover, 0), 1)}
-	cpu, memory := make([]hunger, len(classes)), make([]hunger, len(classes))
+	classes := heaviestClasses(demand)
+	m := &Model{card: gpuValues(countShares(classes)), largest: minLargest, turnover: min(max(turnover, 0), 1)}
+	cpu, memory := make([]resourceYield, len(classes)), make([]resourceYield, len(classes))
 	for i := range classes {
-		class, weight := &classes[i].Class, classes[i].milli()
+		class, weight := &classes[i].Class, classes[i].totalThousandths()
 		m.largest = max(m.largest, class.Cards)
-		value := m.worth(class)
-		cpu[i] = hunger{weight, value / float64(max(class.MilliCPU, 1))}
-		memory[i] = hunger{weight, value / float64(max(class.MemoryMiB, 1))}
+		value := m.podWorth(class)
+		cpu[i] = resourceYield{weight, value / float64(max(class.MilliCPU, 1))}
+		memory[i] = resourceYield{weight, value / float64(max(class.MemoryMiB, 1))}
 	}
-	m.cpu, m.memory = newFeed(cpu), newFeed(memory)
+	m.cpu, m.memory = newYieldCurve(cpu), newYieldCurve(memory)
 	m.large = shareOf(classes, m.largest)
 	return m
 }
 
 // shareOf returns the share of all requested GPUs that pods with so many GPUs request.
-func shareOf(classes []expected, cards int64) float64 {
+func shareOf(classes []expectedClass, cards int64) float64 {
 	all, these := 0.0, 0.0
 	for i := range classes {
-		all += classes[i].milli()
+		all += classes[i].totalThousandths()
 		if classes[i].Cards == cards {
-			these += classes[i].milli()
+			these += classes[i].totalThousandths()
 		}
 	}
 	return these / max(all, 1)
 }
 
-// expected is a class and how many pods of it are expected.
-type expected struct {
+// expectedClass is a class and how many pods of it are expected.
+type expectedClass struct {
 	Class
 	pods int64
 }
 
-// milli returns the total request of the pods of a class, in thousandths of a GPU. Unlike an integer it cannot wrap.
-func (e *expected) milli() float64 { return float64(e.pods) * float64(e.Cards) * float64(e.Share) }
+// totalThousandths returns the total request of the pods of a class, in thousandths of a GPU. Unlike an integer it cannot wrap.
+func (e *expectedClass) totalThousandths() float64 {
+	return float64(e.pods) * float64(e.Cards) * float64(e.Share)
+}
 
-// heaviest returns the classes with the largest total requests, in an order that depends on the demand alone.
-func heaviest(demand Demand) []expected {
-	all := make([]expected, 0, len(demand))
+// heaviestClasses returns the classes with the largest total requests, in an order that depends on the demand alone.
+func heaviestClasses(demand Demand) []expectedClass {
+	all := make([]expectedClass, 0, len(demand))
 	for class, pods := range demand {
 		if pods > 0 && class.Cards > 0 && class.Share > 0 && class.Share <= Whole {
-			all = append(all, expected{class, pods})
+			all = append(all, expectedClass{class, pods})
 		}
 	}
-	slices.SortFunc(all, func(a, b expected) int {
-		return cmp.Or(cmp.Compare(b.milli(), a.milli()), cmp.Compare(a.Cards, b.Cards), cmp.Compare(a.Share, b.Share),
+	slices.SortFunc(all, func(a, b expectedClass) int {
+		return cmp.Or(cmp.Compare(b.totalThousandths(), a.totalThousandths()), cmp.Compare(a.Cards, b.Cards), cmp.Compare(a.Share, b.Share),
 			cmp.Compare(a.MilliCPU, b.MilliCPU), cmp.Compare(a.MemoryMiB, b.MemoryMiB), cmp.Compare(a.Types, b.Types))
 	})
 	return all[:min(len(all), maxClasses)]
 }
 
-// shares counts the pods that share GPUs, by their share.
-func shares(classes []expected) map[int64]float64 {
+// countShares counts the pods that share GPUs, by their share.
+func countShares(classes []expectedClass) map[int64]float64 {
 	counts := map[int64]float64{}
 	for i := range classes {
 		if _, known := counts[classes[i].Share]; classes[i].Share < Whole && (known || len(counts) < maxSizes) {
@@ -114,48 +116,50 @@ func shares(classes []expected) map[int64]float64 {
 	return counts
 }
 
-// Card returns the value of a GPU of which so many thousandths are free.
-func (m *Model) Card(free int64) float64 { return m.card[min(max(free, 0), Whole)] }
+// GPUValue returns the value of a GPU of which so many thousandths are free.
+func (m *Model) GPUValue(free int64) float64 { return m.card[min(max(free, 0), Whole)] }
 
-// Price returns the value of a share of one GPU: what a GPU loses that is cut for it.
-func (m *Model) Price(share int64) float64 { return m.card[Whole] - m.Card(Whole-share) }
+// SharePrice returns the value of a share of one GPU: what a GPU loses that is cut for it.
+func (m *Model) SharePrice(share int64) float64 { return m.card[Whole] - m.GPUValue(Whole-share) }
 
-// worth is the value of a pod.
-func (m *Model) worth(class *Class) float64 { return float64(class.Cards) * m.Price(class.Share) }
+// podWorth is the value of a pod.
+func (m *Model) podWorth(class *Class) float64 {
+	return float64(class.Cards) * m.SharePrice(class.Share)
+}
 
-// Node returns the value of a node: of its free GPUs, as far as the remaining CPU and memory can feed them.
-func (m *Model) Node(cards float64, milliCPU, memoryMiB int64) float64 {
+// NodeValue returns the value of a node: of its free GPUs, as far as the remaining CPU and memory can feed them.
+func (m *Model) NodeValue(cards float64, milliCPU, memoryMiB int64) float64 {
 	if cards <= 0 {
 		return 0
 	}
-	return min(m.cpu.value(cards, milliCPU), m.memory.value(cards, memoryMiB))
+	return min(m.cpu.usableValue(cards, milliCPU), m.memory.usableValue(cards, memoryMiB))
 }
 
-// hunger is how a class uses one resource beside its GPUs.
-type hunger struct {
+// resourceYield is how a class uses one resource beside its GPUs.
+type resourceYield struct {
 	// weight is the share of GPUs that the class requests.
 	weight float64
 	// yield is the value of GPUs that one unit of the resource makes usable.
 	yield float64
 }
 
-// feed determines how much of the value of free GPUs is usable with the remaining amount of a resource. If the node were filled by pods of one
+// yieldCurve determines how much of the value of free GPUs is usable with the remaining amount of a resource. If the node were filled by pods of one
 // class, that would be the lesser of the value and the yield of the resource; the classes contribute in proportion to their requested GPUs. As a
 // function of the resource it is concave and piecewise linear:
 //
 //	value(v, r) = sum over classes of weight * min(v, r * yield)
-type feed struct {
+type yieldCurve struct {
 	// yields ascend. weights and products are sums over the classes before each: of weight, and of weight * yield.
 	yields, weights, products []float64
 }
 
-func newFeed(classes []hunger) feed {
-	slices.SortFunc(classes, func(a, b hunger) int { return cmp.Compare(a.yield, b.yield) })
+func newYieldCurve(classes []resourceYield) yieldCurve {
+	slices.SortFunc(classes, func(a, b resourceYield) int { return cmp.Compare(a.yield, b.yield) })
 	total := 0.0
 	for _, class := range classes {
 		total += class.weight
 	}
-	f := feed{weights: []float64{0}, products: []float64{0}}
+	f := yieldCurve{weights: []float64{0}, products: []float64{0}}
 	for i, class := range classes {
 		weight := class.weight / total
 		f.yields = append(f.yields, class.yield)
@@ -165,7 +169,7 @@ func newFeed(classes []hunger) feed {
 	return f
 }
 
-func (f *feed) value(cards float64, left int64) float64 {
+func (f *yieldCurve) usableValue(cards float64, left int64) float64 {
 	if len(f.yields) == 0 {
 		return cards
 	}

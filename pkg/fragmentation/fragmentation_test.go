@@ -37,7 +37,7 @@ func TestCard(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			model := fragmentation.NewModel(sharing(tc.demand), 0)
 			for free, want := range tc.want {
-				if got := model.Card(free); math.Abs(got-want) > 1e-6 {
+				if got := model.GPUValue(free); math.Abs(got-want) > 1e-6 {
 					t.Errorf("%d thousandths are worth %v, want %v", free, got, want)
 				}
 			}
@@ -56,13 +56,13 @@ func TestPricesAreThoseOfAnOptimum(t *testing.T) {
 		}
 		model := fragmentation.NewModel(sharing(pods), 0)
 		for free := int64(1); free <= fragmentation.Whole; free++ {
-			if model.Card(free) < model.Card(free-1) {
+			if model.GPUValue(free) < model.GPUValue(free-1) {
 				t.Fatalf("demand %v: %d thousandths are worth less than %d", pods, free, free-1)
 			}
 		}
 		for a := range pods {
 			for b := range pods {
-				if a+b <= fragmentation.Whole && model.Card(a)+model.Card(b) > fragmentation.Whole+1e-6 {
+				if a+b <= fragmentation.Whole && model.GPUValue(a)+model.GPUValue(b) > fragmentation.Whole+1e-6 {
 					t.Fatalf("demand %v: %d and %d fit on a card and are worth more than it", pods, a, b)
 				}
 			}
@@ -88,12 +88,12 @@ func TestNodeIsWorthWhatItsCPUCanFeed(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := model.Node(tc.cards, tc.milliCPU, 1<<40); math.Abs(got-tc.want) > 1e-6 {
+			if got := model.NodeValue(tc.cards, tc.milliCPU, 1<<40); math.Abs(got-tc.want) > 1e-6 {
 				t.Errorf("worth %v, want %v", got, tc.want)
 			}
 		})
 	}
-	if got := model.Node(8000, 96_000, 4); math.Abs(got-4000) > 1e-6 {
+	if got := model.NodeValue(8000, 96_000, 4); math.Abs(got-4000) > 1e-6 {
 		t.Errorf("with memory for four pods the node is worth %v, want 4000", got)
 	}
 }
@@ -139,7 +139,7 @@ func TestWaste(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			model := fragmentation.NewModel(demand, tc.turnover)
-			if got := model.Waste(&tc.node, &tc.class, tc.after); math.Abs(got-tc.want) > 1e-6 {
+			if got := model.PodWaste(&tc.node, &tc.class, tc.after); math.Abs(got-tc.want) > 1e-6 {
 				t.Errorf("wastes %v thousandths of a card, want %v", got, tc.want)
 			}
 		})
@@ -149,14 +149,14 @@ func TestWaste(t *testing.T) {
 func TestValue(t *testing.T) {
 	const point = fragmentation.Fraction
 	for waste, want := range map[float64]int64{0: 50 * point, 1e-9: 50 * point, -1e-9: 50 * point, 1: 50*point - 1, 100: 49 * point, -1: 50*point + 1, 1e9: 0, -1e9: 100 * point, math.Inf(1): 0, math.Inf(-1): 100 * point} {
-		if got := fragmentation.Value(waste); got != want {
+		if got := fragmentation.ScoreOfWaste(waste); got != want {
 			t.Errorf("Value(%v) = %d, want %d", waste, got, want)
 		}
 	}
-	if got := fragmentation.Value(math.NaN()); got != 0 {
+	if got := fragmentation.ScoreOfWaste(math.NaN()); got != 0 {
 		t.Errorf("Value(NaN) = %d, want 0", got)
 	}
-	if fragmentation.Rank(50, true) <= fragmentation.Rank(50, false) || fragmentation.Rank(49, true) >= fragmentation.Rank(50, false) {
+	if fragmentation.NodeRank(50, true) <= fragmentation.NodeRank(50, false) || fragmentation.NodeRank(49, true) >= fragmentation.NodeRank(50, false) {
 		t.Error("a node in use comes first among equals, and only there")
 	}
 }
@@ -166,7 +166,7 @@ func TestPressure(t *testing.T) {
 		{Cards: 1, Share: 1000, Types: "A10"}: 10, {Cards: 1, Share: 1000, Types: "T4,V100"}: 10, {Cards: 1, Share: 1000}: 20,
 		{Cards: 1, Share: 1000, Types: "H100"}: 40,
 	}
-	got := fragmentation.Pressure(demand, map[string]int64{"A10": 10, "T4": 20, "V100": 20, "G2": 50})
+	got := fragmentation.ComputePressure(demand, map[string]int64{"A10": 10, "T4": 20, "V100": 20, "G2": 50})
 	// A10: an eighth of the demand names a tenth of the cards; T4 and V100: an eighth names two fifths.
 	if diff := cmp.Diff(map[string]float64{"A10": 1.25, "T4": 0.3125, "V100": 0.3125}, got); diff != "" {
 		t.Errorf("pressure (-want +got):\n%s", diff)
@@ -182,7 +182,7 @@ func TestModelsOfEqualDemandsAreEqual(t *testing.T) {
 	first := fragmentation.NewModel(demand, 0)
 	for range 5 {
 		again := fragmentation.NewModel(demand, 0)
-		if first.Card(700) != again.Card(700) || first.Node(5000, 7777, 8888) != again.Node(5000, 7777, 8888) {
+		if first.GPUValue(700) != again.GPUValue(700) || first.NodeValue(5000, 7777, 8888) != again.NodeValue(5000, 7777, 8888) {
 			t.Fatal("two models of one demand differ, so decisions would not be reproducible")
 		}
 	}
@@ -208,11 +208,11 @@ func TestPointsStayInRange(t *testing.T) {
 		capacity := map[string]int64{"T4": 1 + number()>>32, "A10": number() >> 32}
 		node := fragmentation.Node{
 			Free: float64(random.Intn(9000)), Cards: 8, Unused: random.Int63n(9), MilliCPU: -number(), MemoryMiB: number(),
-			Pressure: fragmentation.Pressure(demand, capacity)["T4"],
-			Scarcity: fragmentation.Scarcity(demand, map[fragmentation.Shape]int64{shape: number()})[shape],
+			Pressure: fragmentation.ComputePressure(demand, capacity)["T4"],
+			Scarcity: fragmentation.ComputeScarcity(demand, map[fragmentation.Shape]int64{shape: number()})[shape],
 		}
-		waste := model.Waste(&node, &class, fragmentation.After{Free: node.Free * random.Float64(), Rest: random.Int63n(1000)})
-		if points := fragmentation.Value(waste); math.IsNaN(waste) || points < 0 || points > 100*fragmentation.Fraction {
+		waste := model.PodWaste(&node, &class, fragmentation.After{Free: node.Free * random.Float64(), Rest: random.Int63n(1000)})
+		if points := fragmentation.ScoreOfWaste(waste); math.IsNaN(waste) || points < 0 || points > 100*fragmentation.Fraction {
 			t.Fatalf("demand %v: %+v wastes %v on %+v, which is %d points", demand, class, waste, node, points)
 		}
 	}
@@ -220,7 +220,7 @@ func TestPointsStayInRange(t *testing.T) {
 
 func TestProportionsSurviveWhatWouldWrap(t *testing.T) {
 	for _, cards := range []int64{1 << 54, 1 << 61, math.MaxInt64} {
-		got := fragmentation.Pressure(fragmentation.Demand{
+		got := fragmentation.ComputePressure(fragmentation.Demand{
 			{Cards: cards, Share: 1000, Types: "A10"}: 3, {Cards: cards, Share: 1000}: 3,
 		}, map[string]int64{"A10": 1, "T4": 1})
 		if diff := cmp.Diff(map[string]float64{"A10": 1}, got); diff != "" {
@@ -240,7 +240,7 @@ func BenchmarkWaste(b *testing.B) {
 	class := fragmentation.Class{Cards: 1, Share: 470, MilliCPU: 8000, MemoryMiB: 8192}
 	b.ReportAllocs()
 	for b.Loop() {
-		fragmentation.Value(model.Waste(&node, &class, fragmentation.After{Free: 4900}))
+		fragmentation.ScoreOfWaste(model.PodWaste(&node, &class, fragmentation.After{Free: 4900}))
 	}
 }
 

@@ -51,10 +51,10 @@ func TestKeep(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			rule := fragmentation.Keep(tc.demand, nodes, tc.turnover)
-			got := kept{nodes: rule.From(1, tc.perMille)}
+			rule := fragmentation.NodesToKeep(tc.demand, nodes, tc.turnover)
+			got := kept{nodes: rule.CountFor(1, tc.perMille)}
 			for _, shape := range []fragmentation.Shape{small, plain, poor, huge} {
-				if rule.Covers(shape) {
+				if rule.CoversNode(shape) {
 					got.shapes = append(got.shapes, shape)
 				}
 			}
@@ -68,7 +68,7 @@ func TestKeep(t *testing.T) {
 func TestFromWhomNodesAreKept(t *testing.T) {
 	node := fragmentation.Shape{Cards: 8, MilliCPU: 96, MemoryMiB: 384}
 	demand := fragmentation.Demand{{Cards: 8, Share: fragmentation.Whole, MilliCPU: 64}: 50}
-	rule := fragmentation.Keep(demand, map[fragmentation.Shape]int64{node: 1000}, 1)
+	rule := fragmentation.NodesToKeep(demand, map[fragmentation.Shape]int64{node: 1000}, 1)
 	for name, tc := range map[string]struct{ cards, want int64 }{
 		"a pod that shares cards":                  {0, 2},
 		"a pod of one card":                        {1, 2},
@@ -77,7 +77,7 @@ func TestFromWhomNodesAreKept(t *testing.T) {
 		"not a pod that no node has the cards for": {16, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := rule.From(tc.cards, 2); got != tc.want {
+			if got := rule.CountFor(tc.cards, 2); got != tc.want {
 				t.Errorf("%d nodes are kept from it, want %d", got, tc.want)
 			}
 		})

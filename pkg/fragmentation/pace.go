@@ -18,15 +18,15 @@ type Pace struct {
 	seen, next, made int64
 }
 
-// Due counts a pod, and reports whether a model is due before it is placed, with so many known pods.
-func (p *Pace) Due(known int64) bool {
+// IsDue counts a pod, and reports whether a model is due before it is placed, with so many known pods.
+func (p *Pace) IsDue(known int64) bool {
 	p.seen++
-	return p.DueAt(p.seen, known)
+	return p.IsDueAt(p.seen, known)
 }
 
-// DueAt reports whether a model is due before the pod with a number, from 1, is placed, if pods are counted elsewhere, with so many known pods.
+// IsDueAt reports whether a model is due before the pod with a number, from 1, is placed, if pods are counted elsewhere, with so many known pods.
 // A number below the last one belongs to another count, which starts over.
-func (p *Pace) DueAt(number, known int64) bool {
+func (p *Pace) IsDueAt(number, known int64) bool {
 	if number < p.seen {
 		*p = Pace{}
 	}
@@ -59,31 +59,33 @@ func strideOf(known int64) int64 {
 	return stride
 }
 
-// Few returns how many of so many pods have to arrive or leave before their model is worth recomputing: a sixteenth, at most 256, at
+// ChangeThreshold returns how many of so many pods have to arrive or leave before their model is worth recomputing: a sixteenth, at most 256, at
 // least one.
-func Few(pods int64) int64 { return max(1, min(pods/minPace, maxPace)) }
+func ChangeThreshold(pods int64) int64 { return max(1, min(pods/minPace, maxPace)) }
 
-// remembered is for how many models arrivals and departures count.
-const remembered = 8
+// turnoverWindow is for how many models arrivals and departures count.
+const turnoverWindow = 8
 
 // Turnover measures how many pods leave for each one that arrives: 0 while a cluster only fills, 1 once it is as full as it gets. It only covers
 // the last models, so that processes that start at different times soon agree. The zero value is empty.
 type Turnover struct {
-	came, left [remembered]int64
+	came, left [turnoverWindow]int64
 	at         int
 }
 
-// Next counts the arrivals and departures since the last model, and returns how many pods leave for each one that arrives.
-func (t *Turnover) Next(came, left int64) float64 {
+// NextRate counts the arrivals and departures since the last model, and returns how many pods leave for each one that arrives.
+func (t *Turnover) NextRate(came, left int64) float64 {
 	t.came[t.at], t.left[t.at] = came, left
-	t.at = (t.at + 1) % remembered
+	t.at = (t.at + 1) % turnoverWindow
 	came, left = 0, 0
-	for i := range remembered {
+	for i := range turnoverWindow {
 		came += t.came[i]
 		left += t.left[i]
 	}
 	return min(float64(left)/float64(max(came, 1)), 1)
 }
 
-// Idle reports whether no pod has arrived or left lately.
-func (t *Turnover) Idle() bool { return t.came == [remembered]int64{} && t.left == [remembered]int64{} }
+// IsIdle reports whether no pod has arrived or left lately.
+func (t *Turnover) IsIdle() bool {
+	return t.came == [turnoverWindow]int64{} && t.left == [turnoverWindow]int64{}
+}

@@ -10,7 +10,7 @@ func TestPace(t *testing.T) {
 	var pace fragmentation.Pace
 	due := 0
 	for known := range int64(10_000) {
-		if pace.Due(known) {
+		if pace.IsDue(known) {
 			due++
 		}
 	}
@@ -25,8 +25,8 @@ func TestPaceIsOfNumbersAlone(t *testing.T) {
 		for join := int64(1); join < 6000; join += 37 {
 			var all, late fragmentation.Pace
 			for number := int64(1); number < 7000; number++ {
-				due := all.DueAt(number, known)
-				if number >= join && late.DueAt(number, known) != due && number > join {
+				due := all.IsDueAt(number, known)
+				if number >= join && late.IsDueAt(number, known) != due && number > join {
 					t.Fatalf("%d pods: at pod %d a model is due for one and not for the other, which joined at %d", known, number, join)
 				}
 			}
@@ -39,7 +39,7 @@ func TestPaceWaitsForASixteenthOfThePodsThatAreKnown(t *testing.T) {
 		var pace fragmentation.Pace
 		due := 0
 		for number := range int64(4096) {
-			if pace.DueAt(number+1, known) {
+			if pace.IsDueAt(number+1, known) {
 				due++
 			}
 		}
@@ -65,7 +65,7 @@ func TestTurnover(t *testing.T) {
 			var turnover fragmentation.Turnover
 			got := 0.0
 			for _, flow := range tc.flows {
-				got = turnover.Next(flow[0], flow[1])
+				got = turnover.NextRate(flow[0], flow[1])
 			}
 			if got != tc.want {
 				t.Errorf("%v leave for each that comes, want %v", got, tc.want)
@@ -73,10 +73,10 @@ func TestTurnover(t *testing.T) {
 		})
 	}
 	var quiet fragmentation.Turnover
-	if quiet.Next(0, 0); !quiet.Idle() {
+	if quiet.NextRate(0, 0); !quiet.IsIdle() {
 		t.Error("nothing came or left, and yet it is not idle")
 	}
-	if quiet.Next(0, 1); quiet.Idle() {
+	if quiet.NextRate(0, 1); quiet.IsIdle() {
 		t.Error("a pod left, and yet it is idle")
 	}
 }

@@ -6,14 +6,14 @@ package fragmentation
 type PodCount struct {
 	pools map[string]*population
 	all   int64
-	// turned is whether there was a round: earlier pods do not count as arrivals, and none of them as departed.
-	turned bool
+	// hadRound is whether there was a round: earlier pods do not count as arrivals, and none of them as departed.
+	hadRound bool
 }
 
 // population is the pods of a pool that request GPUs.
 type population struct {
 	// pods are their numbers by request, all is their total number.
-	pods map[Ask]int64
+	pods map[PodRequest]int64
 	all  int64
 	// rate is how many of them leave for each one that arrives, as of the last round.
 	rate float64
@@ -28,8 +28,8 @@ type population struct {
 func (c *PodCount) Len() int64 { return c.all }
 
 // Add counts a pod. A pod that requests no GPUs is ignored.
-func (c *PodCount) Add(asked Ask) {
-	if asked.NoCards() {
+func (c *PodCount) Add(asked PodRequest) {
+	if asked.NeedsNoGPUs() {
 		return
 	}
 	in := c.pools[asked.Pool]
@@ -37,28 +37,28 @@ func (c *PodCount) Add(asked Ask) {
 		if c.pools == nil {
 			c.pools = map[string]*population{}
 		}
-		in = &population{pods: map[Ask]int64{}}
+		in = &population{pods: map[PodRequest]int64{}}
 		c.pools[asked.Pool] = in
 	}
 	c.all++
 	in.all++
 	in.changes++
 	in.pods[asked]++
-	if c.turned {
+	if c.hadRound {
 		in.came++
 	}
 }
 
-// Remove removes a pod that Add counted.
-func (c *PodCount) Remove(asked Ask) {
-	if asked.NoCards() {
+// RemovePod removes a pod that Add counted.
+func (c *PodCount) RemovePod(asked PodRequest) {
+	if asked.NeedsNoGPUs() {
 		return
 	}
 	in := c.pools[asked.Pool]
 	c.all--
 	in.all--
 	in.changes++
-	if c.turned {
+	if c.hadRound {
 		in.left++
 	}
 	if in.pods[asked]--; in.pods[asked] == 0 {
@@ -66,13 +66,13 @@ func (c *PodCount) Remove(asked Ask) {
 	}
 }
 
-// Turn ends a round: rates are computed from the arrivals and departures since the last one. Pools without pods for a while are dropped.
-func (c *PodCount) Turn() {
-	c.turned = true
+// EndRound ends a round: rates are computed from the arrivals and departures since the last one. Pools without pods for a while are dropped.
+func (c *PodCount) EndRound() {
+	c.hadRound = true
 	for pool, in := range c.pools {
-		in.rate = in.turnover.Next(in.came, in.left)
+		in.rate = in.turnover.NextRate(in.came, in.left)
 		in.came, in.left = 0, 0
-		if in.all == 0 && in.turnover.Idle() {
+		if in.all == 0 && in.turnover.IsIdle() {
 			delete(c.pools, pool)
 		}
 	}

@@ -39,20 +39,20 @@ type hosts struct {
 	most Shape
 }
 
-// significant is how many leading bits distinguish shapes and GPU sizes. Machines of one model differ from each other by some MiB; with seven
+// significantBits is how many leading bits distinguish shapes and GPU sizes. Machines of one model differ from each other by some MiB; with seven
 // bits amounts that differ by 1.6 % or more are distinct, and some that differ by less. The round amounts that a cluster is planned with keep
 // all their bits.
-const significant = 7
+const significantBits = 7
 
-// coarse returns an amount without its less significant bits: the bucket.
-func coarse(amount int64) int64 {
-	shift := max(0, bits.Len64(uint64(max(amount, 0)))-significant)
+// truncateBits returns an amount without its less significant bits: the bucket.
+func truncateBits(amount int64) int64 {
+	shift := max(0, bits.Len64(uint64(max(amount, 0)))-significantBits)
 	return amount >> shift << shift
 }
 
-// bucket returns what similar shapes have in common: whole cores, and the leading bits of both amounts.
-func (s Shape) bucket() Shape {
-	s.MilliCPU, s.MemoryMiB = 1000*coarse(s.MilliCPU/1000), coarse(s.MemoryMiB)
+// toBucket returns what similar shapes have in common: whole cores, and the leading bits of both amounts.
+func (s Shape) toBucket() Shape {
+	s.MilliCPU, s.MemoryMiB = 1000*truncateBits(s.MilliCPU/1000), truncateBits(s.MemoryMiB)
 	return s
 }
 
@@ -61,16 +61,16 @@ func (p *Pool) Add(node *Offer) {
 	if p.hosts == nil {
 		p.capacity, p.sizes, p.hosts = map[string]int64{}, map[int64]int64{}, map[Shape]hosts{}
 	}
-	like := p.hosts[node.Shape.bucket()]
+	like := p.hosts[node.Shape.toBucket()]
 	like.most = Shape{
 		Cards: node.Shape.Cards, Type: node.Shape.Type,
 		MilliCPU: max(like.most.MilliCPU, node.Shape.MilliCPU), MemoryMiB: max(like.most.MemoryMiB, node.Shape.MemoryMiB),
 	}
 	like.count++
-	p.hosts[node.Shape.bucket()] = like
+	p.hosts[node.Shape.toBucket()] = like
 	p.capacity[node.Shape.Type] += node.Shape.Cards
 	for _, size := range node.Sizes {
-		p.sizes[coarse(size)] = max(p.sizes[coarse(size)], size)
+		p.sizes[truncateBits(size)] = max(p.sizes[truncateBits(size)], size)
 	}
 	p.cards = max(p.cards, node.Cards)
 	p.milliCPU = max(p.milliCPU, node.Shape.MilliCPU)
@@ -83,8 +83,8 @@ func (p *Pool) Equal(other *Pool) bool {
 		p.cards == other.cards && p.milliCPU == other.milliCPU && p.memoryMiB == other.memoryMiB
 }
 
-// shapes returns the number of nodes of each shape, with similar ones counted as one.
-func (p *Pool) shapes() map[Shape]int64 {
+// countShapes returns the number of nodes of each shape, with similar ones counted as one.
+func (p *Pool) countShapes() map[Shape]int64 {
 	shapes := make(map[Shape]int64, len(p.hosts))
 	for _, like := range p.hosts {
 		shapes[like.most] += like.count
@@ -92,13 +92,13 @@ func (p *Pool) shapes() map[Shape]int64 {
 	return shapes
 }
 
-// demand returns the pods of the pool, as GPUs of a size see them. Pods that no empty node of the pool could hold are left out: they will not be
+// poolDemand returns the pods of the pool, as GPUs of a size see them. Pods that no empty node of the pool could hold are left out: they will not be
 // placed, and one with a large enough request would outweigh all others.
-func (p *Pool) demand(counts map[Ask]int64, cardMiB int64) Demand {
+func (p *Pool) poolDemand(counts map[PodRequest]int64, cardMiB int64) Demand {
 	demand := Demand{}
 	for asked, pods := range counts {
 		if p.couldHold(&asked, cardMiB) {
-			if class := asked.Class(cardMiB); class.Cards > 0 {
+			if class := asked.ClassOn(cardMiB); class.Cards > 0 {
 				demand[class] += pods
 			}
 		}
@@ -107,7 +107,7 @@ func (p *Pool) demand(counts map[Ask]int64, cardMiB int64) Demand {
 }
 
 // couldHold reports whether the pool's largest node, with GPUs of a size, has as much as a pod requests.
-func (p *Pool) couldHold(a *Ask, cardMiB int64) bool {
+func (p *Pool) couldHold(a *PodRequest, cardMiB int64) bool {
 	slots := p.cards * (cardMiB / max(a.ShareMiB, 1))
 	return a.Whole <= p.cards && a.Shared <= slots && a.MilliCPU <= p.milliCPU && a.MemoryMiB <= p.memoryMiB
 }

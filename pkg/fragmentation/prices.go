@@ -10,7 +10,7 @@ const maxPivots = 2000
 
 const tolerance = 1e-9
 
-// cardValues returns the value of each free part of a GPU, in thousandths of a GPU, when shares of these sizes are expected in these numbers:
+// gpuValues returns the value of each free part of a GPU, in thousandths of a GPU, when shares of these sizes are expected in these numbers:
 // the best combination that fits, at the dual prices of the cutting-stock problem
 //
 //	minimize the number of GPUs that serve the demand, each cut by a pattern,
@@ -18,12 +18,12 @@ const tolerance = 1e-9
 // solved as a linear program by column generation (Gilmore and Gomory, 1961). The pricing problem of each step is a knapsack over the
 // thousandths of one GPU, and its table at the optimum is the answer. A whole GPU is worth 1000. A part that only fits shares which fill up
 // other GPUs anyway is worth nothing.
-func cardValues(demand map[int64]float64) [Whole + 1]float64 {
+func gpuValues(demand map[int64]float64) [Whole + 1]float64 {
 	p := newProgram(demand)
 	for range maxPivots {
-		p.price()
-		p.knapsack()
-		if p.best[Whole] <= 1+tolerance || !p.enter(p.pattern()) {
+		p.computePrices()
+		p.solveKnapsack()
+		if p.best[Whole] <= 1+tolerance || !p.enterPattern(p.bestPattern()) {
 			break
 		}
 	}
@@ -62,8 +62,8 @@ func newProgram(demand map[int64]float64) *program {
 	return p
 }
 
-// price computes the dual prices of the sizes: each pattern costs one GPU.
-func (p *program) price() {
+// computePrices computes the dual prices of the sizes: each pattern costs one GPU.
+func (p *program) computePrices() {
 	clear(p.prices)
 	for _, row := range p.inverse {
 		for j, x := range row {
@@ -72,8 +72,8 @@ func (p *program) price() {
 	}
 }
 
-// knapsack finds the best combination for each part of a GPU.
-func (p *program) knapsack() {
+// solveKnapsack finds the best combination for each part of a GPU.
+func (p *program) solveKnapsack() {
 	for free := 1; free <= Whole; free++ {
 		p.best[free], p.pick[free] = p.best[free-1], -1
 		for i, size := range p.sizes {
@@ -87,8 +87,8 @@ func (p *program) knapsack() {
 	}
 }
 
-// pattern returns how many shares of each size the best combination for a whole GPU holds.
-func (p *program) pattern() []float64 {
+// bestPattern returns how many shares of each size the best combination for a whole GPU holds.
+func (p *program) bestPattern() []float64 {
 	counts := make([]float64, len(p.sizes))
 	for free := int64(Whole); free > 0; {
 		i := p.pick[free]
@@ -102,8 +102,8 @@ func (p *program) pattern() []float64 {
 	return counts
 }
 
-// enter takes a pattern into the basis, in place of the one that it drives out. It returns false if there is none.
-func (p *program) enter(pattern []float64) bool {
+// enterPattern takes a pattern into the basis, in place of the one that it drives out. It returns false if there is none.
+func (p *program) enterPattern(pattern []float64) bool {
 	change := make([]float64, len(p.inverse))
 	leaving, least := -1, 0.0
 	for i, row := range p.inverse {

@@ -38,7 +38,7 @@ func TestScarcity(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, fragmentation.Scarcity(tc.demand, nodes)); diff != "" {
+			if diff := cmp.Diff(tc.want, fragmentation.ComputeScarcity(tc.demand, nodes)); diff != "" {
 				t.Errorf("scarcity (-want +got):\n%s", diff)
 			}
 		})

@@ -22,9 +22,9 @@ const (
 	regained = 15
 	// vacated is the probability that a GPU in use becomes free before its node is broken into, if a pod leaves for each one that arrives.
 	vacated = 0.7
-	// churning is the turnover from which on the dependency of the largest pods on a node counts in full. While a cluster only fills it does not
+	// fullTurnover is the turnover from which on the dependency of the largest pods on a node counts in full. While a cluster only fills it does not
 	// count: there are enough nodes then until there are none.
-	churning = 1. / 3
+	fullTurnover = 1. / 3
 	// neutral is the value of a placement without waste, best the highest. Values above neutral are for pods that use otherwise lost GPUs.
 	neutral = 50 * Fraction
 	best    = 100 * Fraction
@@ -50,20 +50,20 @@ type After struct {
 	Rest int64
 }
 
-// Waste is the cost of a pod of a class on a node beyond its own value, in thousandths of a GPU, if it leaves so much of the GPUs. A pod that
+// PodWaste is the cost of a pod of a class on a node beyond its own value, in thousandths of a GPU, if it leaves so much of the GPUs. A pod that
 // requests no GPUs has a class with 0 of them.
-func (m *Model) Waste(node *Node, class *Class, after After) float64 {
-	waste := m.Node(node.Free, node.MilliCPU, node.MemoryMiB) -
-		m.Node(after.Free, rest(node.MilliCPU, class.MilliCPU), rest(node.MemoryMiB, class.MemoryMiB))
+func (m *Model) PodWaste(node *Node, class *Class, after After) float64 {
+	waste := m.NodeValue(node.Free, node.MilliCPU, node.MemoryMiB) -
+		m.NodeValue(after.Free, leftAfter(node.MilliCPU, class.MilliCPU), leftAfter(node.MemoryMiB, class.MemoryMiB))
 	if class.Cards > 0 {
-		waste -= m.worth(class)
+		waste -= m.podWorth(class)
 	}
-	return waste/(1+regained*m.turnover) + m.structure(node, class, after.Rest)
+	return waste/(1+regained*m.turnover) + m.structureCost(node, class, after.Rest)
 }
 
-// structure is the cost of a pod of a class due to the GPUs that it takes, regardless of the expected shares: GPUs of a type that other pods
+// structureCost is the cost of a pod of a class due to the GPUs that it takes, regardless of the expected shares: GPUs of a type that other pods
 // insist on, adjacent GPUs, the remainder of a shared GPU, and a node for a large pod.
-func (m *Model) structure(node *Node, class *Class, rest int64) float64 {
+func (m *Model) structureCost(node *Node, class *Class, rest int64) float64 {
 	cost := 0.0
 	if class.Cards > 0 {
 		insisted := node.Pressure * float64(class.Cards) * float64(class.Share)
@@ -73,39 +73,39 @@ func (m *Model) structure(node *Node, class *Class, rest int64) float64 {
 	}
 	if node.Cards >= m.largest && class.Cards < m.largest { // one of the largest pods might have had the node
 		busy := float64(node.Cards - node.Unused)
-		cost += m.wake(node) * math.Pow(vacated*m.turnover, busy) // 1 for an idle node, also where no pod leaves
+		cost += m.idleNodeCost(node) * math.Pow(vacated*m.turnover, busy) // 1 for an idle node, also where no pod leaves
 	}
 	return cost
 }
 
-// wake returns the cost of breaking into a node, were it idle, that has the GPUs for one of the largest pods.
-func (m *Model) wake(node *Node) float64 {
-	return (wakeCost + largeCost*m.large) * (1 + min(m.turnover/churning, 1)*(node.Scarcity-1))
+// idleNodeCost returns the cost of breaking into a node, were it idle, that has the GPUs for one of the largest pods.
+func (m *Model) idleNodeCost(node *Node) float64 {
+	return (wakeCost + largeCost*m.large) * (1 + min(m.turnover/fullTurnover, 1)*(node.Scarcity-1))
 }
 
-// rest returns what remains of an amount, at least 0. Neither operand is below 0, so that it cannot wrap.
-func rest(left, taken int64) int64 { return max(max(left, 0)-max(taken, 0), 0) }
+// leftAfter returns what remains of an amount, at least 0. Neither operand is below 0, so that it cannot wrap.
+func leftAfter(left, taken int64) int64 { return max(max(left, 0)-max(taken, 0), 0) }
 
-// Value converts waste to node scores, in units of which [Fraction] make a point: 50 points for none, one less for each tenth of a GPU,
+// ScoreOfWaste converts waste to node scores, in units of which [Fraction] make a point: 50 points for none, one less for each tenth of a GPU,
 // within 0 and 100. Waste that is not a number is worth 0: a score out of range would fail the pod.
-func Value(waste float64) int64 {
+func ScoreOfWaste(waste float64) int64 {
 	if math.IsNaN(waste) {
 		return 0
 	}
 	return int64(min(max(neutral-math.Round(waste/step), 0), best))
 }
 
-// Pressure computes the demand for each type of GPU: the share of the demand that names it, divided by the share of all GPUs that are of it. A
+// ComputePressure computes the demand for each type of GPU: the share of the demand that names it, divided by the share of all GPUs that are of it. A
 // class that names several types counts in proportion to their GPUs. Pods that accept any type should leave such GPUs alone, and those that do
 // not have no choice, so it makes no difference to them. Types that no class names have no pressure.
-func Pressure(demand Demand, capacity map[string]int64) map[string]float64 {
+func ComputePressure(demand Demand, capacity map[string]int64) map[string]float64 {
 	all := int64(0)
 	for _, cards := range capacity {
 		all += cards
 	}
-	classes, asked := heaviest(demand), 0.0
+	classes, asked := heaviestClasses(demand), 0.0
 	for i := range classes {
-		asked += classes[i].milli()
+		asked += classes[i].totalThousandths()
 	}
 	pressure := map[string]float64{}
 	for i := range classes {
@@ -117,7 +117,7 @@ func Pressure(demand Demand, capacity map[string]int64) map[string]float64 {
 		if classes[i].Types == "" || named == 0 {
 			continue
 		}
-		share := classes[i].milli() / asked
+		share := classes[i].totalThousandths() / asked
 		for _, name := range types {
 			pressure[name] += share * float64(all) / float64(named)
 		}
@@ -125,8 +125,8 @@ func Pressure(demand Demand, capacity map[string]int64) map[string]float64 {
 	return pressure
 }
 
-// Rank orders nodes: by value, and among equals a node in use before an idle one.
-func Rank(value int64, inUse bool) int64 {
+// NodeRank orders nodes: by value, and among equals a node in use before an idle one.
+func NodeRank(value int64, inUse bool) int64 {
 	rank := 2 * value
 	if inUse {
 		rank++

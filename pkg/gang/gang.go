@@ -13,8 +13,8 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// Named returns the PodGroup that a pod names by its label, and false for a pod that names none.
-func Named(pod *corev1.Pod) (types.NamespacedName, bool) {
+// NamedGroup returns the PodGroup that a pod names by its label, and false for a pod that names none.
+func NamedGroup(pod *corev1.Pod) (types.NamespacedName, bool) {
 	name := pod.Labels[names.LabelPodGroup]
 	return types.NamespacedName{Namespace: pod.Namespace, Name: name}, name != ""
 }
@@ -27,16 +27,16 @@ func MayBeMember(pod *corev1.Pod) bool {
 // NamesFor returns the possible names of the group of a pod, judged by the pod alone: which of them applies depends on an object that may be
 // gone by now.
 func NamesFor(pod *corev1.Pod) []types.NamespacedName {
-	if name, named := Named(pod); named {
+	if name, named := NamedGroup(pod); named {
 		return []types.NamespacedName{name}
 	}
 	m, recognized := Recognize(pod)
 	if !recognized {
 		return nil
 	}
-	out := []types.NamespacedName{{Namespace: pod.Namespace, Name: m.Whole()}}
+	out := []types.NamespacedName{{Namespace: pod.Namespace, Name: m.GroupName()}}
 	if m.Part != "" {
-		out = append(out, types.NamespacedName{Namespace: pod.Namespace, Name: m.OfPart()})
+		out = append(out, types.NamespacedName{Namespace: pod.Namespace, Name: m.PartName()})
 	}
 	return out
 }
@@ -44,11 +44,11 @@ func NamesFor(pod *corev1.Pod) []types.NamespacedName {
 // KeyOf returns an equal key for pods that may be members of one group, judged by the pods alone; "" for a pod without a group. Pods of two
 // parts of one object have the same key.
 func KeyOf(pod *corev1.Pod) string {
-	if name, named := Named(pod); named {
+	if name, named := NamedGroup(pod); named {
 		return name.Name
 	}
 	if m, recognized := Recognize(pod); recognized {
-		return m.Whole()
+		return m.GroupName()
 	}
 	return ""
 }
@@ -64,16 +64,16 @@ type Membership struct {
 	Part string
 }
 
-// Whole returns the name of the group of all pods of the object, within the pod's namespace: "JobSet/train". No Kubernetes object has a slash in
+// GroupName returns the name of the group of all pods of the object, within the pod's namespace: "JobSet/train". No Kubernetes object has a slash in
 // its name, so it is never the name of a PodGroup that pods name by a label.
-func (m Membership) Whole() string { return m.Kind + "/" + m.Object }
+func (m Membership) GroupName() string { return m.Kind + "/" + m.Object }
 
-// OfPart returns the name of the group of the object's part, "JobSet/train/workers", "" if there is none.
-func (m Membership) OfPart() string {
+// PartName returns the name of the group of the object's part, "JobSet/train/workers", "" if there is none.
+func (m Membership) PartName() string {
 	if m.Part == "" {
 		return ""
 	}
-	return m.Whole() + "/" + m.Part
+	return m.GroupName() + "/" + m.Part
 }
 
 // Recognize returns the object whose pods a pod starts together with, by the labels and fields that its operator sets. It returns false for a

@@ -53,15 +53,15 @@ func TestRecognize(t *testing.T) {
 			if got != tc.want || ok != (tc.want != Membership{}) {
 				t.Errorf("got %+v, %t, want %+v", got, ok, tc.want)
 			}
-			if _, named := Named(pod); named != tc.named || MayBeMember(pod) != (ok || named) {
+			if _, named := NamedGroup(pod); named != tc.named || MayBeMember(pod) != (ok || named) {
 				t.Errorf("it names a PodGroup: %t, want %t; it may be a member: %t", named, tc.named, MayBeMember(pod))
 			}
-			for _, name := range []string{got.Whole(), got.OfPart()} {
+			for _, name := range []string{got.GroupName(), got.PartName()} {
 				if !ok || name == "" {
 					continue
 				}
 				want := got
-				if name == got.Whole() {
+				if name == got.GroupName() {
 					want.Part = ""
 				}
 				if read, ok := Parse(name); !ok || read != want {

@@ -18,29 +18,29 @@ type Kind struct {
 	Name     string
 	Resource schema.GroupVersionResource
 
-	read func(object map[string]any) Sizes
+	readSizes func(object map[string]any) Sizes
 }
 
 // Kinds returns all kinds, with a separate entry for each version of an API.
 func Kinds() []Kind { return slices.Clone(kinds) }
 
 var kinds = []Kind{
-	{KindPodGroup, resource("scheduling.k8s.io", "v1beta1", "podgroups"), readPodGroup},  // 1.37
-	{KindPodGroup, resource("scheduling.k8s.io", "v1alpha2", "podgroups"), readPodGroup}, // 1.36
-	{KindLeaderWorkerSet, resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets"), readLeaderWorkerSet},
-	{KindJobSet, resource("jobset.x-k8s.io", "v1alpha2", "jobsets"), readJobSet},
-	{KindRayCluster, resource("ray.io", "v1", "rayclusters"), readRayCluster},
-	{"PyTorchJob", resource("kubeflow.org", "v1", "pytorchjobs"), readTrainingJob("pytorchReplicaSpecs")},
-	{"TFJob", resource("kubeflow.org", "v1", "tfjobs"), readTrainingJob("tfReplicaSpecs")},
-	{"XGBoostJob", resource("kubeflow.org", "v1", "xgboostjobs"), readTrainingJob("xgbReplicaSpecs")},
-	{"JAXJob", resource("kubeflow.org", "v1", "jaxjobs"), readTrainingJob("jaxReplicaSpecs")},
-	{"PaddleJob", resource("kubeflow.org", "v1", "paddlejobs"), readTrainingJob("paddleReplicaSpecs")},
-	{KindMPIJob, resource("kubeflow.org", "v1", "mpijobs"), readTrainingJob("mpiReplicaSpecs")},
-	{KindMPIJob, resource("kubeflow.org", "v2beta1", "mpijobs"), readTrainingJob("mpiReplicaSpecs")},
-	{KindJob, resource("batch", "v1", "jobs"), readJob},
+	{KindPodGroup, newResource("scheduling.k8s.io", "v1beta1", "podgroups"), readPodGroup},  // 1.37
+	{KindPodGroup, newResource("scheduling.k8s.io", "v1alpha2", "podgroups"), readPodGroup}, // 1.36
+	{KindLeaderWorkerSet, newResource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets"), readLeaderWorkerSet},
+	{KindJobSet, newResource("jobset.x-k8s.io", "v1alpha2", "jobsets"), readJobSet},
+	{KindRayCluster, newResource("ray.io", "v1", "rayclusters"), readRayCluster},
+	{"PyTorchJob", newResource("kubeflow.org", "v1", "pytorchjobs"), readTrainingJob("pytorchReplicaSpecs")},
+	{"TFJob", newResource("kubeflow.org", "v1", "tfjobs"), readTrainingJob("tfReplicaSpecs")},
+	{"XGBoostJob", newResource("kubeflow.org", "v1", "xgboostjobs"), readTrainingJob("xgbReplicaSpecs")},
+	{"JAXJob", newResource("kubeflow.org", "v1", "jaxjobs"), readTrainingJob("jaxReplicaSpecs")},
+	{"PaddleJob", newResource("kubeflow.org", "v1", "paddlejobs"), readTrainingJob("paddleReplicaSpecs")},
+	{KindMPIJob, newResource("kubeflow.org", "v1", "mpijobs"), readTrainingJob("mpiReplicaSpecs")},
+	{KindMPIJob, newResource("kubeflow.org", "v2beta1", "mpijobs"), readTrainingJob("mpiReplicaSpecs")},
+	{KindJob, newResource("batch", "v1", "jobs"), readJob},
 }
 
-func resource(group, version, plural string) schema.GroupVersionResource {
+func newResource(group, version, plural string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: group, Version: version, Resource: plural}
 }
 
@@ -55,8 +55,8 @@ type Sizes struct {
 	Topology string
 }
 
-// Of returns the size of the group of a part, or of all pods for "". 0 is no group.
-func (s Sizes) Of(part string) int {
+// SizeOf returns the size of the group of a part, or of all pods for "". 0 is no group.
+func (s Sizes) SizeOf(part string) int {
 	switch {
 	case part == "":
 		return s.Whole
@@ -72,15 +72,15 @@ func (k Kind) Read(object *unstructured.Unstructured) Sizes {
 	if annotations[names.AnnotationGang] == names.GangOff {
 		return Sizes{}
 	}
-	out := k.read(object.Object)
+	out := k.readSizes(object.Object)
 	if layout := annotations[names.AnnotationTopology]; layout != "" {
 		out.Topology = layout
 	}
 	return out
 }
 
-// field returns what is at a path of an object, nil for nothing.
-func field(object any, path ...string) any {
+// fieldAt returns what is at a path of an object, nil for nothing.
+func fieldAt(object any, path ...string) any {
 	for _, name := range path {
 		fields, ok := object.(map[string]any)
 		if !ok {
@@ -91,32 +91,32 @@ func field(object any, path ...string) any {
 	return object
 }
 
-// list returns the objects of a list at a path.
-func list(object any, path ...string) []any {
-	entries, _ := field(object, path...).([]any)
+// objectsAt returns the objects of a list at a path.
+func objectsAt(object any, path ...string) []any {
+	entries, _ := fieldAt(object, path...).([]any)
 	return slices.DeleteFunc(slices.Clone(entries), func(entry any) bool { _, ok := entry.(map[string]any); return !ok })
 }
 
-func text(object any, path ...string) string {
-	value, _ := field(object, path...).(string)
+func textAt(object any, path ...string) string {
+	value, _ := fieldAt(object, path...).(string)
 	return value
 }
 
-// mostPods bounds the number of pods of an object, far beyond the room of any cluster, so that products do not overflow.
-const mostPods = 1_000_000
+// maxPods bounds the number of pods of an object, far beyond the room of any cluster, so that products do not overflow.
+const maxPods = 1_000_000
 
-// count reads a number of pods, with a default.
-func count(object any, otherwise int, path ...string) int {
-	value, ok := field(object, path...).(int64)
+// podCountAt reads a number of pods, with a default.
+func podCountAt(object any, otherwise int, path ...string) int {
+	value, ok := fieldAt(object, path...).(int64)
 	if !ok {
 		return otherwise
 	}
-	return int(min(max(value, 0), mostPods))
+	return int(min(max(value, 0), maxPods))
 }
 
 // asksGPUs reports whether the pods of a template request GPUs, or devices by claims.
 func asksGPUs(template any) bool {
-	spec, ok := field(template, "spec").(map[string]any)
+	spec, ok := fieldAt(template, "spec").(map[string]any)
 	if !ok {
 		return false
 	}

@@ -6,9 +6,9 @@ import (
 
 // readPodGroup reads a PodGroup of Kubernetes. Its policy basic makes no gang; with a topology constraint each pod is placed beside the others.
 func readPodGroup(object map[string]any) Sizes {
-	out := Sizes{Whole: count(object, 0, "spec", "schedulingPolicy", "gang", "minCount")}
-	for _, constraint := range list(object, "spec", "schedulingConstraints", "topology") {
-		if key := text(constraint, "key"); key != "" { // at most one, and always required
+	out := Sizes{Whole: podCountAt(object, 0, "spec", "schedulingPolicy", "gang", "minCount")}
+	for _, constraint := range objectsAt(object, "spec", "schedulingConstraints", "topology") {
+		if key := textAt(constraint, "key"); key != "" { // at most one, and always required
 			out.Topology, out.Whole = v1alpha1.TopologyRequired+"="+key, max(1, out.Whole)
 		}
 	}
@@ -18,32 +18,32 @@ func readPodGroup(object map[string]any) Sizes {
 // readLeaderWorkerSet reads the requirements of each replica. Workers that are created after their leader runs cannot be waited for.
 func readLeaderWorkerSet(object map[string]any) Sizes {
 	const exclusive = "leaderworkerset.sigs.k8s.io/exclusive-topology"
-	template := field(object, "spec", "leaderWorkerTemplate")
-	if text(object, "spec", "startupPolicy") == "LeaderReady" || text(object, "metadata", "annotations", exclusive) != "" ||
-		!asksGPUs(field(template, "workerTemplate")) && !asksGPUs(field(template, "leaderTemplate")) {
+	template := fieldAt(object, "spec", "leaderWorkerTemplate")
+	if textAt(object, "spec", "startupPolicy") == "LeaderReady" || textAt(object, "metadata", "annotations", exclusive) != "" ||
+		!asksGPUs(fieldAt(template, "workerTemplate")) && !asksGPUs(fieldAt(template, "leaderTemplate")) {
 		return Sizes{}
 	}
-	return several(Sizes{Each: count(template, 1, "size")})
+	return withoutSingles(Sizes{Each: podCountAt(template, 1, "size")})
 }
 
 // readJobSet reads all pods of a JobSet as one group, or each job as a group if its jobs start one after another. With an exclusive topology
 // pods are created after the first pod of their job has its place, so they cannot be waited for.
 func readJobSet(object map[string]any) Sizes {
 	const exclusive = "alpha.jobset.sigs.k8s.io/exclusive-topology"
-	if text(object, "metadata", "annotations", exclusive) != "" {
+	if textAt(object, "metadata", "annotations", exclusive) != "" {
 		return Sizes{}
 	}
-	inOrder, asks := text(object, "spec", "startupPolicy", "startupPolicyOrder") == "InOrder", false
+	inOrder, asks := textAt(object, "spec", "startupPolicy", "startupPolicyOrder") == "InOrder", false
 	out := Sizes{Parts: map[string]int{}}
-	for _, replicated := range list(object, "spec", "replicatedJobs") {
-		if text(replicated, "template", "metadata", "annotations", exclusive) != "" {
+	for _, replicated := range objectsAt(object, "spec", "replicatedJobs") {
+		if textAt(replicated, "template", "metadata", "annotations", exclusive) != "" {
 			return Sizes{}
 		}
-		name := text(replicated, "name")
-		pods := (count(replicated, 1, "replicas") - succeededJobs(object, name)) * podsOfJob(field(replicated, "template"))
-		inOrder = inOrder || len(list(replicated, "dependsOn")) > 0
+		name := textAt(replicated, "name")
+		pods := (podCountAt(replicated, 1, "replicas") - succeededJobs(object, name)) * podsOfJob(fieldAt(replicated, "template"))
+		inOrder = inOrder || len(objectsAt(replicated, "dependsOn")) > 0
 		out.Whole += max(pods, 0)
-		if asksGPUs(field(replicated, "template", "spec", "template")) {
+		if asksGPUs(fieldAt(replicated, "template", "spec", "template")) {
 			asks = true
 			out.Parts[name] = max(pods, 0)
 		}
@@ -56,14 +56,14 @@ func readJobSet(object map[string]any) Sizes {
 	default:
 		out.Parts = nil
 	}
-	return several(out)
+	return withoutSingles(out)
 }
 
 // succeededJobs returns how many jobs of a replicated job have succeeded: their pods do not come back.
 func succeededJobs(object map[string]any, name string) int {
-	for _, status := range list(object, "status", "replicatedJobsStatus") {
-		if text(status, "name") == name {
-			return count(status, 0, "succeeded")
+	for _, status := range objectsAt(object, "status", "replicatedJobsStatus") {
+		if textAt(status, "name") == name {
+			return podCountAt(status, 0, "succeeded")
 		}
 	}
 	return 0
@@ -71,74 +71,74 @@ func succeededJobs(object map[string]any, name string) int {
 
 // podsOfJob returns how many pods of a Job run at a time.
 func podsOfJob(job any) int {
-	pods := count(job, 1, "spec", "parallelism")
-	return min(pods, count(job, pods, "spec", "completions"))
+	pods := podCountAt(job, 1, "spec", "parallelism")
+	return min(pods, podCountAt(job, pods, "spec", "completions"))
 }
 
 // readRayCluster reads the head and the workers that a RayCluster starts with: the minimum of each group if it is autoscaled. The defaults are
 // those of KubeRay 1.6.
 func readRayCluster(object map[string]any) Sizes {
-	spec := field(object, "spec")
-	scales, _ := field(spec, "enableInTreeAutoscaling").(bool)
-	out, asks := Sizes{Whole: 1}, asksGPUs(field(spec, "headGroupSpec", "template"))
-	for _, group := range list(spec, "workerGroupSpecs") {
-		if suspended, _ := field(group, "suspend").(bool); suspended {
+	spec := fieldAt(object, "spec")
+	scales, _ := fieldAt(spec, "enableInTreeAutoscaling").(bool)
+	out, asks := Sizes{Whole: 1}, asksGPUs(fieldAt(spec, "headGroupSpec", "template"))
+	for _, group := range objectsAt(spec, "workerGroupSpecs") {
+		if suspended, _ := fieldAt(group, "suspend").(bool); suspended {
 			continue
 		}
-		fewest := count(group, 0, "minReplicas")
+		fewest := podCountAt(group, 0, "minReplicas")
 		if !scales {
-			fewest = max(fewest, min(count(group, fewest, "replicas"), count(group, mostPods, "maxReplicas")))
+			fewest = max(fewest, min(podCountAt(group, fewest, "replicas"), podCountAt(group, maxPods, "maxReplicas")))
 		}
-		out.Whole += fewest * max(1, count(group, 1, "numOfHosts"))
-		asks = asks || asksGPUs(field(group, "template"))
+		out.Whole += fewest * max(1, podCountAt(group, 1, "numOfHosts"))
+		asks = asks || asksGPUs(fieldAt(group, "template"))
 	}
 	if !asks {
 		return Sizes{}
 	}
-	return several(out)
+	return withoutSingles(out)
 }
 
 // readTrainingJob reads a job of Kubeflow's operators, with the roles of its pods in a field of the given name.
 func readTrainingJob(roles string) func(map[string]any) Sizes {
 	return func(object map[string]any) Sizes {
-		spec := field(object, "spec")
-		late := text(spec, "launcherCreationPolicy") == "WaitForWorkersReady"
-		all, _ := field(spec, roles).(map[string]any)
+		spec := fieldAt(object, "spec")
+		late := textAt(spec, "launcherCreationPolicy") == "WaitForWorkersReady"
+		all, _ := fieldAt(spec, roles).(map[string]any)
 		out, asks := Sizes{}, false
 		for role, replicas := range all {
-			asks = asks || asksGPUs(field(replicas, "template"))
-			pods := count(replicas, 1, "replicas")
+			asks = asks || asksGPUs(fieldAt(replicas, "template"))
+			pods := podCountAt(replicas, 1, "replicas")
 			switch {
 			case role == "Launcher" && late:
 				continue // it is created when the workers run
 			case role == "Worker":
-				pods = min(pods, count(spec, pods, "elasticPolicy", "minReplicas"))
+				pods = min(pods, podCountAt(spec, pods, "elasticPolicy", "minReplicas"))
 			}
-			out.Whole += max(0, pods-count(object, 0, "status", "replicaStatuses", role, "succeeded"))
+			out.Whole += max(0, pods-podCountAt(object, 0, "status", "replicaStatuses", role, "succeeded"))
 		}
-		if fewest := count(spec, 0, "runPolicy", "schedulingPolicy", "minAvailable"); fewest > 0 {
+		if fewest := podCountAt(spec, 0, "runPolicy", "schedulingPolicy", "minAvailable"); fewest > 0 {
 			out.Whole = min(out.Whole, fewest)
 		}
 		if !asks {
 			return Sizes{}
 		}
-		return several(out)
+		return withoutSingles(out)
 	}
 }
 
 // readJob reads a Job whose pods have one index each and all run at a time. If each index may fail on its own, the pods are independent.
 func readJob(object map[string]any) Sizes {
-	spec := field(object, "spec")
-	pods := count(spec, 1, "parallelism")
-	if text(spec, "completionMode") != "Indexed" || field(spec, "backoffLimitPerIndex") != nil ||
-		pods != count(spec, 0, "completions") || !asksGPUs(field(spec, "template")) {
+	spec := fieldAt(object, "spec")
+	pods := podCountAt(spec, 1, "parallelism")
+	if textAt(spec, "completionMode") != "Indexed" || fieldAt(spec, "backoffLimitPerIndex") != nil ||
+		pods != podCountAt(spec, 0, "completions") || !asksGPUs(fieldAt(spec, "template")) {
 		return Sizes{}
 	}
-	return several(Sizes{Whole: max(0, pods-count(object, 0, "status", "succeeded"))})
+	return withoutSingles(Sizes{Whole: max(0, pods-podCountAt(object, 0, "status", "succeeded"))})
 }
 
-// several drops the groups of a single pod, which waits for no other.
-func several(s Sizes) Sizes {
+// withoutSingles drops the groups of a single pod, which waits for no other.
+func withoutSingles(s Sizes) Sizes {
 	if s.Whole < 2 {
 		s.Whole = 0
 	}

@@ -75,7 +75,7 @@ func TestSizesOfObjects(t *testing.T) {
 		"Job without GPUs":              {KindJob, `spec: {completionMode: Indexed, parallelism: 4, completions: 4, template: IDLE}`, Sizes{}},
 		"Job of slices":                 {KindJob, `spec: {completionMode: Indexed, parallelism: 4, completions: 4, template: {spec: {containers: [{name: a, resources: {limits: {nvidia.com/mig-1g.10gb: 1}}}]}}}`, Sizes{Whole: 4}},
 		"Job of devices by claims":      {KindJob, `spec: {completionMode: Indexed, parallelism: 4, completions: 4, template: {spec: {resourceClaims: [{name: gpu, resourceClaimTemplateName: gpu}], containers: [{name: a}]}}}`, Sizes{Whole: 4}},
-		"Job of more than there can be": {KindJob, `spec: {completionMode: Indexed, parallelism: 2000000000, completions: 2000000000, template: ASKS}`, Sizes{Whole: mostPods}},
+		"Job of more than there can be": {KindJob, `spec: {completionMode: Indexed, parallelism: 2000000000, completions: 2000000000, template: ASKS}`, Sizes{Whole: maxPods}},
 
 		"an empty object":       {KindJobSet, `{}`, Sizes{}},
 		"fields of other types": {KindJobSet, `spec: {replicatedJobs: [7, {name: a, replicas: x, template: []}, {name: 3, template: {spec: {parallelism: {}, template: ASKS}}}]}`, Sizes{Whole: 2}},
@@ -132,7 +132,7 @@ func TestSizesOfParts(t *testing.T) {
 		"any replica":                   {Sizes{Each: 2}, "17", 2},
 		"all pods of what has replicas": {Sizes{Each: 2}, "", 0},
 	} {
-		if got := tc.sizes.Of(tc.part); got != tc.want {
+		if got := tc.sizes.SizeOf(tc.part); got != tc.want {
 			t.Errorf("%s: got %d, want %d", name, got, tc.want)
 		}
 	}

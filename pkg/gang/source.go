@@ -16,25 +16,25 @@ type Gang struct {
 	Group types.NamespacedName
 	// Owner is the controller of its members, "" if the group gathers those of several.
 	Owner types.UID
-	// Least is how many members it needs.
-	Least int
+	// MinMembers is how many members it needs.
+	MinMembers int
 }
 
-// Has reports whether a pod is a member. The required size of an object excludes succeeded pods, so such a pod is not a member of a gang
+// HasMember reports whether a pod is a member. The required size of an object excludes succeeded pods, so such a pod is not a member of a gang
 // that is read from an object.
-func (g Gang) Has(pod *corev1.Pod) bool {
+func (g Gang) HasMember(pod *corev1.Pod) bool {
 	if pod.Namespace != g.Group.Namespace {
 		return false
 	}
 	if m, ok := Recognize(pod); ok {
-		return (g.Group.Name == m.Whole() || g.Group.Name == m.OfPart()) && pod.Status.Phase != corev1.PodSucceeded
+		return (g.Group.Name == m.GroupName() || g.Group.Name == m.PartName()) && pod.Status.Phase != corev1.PodSucceeded
 	}
-	name, named := Named(pod)
+	name, named := NamedGroup(pod)
 	return named && name == g.Group && (g.Owner == "" || g.Owner == ownerOf(pod))
 }
 
-// Labels returns labels that all members have, and that members can be listed by; nil if they have none in common.
-func (g Gang) Labels() map[string]string {
+// MemberLabels returns labels that all members have, and that members can be listed by; nil if they have none in common.
+func (g Gang) MemberLabels() map[string]string {
 	m, recognized := Parse(g.Group.Name)
 	if !recognized {
 		return map[string]string{names.LabelPodGroup: g.Group.Name}
@@ -58,17 +58,17 @@ type Source struct {
 	// Kind is that of the resource, and Name the object's, in the pod's namespace.
 	Kind, Name string
 
-	read func(object *unstructured.Unstructured) (Gang, bool)
+	readGang func(object *unstructured.Unstructured) (Gang, bool)
 }
 
 // Read returns the gang of the pod, and false if the object says that it is in none, or is malformed: then the scheduler makes no gang of it
 // either.
-func (s Source) Read(object *unstructured.Unstructured) (Gang, bool) { return s.read(object) }
+func (s Source) Read(object *unstructured.Unstructured) (Gang, bool) { return s.readGang(object) }
 
 // SourcesOf returns the objects that may define the gang of a pod, in order of precedence; none for a pod without a gang. A pod without a
 // controller that names a PodGroup is in none, because it would not be restarted.
 func SourcesOf(pod *corev1.Pod) []Source {
-	if name, named := Named(pod); named {
+	if name, named := NamedGroup(pod); named {
 		owner := ownerOf(pod)
 		if owner == "" {
 			return nil
@@ -85,36 +85,38 @@ func SourcesOf(pod *corev1.Pod) []Source {
 	var out []Source
 	for _, kind := range kinds {
 		if kind.Name == m.Kind {
-			out = append(out, Source{kind.Resource, kind.Name, m.Object, func(object *unstructured.Unstructured) (Gang, bool) { return m.in(pod.Namespace, kind.Read(object)) }})
+			out = append(out, Source{kind.Resource, kind.Name, m.Object, func(object *unstructured.Unstructured) (Gang, bool) {
+				return m.newGang(pod.Namespace, kind.Read(object))
+			}})
 		}
 	}
 	return out
 }
 
 // labelledGroups are the PodGroups that pods name by a label.
-var labelledGroups = resource("scheduling.x-k8s.io", "v1alpha1", "podgroups")
+var labelledGroups = newResource("scheduling.x-k8s.io", "v1alpha1", "podgroups")
 
 // ReadLabelled returns how many members a PodGroup that pods name by a label needs, and whether it gathers those of several controllers; false
 // if it is malformed.
 func ReadLabelled(object *unstructured.Unstructured) (least int, severalOwners, ok bool) {
 	members, _, err := unstructured.NestedInt64(object.Object, "spec", "minMember")
-	return int(min(max(members, 0), mostPods)), object.GetAnnotations()[names.AnnotationSeveralOwners] == names.True, err == nil
+	return int(min(max(members, 0), maxPods)), object.GetAnnotations()[names.AnnotationSeveralOwners] == names.True, err == nil
 }
 
 func (g *Gang) readLabelled(object *unstructured.Unstructured) bool {
 	least, severalOwners, ok := ReadLabelled(object)
-	g.Least = least
+	g.MinMembers = least
 	if severalOwners {
 		g.Owner = ""
 	}
 	return ok
 }
 
-// in is the gang of a member of an object with such sizes.
-func (m Membership) in(namespace string, sizes Sizes) (Gang, bool) {
-	name, least := m.Whole(), sizes.Of("")
-	if m.Part != "" && sizes.Of(m.Part) > 0 {
-		name, least = m.OfPart(), sizes.Of(m.Part)
+// newGang is the gang of a member of an object with such sizes.
+func (m Membership) newGang(namespace string, sizes Sizes) (Gang, bool) {
+	name, least := m.GroupName(), sizes.SizeOf("")
+	if m.Part != "" && sizes.SizeOf(m.Part) > 0 {
+		name, least = m.PartName(), sizes.SizeOf(m.Part)
 	}
-	return Gang{Group: types.NamespacedName{Namespace: namespace, Name: name}, Least: least}, least > 0
+	return Gang{Group: types.NamespacedName{Namespace: namespace, Name: name}, MinMembers: least}, least > 0
 }

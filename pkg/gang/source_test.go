@@ -73,17 +73,17 @@ func TestWhatTheObjectsOfAPodSay(t *testing.T) {
 				t.Errorf("it asks %s", sources[0].Kind)
 			}
 			got, ok := sources[0].Read(&unstructured.Unstructured{Object: object})
-			if ok != (tc.group != "") || ok && (got.Group.Name != tc.group || got.Least != tc.least) {
+			if ok != (tc.group != "") || ok && (got.Group.Name != tc.group || got.MinMembers != tc.least) {
 				t.Fatalf("got %+v, %t", got, ok)
 			}
-			if ok && !got.Has(tc.pod) {
+			if ok && !got.HasMember(tc.pod) {
 				t.Error("it does not have the pod itself")
 			}
 			for i, other := range tc.with {
-				if !got.Has(other) {
+				if !got.HasMember(other) {
 					t.Errorf("it lacks the member %d", i)
 				}
-				for key, value := range got.Labels() {
+				for key, value := range got.MemberLabels() {
 					if other.Labels[key] != value {
 						t.Errorf("member %d is not listed by %s", i, key)
 					}
@@ -91,12 +91,12 @@ func TestWhatTheObjectsOfAPodSay(t *testing.T) {
 			}
 			if _, recognized := Recognize(tc.pod); recognized && ok {
 				done := tc.pod.DeepCopy()
-				if done.Status.Phase = corev1.PodSucceeded; got.Has(done) {
+				if done.Status.Phase = corev1.PodSucceeded; got.HasMember(done) {
 					t.Error("it has one that has succeeded, and needs one less for that already")
 				}
 			}
 			for i, other := range tc.without {
-				if got.Has(other) {
+				if got.HasMember(other) {
 					t.Errorf("it has the stranger %d", i)
 				}
 			}

@@ -7,21 +7,21 @@ import (
 	"g8s.host/gpu-scheduler/pkg/topology"
 )
 
-// clearing is the search for units to evict: which units are gone, and the room without them.
-type clearing struct {
+// victimSearch is the search for units to evict: which units are gone, and the room without them.
+type victimSearch struct {
 	*Eviction
 	gone []bool
 	// states are what the nodes take now, and emptyStates what they take without any evictable pods. on are the units by node.
-	states, most []*state
-	on           [][]int
-	// known are the states of nodes by which of the first 64 units on them are gone, and spareStates preallocated states.
-	known []known
-	spare []state
-	rooms []int
-	// strict says that segments that should lie in one domain each must do so. together says that all roles are counted together.
-	strict, together bool
-	// exhausted says that the search ran out of steps, so that some victims of its answer might not be necessary.
-	exhausted bool
+	states, emptyStates []*state
+	on                  [][]int
+	// stateCaches are the states of nodes by which of the first 64 units on them are gone, and spareStates preallocated states.
+	stateCaches []stateCache
+	spareStates []state
+	rooms       []int
+	// requireSegments says that segments that should lie in one domain each must do so. together says that all roles are counted together.
+	requireSegments, together bool
+	// outOfSteps says that the search ran out of steps, so that some victims of its answer might not be necessary.
+	outOfSteps bool
 }
 
 // state is what a node takes while some units are gone.
@@ -33,85 +33,85 @@ type state struct {
 	mixed bool
 }
 
-// known are the counted states of a node, by a mask of the units that are gone: in a list, or in a map if the list would be long.
-type known struct {
+// stateCache are the counted states of a node, by a mask of the units that are gone: in a list, or in a map if the list would be long.
+type stateCache struct {
 	masks  []uint64
 	states []*state
-	more   map[uint64]*state
+	byMask map[uint64]*state
 }
 
-// fewKnown is how many entries are searched linearly.
-const fewKnown = 24
+// maxListed is how many entries are searched linearly.
+const maxListed = 24
 
-func (k *known) of(mask uint64) *state {
+func (k *stateCache) getState(mask uint64) *state {
 	if i := slices.Index(k.masks, mask); i >= 0 {
 		return k.states[i]
 	}
-	return k.more[mask]
+	return k.byMask[mask]
 }
 
-func (k *known) add(mask uint64, s *state) {
+func (k *stateCache) putState(mask uint64, s *state) {
 	switch {
-	case len(k.masks) < fewKnown:
+	case len(k.masks) < maxListed:
 		k.masks, k.states = append(k.masks, mask), append(k.states, s)
-	case k.more == nil:
-		k.more = map[uint64]*state{mask: s}
+	case k.byMask == nil:
+		k.byMask = map[uint64]*state{mask: s}
 	default:
-		k.more[mask] = s
+		k.byMask[mask] = s
 	}
 }
 
-func newClearing(e *Eviction) *clearing {
-	nodes := e.nodes()
-	c := &clearing{Eviction: e, gone: make([]bool, len(e.Units)), states: make([]*state, nodes), most: make([]*state, nodes), on: make([][]int, nodes), known: make([]known, nodes)}
+func newVictimSearch(e *Eviction) *victimSearch {
+	nodes := e.countNodes()
+	c := &victimSearch{Eviction: e, gone: make([]bool, len(e.Units)), states: make([]*state, nodes), emptyStates: make([]*state, nodes), on: make([][]int, nodes), stateCaches: make([]stateCache, nodes)}
 	for unit := range e.Units {
-		e.Units[unit].Nodes = distinct(e.Units[unit].Nodes)
+		e.Units[unit].Nodes = uniqueNumbers(e.Units[unit].Nodes)
 		for _, node := range e.Units[unit].Nodes {
 			c.on[node] = append(c.on[node], unit)
 		}
 		c.gone[unit] = true
 	}
 	for _, node := range e.Tree.Root.Nodes {
-		c.most[node] = c.stateOf(node, c.gone)
+		c.emptyStates[node] = c.nodeState(node, c.gone)
 	}
 	clear(c.gone)
 	for _, node := range e.Tree.Root.Nodes {
-		c.states[node] = c.most[node]
+		c.states[node] = c.emptyStates[node]
 		if len(c.on[node]) > 0 {
-			c.states[node] = c.stateOf(node, c.gone)
+			c.states[node] = c.nodeState(node, c.gone)
 		}
 	}
 	return c
 }
 
-// distinct returns the sorted numbers without duplicates.
-func distinct(numbers []int) []int {
+// uniqueNumbers returns the sorted numbers without duplicates.
+func uniqueNumbers(numbers []int) []int {
 	if len(numbers) < 2 || slices.IsSorted(numbers) && len(slices.Compact(slices.Clone(numbers))) == len(numbers) {
 		return numbers
 	}
 	return slices.Compact(slices.Sorted(slices.Values(numbers)))
 }
 
-// stateOf is the state of a node with some units gone.
-func (c *clearing) stateOf(node int, gone []bool) *state {
+// nodeState is the state of a node with some units gone.
+func (c *victimSearch) nodeState(node int, gone []bool) *state {
 	mask := uint64(0)
 	if len(c.on[node]) > 64 {
-		return c.count(node, gone)
+		return c.countRoom(node, gone)
 	}
 	for i, unit := range c.on[node] {
 		if gone[unit] {
 			mask |= 1 << i
 		}
 	}
-	s := c.known[node].of(mask)
+	s := c.stateCaches[node].getState(mask)
 	if s == nil {
-		s = c.count(node, gone)
-		c.known[node].add(mask, s)
+		s = c.countRoom(node, gone)
+		c.stateCaches[node].putState(mask, s)
 	}
 	return s
 }
 
-func (c *clearing) count(node int, gone []bool) *state {
+func (c *victimSearch) countRoom(node int, gone []bool) *state {
 	s := c.newState()
 	for role := range s.room {
 		s.room[role] = c.RoomWithout(node, role, nil, func(unit int) bool { return gone[unit] })
@@ -120,22 +120,22 @@ func (c *clearing) count(node int, gone []bool) *state {
 }
 
 // newState allocates states in batches.
-func (c *clearing) newState() *state {
+func (c *victimSearch) newState() *state {
 	const many = 256
 	roles := len(c.Roles)
-	if len(c.spare) == 0 {
-		c.spare, c.rooms = make([]state, many), make([]int, many*roles)
+	if len(c.spareStates) == 0 {
+		c.spareStates, c.rooms = make([]state, many), make([]int, many*roles)
 	}
-	s := &c.spare[0]
+	s := &c.spareStates[0]
 	s.room = c.rooms[:roles:roles]
-	c.spare, c.rooms = c.spare[1:], c.rooms[roles:]
+	c.spareStates, c.rooms = c.spareStates[1:], c.rooms[roles:]
 	return s
 }
 
-func (c *clearing) isGone(unit int) bool { return c.gone[unit] }
+func (c *victimSearch) isGone(unit int) bool { return c.gone[unit] }
 
 // mixesOn are the mixtures of members that a node takes in its state.
-func (c *clearing) mixesOn(node int) [][]int {
+func (c *victimSearch) mixesOn(node int) [][]int {
 	s := c.states[node]
 	if !s.mixed {
 		s.mixed = true
@@ -149,15 +149,15 @@ func (c *clearing) mixesOn(node int) [][]int {
 	return s.mixes
 }
 
-// place is the current domain, and how many members of each role it has room for.
-type place struct {
+// domainRoom is the current domain, and how many members of each role it has room for.
+type domainRoom struct {
 	*topology.Domain
 	inside []bool
 	room   []int
-	// stocks are its room for segments, by role; nil if there are none.
-	stocks []*stock
-	// crew are the members of several roles, nil if roles are counted separately. value is what the nodes take by its weights.
-	crew    *crew
+	// segmentRooms are its room for segments, by role; nil if there are none.
+	segmentRooms []*segmentRoom
+	// roles are the members of several roles, nil if roles are counted separately. value is what the nodes take by its weights.
+	roles   *roleGroup
 	weights [2][]int
 	value   [2]int
 	// taken is the last complete placement, and touched the nodes that have changed since.
@@ -165,8 +165,8 @@ type place struct {
 	touched []int
 }
 
-func (c *clearing) placeOf(d *topology.Domain) *place {
-	p := &place{Domain: d, inside: make([]bool, c.nodes()), room: make([]int, len(c.Roles)), stocks: c.stocksOf(c.states)}
+func (c *victimSearch) newDomainRoom(d *topology.Domain) *domainRoom {
+	p := &domainRoom{Domain: d, inside: make([]bool, c.countNodes()), room: make([]int, len(c.Roles)), segmentRooms: c.newSegmentRooms(c.states)}
 	for _, node := range d.Nodes {
 		p.inside[node] = true
 		for role := range c.Roles {
@@ -176,17 +176,17 @@ func (c *clearing) placeOf(d *topology.Domain) *place {
 	return p
 }
 
-// gather counts all roles of a gang together.
-func (c *clearing) gather(p *place) {
-	if len(c.Roles) == 1 || p.stocks != nil {
+// countRolesTogether counts all roles of a gang together.
+func (c *victimSearch) countRolesTogether(p *domainRoom) {
+	if len(c.Roles) == 1 || p.segmentRooms != nil {
 		return
 	}
-	p.crew = &crew{want: c.Roles, nodes: p.Nodes, mixes: c.mixesOn, affords: c.affords}
-	p.weights = p.crew.weights()
-	p.value = p.crew.value(p.weights)
+	p.roles = &roleGroup{want: c.Roles, nodes: p.Nodes, mixes: c.mixesOn, spendSteps: c.spendSteps}
+	p.weights = p.roles.roleWeights()
+	p.value = p.roles.totalValue(p.weights)
 }
 
-func (c *clearing) unitsOn(d *topology.Domain) (units []int) {
+func (c *victimSearch) unitsOn(d *topology.Domain) (units []int) {
 	for _, node := range d.Nodes {
 		units = append(units, c.on[node]...)
 	}
@@ -194,19 +194,19 @@ func (c *clearing) unitsOn(d *topology.Domain) (units []int) {
 	return slices.Compact(units)
 }
 
-// set evicts a unit or brings it back.
-func (c *clearing) set(p *place, unit int, gone bool) {
+// setGone evicts a unit or brings it back.
+func (c *victimSearch) setGone(p *domainRoom, unit int, gone bool) {
 	if c.gone[unit] == gone {
 		return
 	}
 	c.gone[unit] = gone
 	for _, node := range c.Units[unit].Nodes {
-		c.renew(p, node)
+		c.refreshNode(p, node)
 	}
 }
 
-// setAll is setGone for several units. A node with several of them is counted once, and not after each.
-func (c *clearing) setAll(p *place, units []int, gone bool) {
+// setAllGone is setGone for several units. A node with several of them is counted once, and not after each.
+func (c *victimSearch) setAllGone(p *domainRoom, units []int, gone bool) {
 	var changed []int
 	for _, unit := range units {
 		if c.gone[unit] != gone {
@@ -216,46 +216,46 @@ func (c *clearing) setAll(p *place, units []int, gone bool) {
 	}
 	slices.Sort(changed)
 	for _, node := range slices.Compact(changed) {
-		c.renew(p, node)
+		c.refreshNode(p, node)
 	}
 }
 
-// renew counts what a node takes after a change of its units.
-func (c *clearing) renew(p *place, node int) {
-	before, after := c.states[node], c.stateOf(node, c.gone)
+// refreshNode counts what a node takes after a change of its units.
+func (c *victimSearch) refreshNode(p *domainRoom, node int) {
+	before, after := c.states[node], c.nodeState(node, c.gone)
 	if c.states[node] = after; !p.inside[node] {
 		return
 	}
-	if p.crew != nil {
-		was, is := valueOf(before.mixes, p.weights), valueOf(c.mixesOn(node), p.weights)
+	if p.roles != nil {
+		was, is := nodeValue(before.mixes, p.weights), nodeValue(c.mixesOn(node), p.weights)
 		p.value[0], p.value[1], p.touched = p.value[0]+is[0]-was[0], p.value[1]+is[1]-was[1], append(p.touched, node)
 	}
 	for role := range c.Roles {
 		p.room[role] += after.room[role] - before.room[role]
-		if p.stocks != nil {
-			p.stocks[role].change(node, after.room[role]-before.room[role])
+		if p.segmentRooms != nil {
+			p.segmentRooms[role].changeRoom(node, after.room[role]-before.room[role])
 		}
 	}
 }
 
-// fits reports whether the gang has room in the current state: role by role, or for all roles together.
-func (c *clearing) fits(p *place) bool {
+// gangFits reports whether the gang has room in the current state: role by role, or for all roles together.
+func (c *victimSearch) gangFits(p *domainRoom) bool {
 	for role, count := range c.Roles {
 		if p.room[role] < count {
 			return false
 		}
 	}
-	if slices.ContainsFunc(p.stocks, func(k *stock) bool { return !c.holds(k) }) {
+	if slices.ContainsFunc(p.segmentRooms, func(k *segmentRoom) bool { return !c.holdsSegments(k) }) {
 		return false
 	}
-	return !c.together || c.fitTogether(p)
+	return !c.together || c.rolesFitTogether(p)
 }
 
-// fitTogether searches for places of all roles. With segments it makes a whole plan, since nothing less is conclusive.
-func (c *clearing) fitTogether(p *place) bool {
-	if p.stocks != nil {
-		if !c.affords(8 * c.nodes() * len(c.Roles)) {
-			c.exhausted = true
+// rolesFitTogether searches for places of all roles. With segments it makes a whole plan, since nothing less is conclusive.
+func (c *victimSearch) rolesFitTogether(p *domainRoom) bool {
+	if p.segmentRooms != nil {
+		if !c.spendSteps(8 * c.countNodes() * len(c.Roles)) {
+			c.outOfSteps = true
 			return false
 		}
 		problem := c.problemWithout(c.gone)
@@ -265,38 +265,38 @@ func (c *clearing) fitTogether(p *place) bool {
 		plan, _ := Make(problem)
 		return plan != nil
 	}
-	if p.crew == nil {
+	if p.roles == nil {
 		return true
 	}
-	if !p.crew.enough(p.value, p.weights) {
+	if !p.roles.mayHoldAll(p.value, p.weights) {
 		return false
 	}
-	if p.taken != nil && !slices.ContainsFunc(p.touched, func(node int) bool { return !c.takes(node, p.taken[node]) }) {
+	if p.taken != nil && !slices.ContainsFunc(p.touched, func(node int) bool { return !c.nodeTakes(node, p.taken[node]) }) {
 		p.touched = p.touched[:0]
 		return true
 	}
-	if !c.affords(4 * len(p.Nodes)) {
-		c.exhausted = true
+	if !c.spendSteps(4 * len(p.Nodes)) {
+		c.outOfSteps = true
 		return false
 	}
-	taken := p.crew.seatBy(p.weights)
+	taken := p.roles.placeByWeights(p.weights)
 	if taken != nil {
 		p.taken, p.touched = taken, p.touched[:0]
 	}
 	return taken != nil
 }
 
-// takes reports whether a node takes some members of each role now, nil for none.
-func (c *clearing) takes(node int, counts []int) bool {
-	return counts == nil || slices.ContainsFunc(c.mixesOn(node), func(mix []int) bool { return covers(mix, counts) })
+// nodeTakes reports whether a node takes some members of each role now, nil for none.
+func (c *victimSearch) nodeTakes(node int, counts []int) bool {
+	return counts == nil || slices.ContainsFunc(c.mixesOn(node), func(mix []int) bool { return coversMix(mix, counts) })
 }
 
-// seatFirst places members of several roles first on the nodes that change last when units come back in a given order.
-func (c *clearing) seatFirst(p *place, order []int) {
-	if p.crew == nil {
+// orderNodes places members of several roles first on the nodes that change last when units come back in a given order.
+func (c *victimSearch) orderNodes(p *domainRoom, order []int) {
+	if p.roles == nil {
 		return
 	}
-	changes := make([]int, c.nodes())
+	changes := make([]int, c.countNodes())
 	for i := len(order) - 1; i >= 0; i-- {
 		for _, node := range c.Units[order[i]].Nodes {
 			changes[node] = len(order) - i
@@ -304,5 +304,5 @@ func (c *clearing) seatFirst(p *place, order []int) {
 	}
 	nodes := slices.Clone(p.Nodes)
 	slices.SortStableFunc(nodes, func(a, b int) int { return cmp.Compare(changes[a], changes[b]) })
-	p.crew.nodes, p.taken = nodes, nil
+	p.roles.nodes, p.taken = nodes, nil
 }

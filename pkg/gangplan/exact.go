@@ -2,17 +2,17 @@ package gangplan
 
 import "slices"
 
-// seating is a dynamic programming table of placed members: indexed by the numbers of all roles but one, with the maximum of the
+// placementTable is a dynamic programming table of placed members: indexed by the numbers of all roles but one, with the maximum of the
 // remaining role.
-type seating struct {
+type placementTable struct {
 	most []int32
 	// mix and from are the mixture of the last node, and the index before it, that led to each entry; mix -1 is none.
 	mix  []int16
 	from []int32
 }
 
-// exactly searches exhaustively, as far as steps last: node by node, for all numbers of members of each role but the largest one.
-func (c *crew) exactly() map[int][]int {
+// placeExactly searches exhaustively, as far as steps last: node by node, for all numbers of members of each role but the largest one.
+func (c *roleGroup) placeExactly() map[int][]int {
 	last, states := 0, 1
 	for role := range c.want {
 		if c.want[role] > c.want[last] {
@@ -33,27 +33,27 @@ func (c *crew) exactly() map[int][]int {
 	for _, node := range c.nodes {
 		steps += states * (1 + len(c.mixes(node)))
 	}
-	if !c.affords(steps) {
+	if !c.spendSteps(steps) {
 		return nil
 	}
-	all := make([]seating, 1, len(c.nodes)+1)
-	all[0] = seating{most: make([]int32, states)}
+	all := make([]placementTable, 1, len(c.nodes)+1)
+	all[0] = placementTable{most: make([]int32, states)}
 	for i := range all[0].most {
 		all[0].most[i] = -1
 	}
 	all[0].most[0] = 0
 	for _, node := range c.nodes {
-		all = append(all, c.with(&all[len(all)-1], node, stride, last))
+		all = append(all, c.addNode(&all[len(all)-1], node, stride, last))
 		if at := &all[len(all)-1]; int(at.most[states-1]) == c.want[last] {
-			return c.follow(all, states-1)
+			return c.tracePlacement(all, states-1)
 		}
 	}
 	return nil
 }
 
-// with returns the table with one more node.
-func (c *crew) with(before *seating, node int, stride []int, last int) seating {
-	next := seating{most: slices.Clone(before.most), mix: make([]int16, len(before.most)), from: make([]int32, len(before.most))}
+// addNode returns the table with one more node.
+func (c *roleGroup) addNode(before *placementTable, node int, stride []int, last int) placementTable {
+	next := placementTable{most: slices.Clone(before.most), mix: make([]int16, len(before.most)), from: make([]int32, len(before.most))}
 	for i := range next.mix {
 		next.mix[i], next.from[i] = -1, int32(i)
 	}
@@ -76,8 +76,8 @@ func (c *crew) with(before *seating, node int, stride []int, last int) seating {
 	return next
 }
 
-// follow goes back over the nodes, and assigns to each what it takes.
-func (c *crew) follow(all []seating, at int) map[int][]int {
+// tracePlacement goes back over the nodes, and assigns to each what it takes.
+func (c *roleGroup) tracePlacement(all []placementTable, at int) map[int][]int {
 	taken, left := map[int][]int{}, slices.Clone(c.want)
 	for i := len(all) - 1; i > 0; i-- {
 		mix := all[i].mix[at]

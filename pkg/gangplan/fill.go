@@ -7,8 +7,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/topology"
 )
 
-// filling places the members of one role.
-type filling struct {
+// roleFilling places the members of one role.
+type roleFilling struct {
 	*search
 	// room is how many of them each node takes.
 	room []int
@@ -19,23 +19,23 @@ type filling struct {
 	// weight is the value of a pair of members in one domain: more than all room that could be left.
 	weight int
 	// division is the segments of the role, nil for none. segmentsByDomain is how many of each size a domain takes.
-	division *division
-	dealt    map[*topology.Domain][]int
+	division         *division
+	segmentsByDomain map[*topology.Domain][]int
 }
 
-// stand records placed members.
-func (f *filling) stand(nodes []int) {
+// recordStanding records placed members.
+func (f *roleFilling) recordStanding(nodes []int) {
 	f.standing, f.onNode = map[*topology.Domain]int{}, map[int]int{}
 	for _, node := range nodes {
 		f.onNode[node]++
 		for level := range f.Tree.Levels {
-			f.standing[f.Tree.Of(node, level)]++
+			f.standing[f.Tree.NodeDomain(node, level)]++
 		}
 	}
 }
 
-// fill returns how many members each node of a domain takes, and false if they have no room there.
-func (f *filling) fill(d *topology.Domain) (map[int]int, bool) {
+// fillDomain returns how many members each node of a domain takes, and false if they have no room there.
+func (f *roleFilling) fillDomain(d *topology.Domain) (map[int]int, bool) {
 	all := 0
 	for _, node := range d.Nodes {
 		all += f.room[node]
@@ -48,16 +48,16 @@ func (f *filling) fill(d *topology.Domain) (map[int]int, bool) {
 	if f.division != nil {
 		return counts, f.fillSegments(d, counts)
 	}
-	if f.affords(f.steps(d)) {
-		f.best(d).take(f, f.want, counts)
+	if f.spendSteps(f.countSteps(d)) {
+		f.bestTable(d).takeMembers(f, f.want, counts)
 	} else {
-		f.greedily(d, f.want, counts)
+		f.fillGreedily(d, f.want, counts)
 	}
 	return counts, true
 }
 
-// affords subtracts steps from the remaining ones, and returns false if there are too few.
-func (p *Problem) affords(steps int) bool {
+// spendSteps subtracts steps from the remaining ones, and returns false if there are too few.
+func (p *Problem) spendSteps(steps int) bool {
 	if p.Steps == nil || steps > *p.Steps {
 		return false
 	}
@@ -65,8 +65,8 @@ func (p *Problem) affords(steps int) bool {
 	return true
 }
 
-// steps returns how many steps the exact search of a domain takes.
-func (f *filling) steps(d *topology.Domain) int {
+// countSteps returns how many steps the exact search of a domain takes.
+func (f *roleFilling) countSteps(d *topology.Domain) int {
 	steps, before := len(d.Nodes), 0
 	if len(d.Children) == 0 {
 		room := f.roomOf(d)
@@ -74,17 +74,17 @@ func (f *filling) steps(d *topology.Domain) int {
 			steps += (room + 1) * (min(f.room[node], room) + 1)
 		}
 	}
-	limit, _ := f.limit(d)
+	limit, _ := f.tableLimit(d)
 	for _, child := range d.Children {
-		size := f.size(child)
-		steps += f.steps(child) + (before+1)*(size+1)
+		size := f.tableSize(child)
+		steps += f.countSteps(child) + (before+1)*(size+1)
 		before = min(before+size, limit)
 	}
 	return steps
 }
 
 // roomOf returns how many of the members a domain takes.
-func (f *filling) roomOf(d *topology.Domain) int {
+func (f *roleFilling) roomOf(d *topology.Domain) int {
 	room := 0
 	for _, node := range d.Nodes {
 		room += f.room[node]
@@ -92,29 +92,29 @@ func (f *filling) roomOf(d *topology.Domain) int {
 	return min(room, f.want)
 }
 
-// table is the value of the best way to place each number of members in a domain, and how the members are divided.
-type table struct {
+// worthTable is the value of the best way to place each number of members in a domain, and how the members are divided.
+type worthTable struct {
 	worth []int // by the number of members, or by the index of segments
 	// children are the tables of its subdomains. split is how many members the child takes when it and those before it have so many.
-	children []*table
+	children []*worthTable
 	split    [][]int32
 	// nodes are nodes of an innermost domain, the most room first.
 	nodes []int
 	// inner is the table by members of a segment's domain, from which this table by segments is derived.
-	inner  *table
+	inner  *worthTable
 	domain *topology.Domain
 }
 
-// best computes the table of a domain from those of its subdomains.
-func (f *filling) best(d *topology.Domain) *table {
-	t := &table{worth: []int{0}}
-	limit, per := f.limit(d)
+// bestTable computes the table of a domain from those of its subdomains.
+func (f *roleFilling) bestTable(d *topology.Domain) *worthTable {
+	t := &worthTable{worth: []int{0}}
+	limit, per := f.tableLimit(d)
 	for _, child := range d.Children {
-		t.join(f.best(child), limit, per)
+		t.joinChild(f.bestTable(child), limit, per)
 	}
 	if len(d.Children) == 0 {
-		for _, nodes := range f.inDomain(d) {
-			t.join(f.onNodes(nodes), limit, per)
+		for _, nodes := range f.nodesInDomain(d) {
+			t.joinChild(f.tableOfNodes(nodes), limit, per)
 		}
 	}
 	if d.Level < 0 {
@@ -130,20 +130,20 @@ func (f *filling) best(d *topology.Domain) *table {
 		}
 	}
 	if f.division != nil && d.Level == f.division.level {
-		return f.bySegments(d, t)
+		return f.tableBySegments(d, t)
 	}
 	return t
 }
 
-// join adds a child to a domain, up to a last index. per is that of [division.indexStride].
-func (t *table) join(child *table, limit, per int) {
+// joinChild adds a child to a domain, up to a last index. per is that of [division.indexStride].
+func (t *worthTable) joinChild(child *worthTable, limit, per int) {
 	size := min(len(t.worth)+len(child.worth)-1, limit+1)
 	worth, split := make([]int, size), make([]int32, size)
 	for n := range worth {
-		worth[n] = impossible
+		worth[n] = impossibleWorth
 	}
 	for before, a := range t.worth {
-		if a < impossible/2 {
+		if a < impossibleWorth/2 {
 			continue
 		}
 		for n, b := range child.worth {
@@ -162,9 +162,9 @@ func (t *table) join(child *table, limit, per int) {
 	t.children, t.split = append(t.children, child), append(t.split, split)
 }
 
-// inDomain lists the nodes of an innermost domain that have room: those with members one by one, and the others together, sorted by room and
+// nodesInDomain lists the nodes of an innermost domain that have room: those with members one by one, and the others together, sorted by room and
 // then by name.
-func (f *filling) inDomain(d *topology.Domain) [][]int {
+func (f *roleFilling) nodesInDomain(d *topology.Domain) [][]int {
 	var lists [][]int
 	var others []int
 	for _, node := range d.Nodes {
@@ -180,10 +180,10 @@ func (f *filling) inDomain(d *topology.Domain) [][]int {
 	return append(lists, others)
 }
 
-// onNodes fills nodes without members, or a single node: the nodes with the most room first, and the rest where the least room remains. That
+// tableOfNodes fills nodes without members, or a single node: the nodes with the most room first, and the rest where the least room remains. That
 // yields the most pairs on one node.
-func (f *filling) onNodes(nodes []int) *table {
-	t := &table{nodes: nodes}
+func (f *roleFilling) tableOfNodes(nodes []int) *worthTable {
+	t := &worthTable{nodes: nodes}
 	room, standing := 0, 0
 	for _, node := range nodes {
 		room += f.room[node]
@@ -200,15 +200,15 @@ func (f *filling) onNodes(nodes []int) *table {
 		}
 		t.worth[n] = full
 		if rest := n - filled; rest > 0 {
-			node := f.tightest(nodes[done:], rest)
+			node := f.tightestNode(nodes[done:], rest)
 			t.worth[n] += f.weight*rest*(rest+2*standing) - (f.room[node] - rest)
 		}
 	}
 	return t
 }
 
-// tightest returns the node with the least room for so many members, the first among equals, from a list sorted by decreasing room.
-func (f *filling) tightest(nodes []int, members int) int {
+// tightestNode returns the node with the least room for so many members, the first among equals, from a list sorted by decreasing room.
+func (f *roleFilling) tightestNode(nodes []int, members int) int {
 	behind, _ := slices.BinarySearchFunc(nodes, members, func(node, members int) int {
 		if f.room[node] >= members {
 			return -1
@@ -225,27 +225,27 @@ func (f *filling) tightest(nodes []int, members int) int {
 	return nodes[first]
 }
 
-// take records where so many members go.
-func (t *table) take(f *filling, members int, counts map[int]int) {
+// takeMembers records where so many members go.
+func (t *worthTable) takeMembers(f *roleFilling, members int, counts map[int]int) {
 	if t.inner != nil {
-		f.dealt[t.domain] = f.division.of(members)
-		t.inner.take(f, f.division.pinned[t.domain]+f.division.members(members), counts)
+		f.segmentsByDomain[t.domain] = f.division.countsAt(members)
+		t.inner.takeMembers(f, f.division.pinned[t.domain]+f.division.countMembers(members), counts)
 		return
 	}
 	for i := len(t.children) - 1; i >= 0; i-- {
 		n := int(t.split[i][members])
-		t.children[i].take(f, n, counts)
+		t.children[i].takeMembers(f, n, counts)
 		members -= n
 	}
 	f.fillNodes(t.nodes, members, counts)
 }
 
 // fillNodes divides members among nodes as tableOfNodes does.
-func (f *filling) fillNodes(nodes []int, members int, counts map[int]int) {
+func (f *roleFilling) fillNodes(nodes []int, members int, counts map[int]int) {
 	for members > 0 {
 		node := nodes[0]
 		if f.room[node] > members {
-			node = f.tightest(nodes, members)
+			node = f.tightestNode(nodes, members)
 		}
 		n := min(f.room[node], members)
 		counts[node] += n
@@ -254,10 +254,10 @@ func (f *filling) fillNodes(nodes []int, members int, counts map[int]int) {
 	}
 }
 
-// greedily fills the largest domains first, and puts the rest where the least room remains.
-func (f *filling) greedily(d *topology.Domain, members int, counts map[int]int) {
+// fillGreedily fills the largest domains first, and puts the rest where the least room remains.
+func (f *roleFilling) fillGreedily(d *topology.Domain, members int, counts map[int]int) {
 	if len(d.Children) == 0 {
-		for _, nodes := range f.inDomain(d) {
+		for _, nodes := range f.nodesInDomain(d) {
 			n := 0
 			for _, node := range nodes {
 				n += f.room[node]
@@ -285,7 +285,7 @@ func (f *filling) greedily(d *topology.Domain, members int, counts map[int]int) 
 			}
 		}
 		n := min(next.room, members)
-		f.greedily(next.Domain, n, counts)
+		f.fillGreedily(next.Domain, n, counts)
 		members -= n
 	}
 }

@@ -66,36 +66,36 @@ type Miss struct {
 
 // Make returns a plan, or how close it came.
 func Make(p Problem) (*Plan, Miss) {
-	plan, miss := find(p)
+	plan, miss := findPlan(p)
 	if plan == nil && p.Segments != nil && p.Segments.Preferred {
 		p.Segments = nil
-		return find(p)
+		return findPlan(p)
 	}
 	return plan, miss
 }
 
-// find does what Make does for a gang whose segments are required.
-func find(p Problem) (*Plan, Miss) {
+// findPlan does what Make does for a gang whose segments are required.
+func findPlan(p Problem) (*Plan, Miss) {
 	s := newSearch(&p)
-	for _, tier := range s.tiers() {
+	for _, tier := range s.domainTiers() {
 		best := (*trial)(nil)
 		for _, domain := range tier {
 			if !s.couldHold(domain) {
 				continue
 			}
-			if t := s.try(domain); t != nil && (best == nil || t.before(best)) {
+			if t := s.tryDomain(domain); t != nil && (best == nil || t.isBetter(best)) {
 				best = t
 			}
 		}
 		if best != nil {
-			return best.plan(s), Miss{}
+			return best.newPlan(s), Miss{}
 		}
 	}
-	return nil, s.miss()
+	return nil, s.nearestMiss()
 }
 
 // Nearest returns how close a gang comes to a plan, by sums alone.
-func Nearest(p Problem) Miss { return newSearch(&p).miss() }
+func Nearest(p Problem) Miss { return newSearch(&p).nearestMiss() }
 
 // search is one call of Make.
 type search struct {
@@ -107,9 +107,9 @@ type search struct {
 }
 
 func newSearch(p *Problem) *search {
-	s := &search{Problem: p, free: make([][]int, len(p.Roles)), divisions: divide(p)}
+	s := &search{Problem: p, free: make([][]int, len(p.Roles)), divisions: divideSegments(p)}
 	for role := range p.Roles {
-		s.free[role] = make([]int, p.nodes())
+		s.free[role] = make([]int, p.countNodes())
 		for _, node := range p.Tree.Root.Nodes {
 			s.free[role][node] = p.Room(node, role, nil)
 		}
@@ -117,16 +117,16 @@ func newSearch(p *Problem) *search {
 	return s
 }
 
-func (p *Problem) nodes() int { return len(p.Tree.Root.Nodes) }
+func (p *Problem) countNodes() int { return len(p.Tree.Root.Nodes) }
 
-// tiers returns the domains to try. All domains of the first tier that can hold the gang are compared; later tiers are only tried if it has
+// domainTiers returns the domains to try. All domains of the first tier that can hold the gang are compared; later tiers are only tried if it has
 // none. Members of one role find the closest places among all nodes. With several roles the first role would take those regardless of the
 // others, so domains are tried from the innermost on.
-func (s *search) tiers() [][]*topology.Domain {
+func (s *search) domainTiers() [][]*topology.Domain {
 	if s.Level >= 0 {
-		domains := s.Tree.At(s.Level)
+		domains := s.Tree.DomainsAt(s.Level)
 		if len(s.Standing) > 0 {
-			domains = slices.DeleteFunc(domains, func(d *topology.Domain) bool { return d != s.Tree.Of(s.Standing[0], s.Level) })
+			domains = slices.DeleteFunc(domains, func(d *topology.Domain) bool { return d != s.Tree.NodeDomain(s.Standing[0], s.Level) })
 		}
 		return [][]*topology.Domain{domains}
 	}
@@ -137,7 +137,7 @@ func (s *search) tiers() [][]*topology.Domain {
 			innermost = s.Segments.Level
 		}
 		for level := innermost; level >= 0; level-- {
-			tiers = append(tiers, s.Tree.At(level))
+			tiers = append(tiers, s.Tree.DomainsAt(level))
 		}
 	}
 	return append(tiers, []*topology.Domain{s.Tree.Root})
@@ -149,17 +149,17 @@ func (s *search) couldHold(d *topology.Domain) bool {
 		if s.roomIn(d, role, count) < count {
 			return false
 		}
-		if s.divisions != nil && !s.divisions[role].all(s.pack(d, role)) {
+		if s.divisions != nil && !s.divisions[role].isAllPacked(s.packSegments(d, role)) {
 			return false
 		}
 	}
 	return true
 }
 
-// pack fills the subdomains of a domain with the segments of a role.
-func (s *search) pack(d *topology.Domain, role int) packing {
+// packSegments fills the subdomains of a domain with the segments of a role.
+func (s *search) packSegments(d *topology.Domain, role int) packing {
 	v := s.divisions[role]
-	return v.pack(domainsOf(d, v.level, nil), func(d *topology.Domain) int { return s.roomIn(d, role, s.Roles[role]) })
+	return v.packDomains(domainsOf(d, v.level, nil), func(d *topology.Domain) int { return s.roomIn(d, role, s.Roles[role]) })
 }
 
 // roomIn returns how many members of a role a domain takes, up to a limit.
@@ -173,14 +173,14 @@ func (s *search) roomIn(d *topology.Domain, role, limit int) int {
 	return room
 }
 
-// miss returns the domain with room for the most members, or for the most of the next segment.
-func (s *search) miss() Miss {
+// nearestMiss returns the domain with room for the most members, or for the most of the next segment.
+func (s *search) nearestMiss() Miss {
 	if s.Segments != nil {
-		return s.missOfSegments()
+		return s.nearestSegmentMiss()
 	}
 	domains := []*topology.Domain{s.Tree.Root}
 	if s.Level >= 0 {
-		domains = s.tiers()[0]
+		domains = s.domainTiers()[0]
 	}
 	miss := Miss{Room: -1}
 	for _, domain := range domains {
@@ -197,14 +197,14 @@ func (s *search) miss() Miss {
 	return miss
 }
 
-// missOfSegments counts the segments that have room, role by role. If roles have room separately but not together, it is the last segment that
+// nearestSegmentMiss counts the segments that have room, role by role. If roles have room separately but not together, it is the last segment that
 // has none.
-func (s *search) missOfSegments() Miss {
+func (s *search) nearestSegmentMiss() Miss {
 	miss, last := Miss{Could: s.couldHold(s.Tree.Root)}, packing{}
 	for role, v := range s.divisions {
-		p := s.pack(s.Tree.Root, role)
+		p := s.packSegments(s.Tree.Root, role)
 		miss.Segments += p.segments
-		if !v.all(p) && miss.Want == 0 {
+		if !v.isAllPacked(p) && miss.Want == 0 {
 			miss.Domain, miss.Room, miss.Want = p.near, min(p.most, p.want), p.want
 		}
 		if len(v.segments) > 0 {
@@ -224,16 +224,16 @@ type trial struct {
 	taken map[int][]int
 	// crossed is how many levels lie between the members, and spare how many more members the domain would take.
 	crossed, spare int
-	// dealt is how many segments of each size a domain takes, by role.
-	dealt []map[*topology.Domain][]int
+	// segmentsByDomain is how many segments of each size a domain takes, by role.
+	segmentsByDomain []map[*topology.Domain][]int
 }
 
-func (t *trial) before(other *trial) bool {
+func (t *trial) isBetter(other *trial) bool {
 	return cmp.Or(cmp.Compare(t.crossed, other.crossed), cmp.Compare(t.spare, other.spare)) < 0
 }
 
-// try places all members in a domain: the role with the least room first, and if that fails the one with the most.
-func (s *search) try(d *topology.Domain) *trial {
+// tryDomain places all members in a domain: the role with the least room first, and if that fails the one with the most.
+func (s *search) tryDomain(d *topology.Domain) *trial {
 	order := make([]int, len(s.Roles))
 	room := make([]int, len(s.Roles))
 	for role := range order {
@@ -243,16 +243,16 @@ func (s *search) try(d *topology.Domain) *trial {
 		}
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(room[a]-s.Roles[a], room[b]-s.Roles[b]) })
-	t := s.inOrder(d, order)
+	t := s.placeInOrder(d, order)
 	if t == nil && len(order) > 1 {
 		slices.Reverse(order)
-		t = s.inOrder(d, order)
+		t = s.placeInOrder(d, order)
 	}
 	if t == nil && len(order) > 1 && s.Segments == nil {
-		t = s.jointly(d)
+		t = s.placeJointly(d)
 	}
 	if t != nil {
-		t.crossed = s.crossed(t.taken)
+		t.crossed = s.countCrossed(t.taken)
 		for role, count := range s.Roles {
 			t.spare += room[role] - count
 		}
@@ -260,27 +260,27 @@ func (s *search) try(d *topology.Domain) *trial {
 	return t
 }
 
-// inOrder places one role after the other.
-func (s *search) inOrder(d *topology.Domain, order []int) *trial {
-	t := &trial{taken: map[int][]int{}, dealt: make([]map[*topology.Domain][]int, len(s.Roles))}
+// placeInOrder places one role after the other.
+func (s *search) placeInOrder(d *topology.Domain, order []int) *trial {
+	t := &trial{taken: map[int][]int{}, segmentsByDomain: make([]map[*topology.Domain][]int, len(s.Roles))}
 	standing := slices.Clone(s.Standing)
 	for i, role := range order {
-		f := &filling{search: s, room: s.free[role], want: s.Roles[role]}
+		f := &roleFilling{search: s, room: s.free[role], want: s.Roles[role]}
 		if s.divisions != nil {
 			f.division = s.divisions[role]
 		}
 		if i > 0 {
-			f.room = make([]int, s.nodes())
+			f.room = make([]int, s.countNodes())
 			for _, node := range d.Nodes {
 				f.room[node] = s.Room(node, role, t.taken[node])
 			}
 		}
-		f.stand(standing)
-		counts, ok := f.fill(d)
+		f.recordStanding(standing)
+		counts, ok := f.fillDomain(d)
 		if !ok {
 			return nil
 		}
-		t.dealt[role] = f.dealt
+		t.segmentsByDomain[role] = f.segmentsByDomain
 		for node, count := range counts {
 			if t.taken[node] == nil {
 				t.taken[node] = make([]int, len(s.Roles))
@@ -294,9 +294,9 @@ func (s *search) inOrder(d *topology.Domain, order []int) *trial {
 	return t
 }
 
-// crossed returns how many levels lie between the members, including those already placed: for each level, the ordered pairs that are in
+// countCrossed returns how many levels lie between the members, including those already placed: for each level, the ordered pairs that are in
 // different domains of it.
-func (s *search) crossed(taken map[int][]int) int {
+func (s *search) countCrossed(taken map[int][]int) int {
 	byNode := map[int]int{}
 	for node, roles := range taken {
 		for _, count := range roles {
@@ -314,7 +314,7 @@ func (s *search) crossed(taken map[int][]int) int {
 	for level := range s.Tree.Levels {
 		inDomain := map[*topology.Domain]int{}
 		for node, count := range byNode {
-			inDomain[s.Tree.Of(node, level)] += count
+			inDomain[s.Tree.NodeDomain(node, level)] += count
 		}
 		for _, count := range inDomain {
 			together += count * count
@@ -323,8 +323,8 @@ func (s *search) crossed(taken map[int][]int) int {
 	return (len(s.Tree.Levels)+1)*all*all - together
 }
 
-// plan lists the places in the order of the topology.
-func (t *trial) plan(s *search) *Plan {
+// newPlan lists the places in the order of the topology.
+func (t *trial) newPlan(s *search) *Plan {
 	plan := &Plan{Places: make([][]int, len(s.Roles)), Crossed: t.crossed, Segmented: s.Segments != nil}
 	all := slices.Clone(s.Standing)
 	for node := range s.Tree.InOrder() {
@@ -335,15 +335,15 @@ func (t *trial) plan(s *search) *Plan {
 			}
 		}
 	}
-	plan.Domain = s.Tree.Common(all)
+	plan.Domain = s.Tree.CommonDomain(all)
 	for role, v := range s.divisions {
-		plan.Places[role] = v.places(func(node int) int { return t.at(node, role) }, t.dealt[role])
+		plan.Places[role] = v.placesByRank(func(node int) int { return t.membersOn(node, role) }, t.segmentsByDomain[role])
 	}
 	return plan
 }
 
-// at is how many members of a role a node takes.
-func (t *trial) at(node, role int) int {
+// membersOn is how many members of a role a node takes.
+func (t *trial) membersOn(node, role int) int {
 	if roles := t.taken[node]; roles != nil {
 		return roles[role]
 	}

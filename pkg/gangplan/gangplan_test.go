@@ -138,7 +138,7 @@ func TestNoWayIsCloser(t *testing.T) {
 		if plan == nil {
 			t.Fatalf("no plan for %d in %v", p.Roles[0], free)
 		}
-		got := s.crossed(countsOf(plan, len(free)))
+		got := s.countCrossed(countsOf(plan, len(free)))
 		if best := s.closest(0, p.Roles[0], map[int][]int{}); got != best {
 			t.Fatalf("%d in %v beside %v: %v crosses %d, best is %d", p.Roles[0], free, p.Standing, plan.Places, got, best)
 		}
@@ -160,11 +160,11 @@ func countsOf(plan *Plan, nodes int) map[int][]int {
 
 // closest tries all ways to place members of one role on the nodes from one on.
 func (s *search) closest(node, members int, taken map[int][]int) int {
-	if node == s.nodes() {
+	if node == s.countNodes() {
 		if members > 0 {
 			return 1 << 40
 		}
-		return s.crossed(taken)
+		return s.countCrossed(taken)
 	}
 	best := 1 << 40
 	for n := range min(s.free[0][node], members) + 1 {
@@ -218,7 +218,7 @@ func TestPlansHold(t *testing.T) {
 		if slices.Min(left) < 0 {
 			t.Fatalf("%v takes more than %v", plan.Places, free)
 		}
-		if p.Level >= 0 && len(all) > 0 && f.tree.Common(all).Level < p.Level {
+		if p.Level >= 0 && len(all) > 0 && f.tree.CommonDomain(all).Level < p.Level {
 			t.Fatalf("%v lies in several domains", plan.Places)
 		}
 	}

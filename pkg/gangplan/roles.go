@@ -11,8 +11,8 @@ import (
 // role, two roles that each need the last node both have room on it.
 
 const (
-	// mostMixes is how many of the largest mixtures of a node are computed, and maxRoomQueries how often its room is queried for them.
-	mostMixes, mostAsked = 64, 512
+	// maxMixes is how many of the largest mixtures of a node are computed, and maxRoomQueries how often its room is queried for them.
+	maxMixes, maxRoomQueries = 64, 512
 	// unitWeight is the total weight of all members of a role that an empty node takes.
 	unitWeight = 1 << 20
 )
@@ -32,7 +32,7 @@ func mixesOf(want []int, room func(role int, beside []int) int) (mixes [][]int) 
 		if !slices.ContainsFunc(counts, func(count int) bool { return count > 0 }) {
 			beside = nil
 		}
-		if asked++; asked > mostAsked || len(mixes) == mostMixes {
+		if asked++; asked > maxRoomQueries || len(mixes) == maxMixes {
 			return
 		}
 		most := min(room(role, beside), want[role])
@@ -42,7 +42,7 @@ func mixesOf(want []int, room func(role int, beside []int) int) (mixes [][]int) 
 				add(at + 1)
 				continue
 			}
-			if !slices.ContainsFunc(mixes, func(mix []int) bool { return covers(mix, counts) }) {
+			if !slices.ContainsFunc(mixes, func(mix []int) bool { return coversMix(mix, counts) }) {
 				mixes = append(mixes, slices.Clone(counts))
 			}
 			break
@@ -50,11 +50,11 @@ func mixesOf(want []int, room func(role int, beside []int) int) (mixes [][]int) 
 		counts[role] = 0
 	}
 	add(0)
-	return slices.DeleteFunc(mixes, func(mix []int) bool { return sum(mix) == 0 })
+	return slices.DeleteFunc(mixes, func(mix []int) bool { return sumCounts(mix) == 0 })
 }
 
-// covers reports whether a mixture has as many members of each role as another one.
-func covers(mix, other []int) bool {
+// coversMix reports whether a mixture has as many members of each role as another one.
+func coversMix(mix, other []int) bool {
 	for role := range mix {
 		if mix[role] < other[role] {
 			return false
@@ -63,39 +63,39 @@ func covers(mix, other []int) bool {
 	return true
 }
 
-// crew is members of several roles that need places on some nodes together.
-type crew struct {
+// roleGroup is members of several roles that need places on some nodes together.
+type roleGroup struct {
 	want []int
 	// nodes are by number, and mixes what each of them takes.
 	nodes []int
 	mixes func(node int) [][]int
-	// affords subtracts steps from the remaining ones, and returns false if there are too few.
-	affords func(steps int) bool
+	// spendSteps subtracts steps from the remaining ones, and returns false if there are too few.
+	spendSteps func(steps int) bool
 }
 
-// seat returns how many members of each role each node takes so that all have a place, nil if that is impossible. When steps run out it may miss
+// placeAll returns how many members of each role each node takes so that all have a place, nil if that is impossible. When steps run out it may miss
 // a placement.
-func (c *crew) seat() map[int][]int {
-	weights := c.weights()
-	if !c.enough(c.value(weights), weights) {
+func (c *roleGroup) placeAll() map[int][]int {
+	weights := c.roleWeights()
+	if !c.mayHoldAll(c.totalValue(weights), weights) {
 		return nil
 	}
-	return c.seatBy(weights)
+	return c.placeByWeights(weights)
 }
 
-// seatBy is placeAll for nodes with sufficient total value.
-func (c *crew) seatBy(weights [2][]int) map[int][]int {
-	if taken := c.greedily(weights[1]); taken != nil {
+// placeByWeights is placeAll for nodes with sufficient total value.
+func (c *roleGroup) placeByWeights(weights [2][]int) map[int][]int {
+	if taken := c.placeGreedily(weights[1]); taken != nil {
 		return taken
 	}
-	if taken := c.greedily(c.scarce()); taken != nil {
+	if taken := c.placeGreedily(c.scarcityWeights()); taken != nil {
 		return taken
 	}
-	return c.exactly()
+	return c.placeExactly()
 }
 
-// weights returns two ways to weigh a member of each role: all equal, and by the part of a node that it takes.
-func (c *crew) weights() (weights [2][]int) {
+// roleWeights returns two ways to weigh a member of each role: all equal, and by the part of a node that it takes.
+func (c *roleGroup) roleWeights() (weights [2][]int) {
 	most := make([]int, len(c.want))
 	for _, node := range c.nodes {
 		for _, mix := range c.mixes(node) {
@@ -113,40 +113,40 @@ func (c *crew) weights() (weights [2][]int) {
 	return weights
 }
 
-// value returns the most that the nodes take by each of two weights.
-func (c *crew) value(weights [2][]int) (value [2]int) {
+// totalValue returns the most that the nodes take by each of two weights.
+func (c *roleGroup) totalValue(weights [2][]int) (value [2]int) {
 	for _, node := range c.nodes {
-		for i, of := range valueOf(c.mixes(node), weights) {
+		for i, of := range nodeValue(c.mixes(node), weights) {
 			value[i] += of
 		}
 	}
 	return value
 }
 
-// enough reports whether nodes of a total value may take all members. If they take too little by either weight, no placement can succeed.
-func (c *crew) enough(value [2]int, weights [2][]int) bool {
-	return value[0] >= weigh(c.want, weights[0]) && value[1] >= weigh(c.want, weights[1])
+// mayHoldAll reports whether nodes of a total value may take all members. If they take too little by either weight, no placement can succeed.
+func (c *roleGroup) mayHoldAll(value [2]int, weights [2][]int) bool {
+	return value[0] >= weighMembers(c.want, weights[0]) && value[1] >= weighMembers(c.want, weights[1])
 }
 
-// valueOf is what a node takes at most by each of two weights.
-func valueOf(mixes [][]int, weights [2][]int) (value [2]int) {
+// nodeValue is what a node takes at most by each of two weights.
+func nodeValue(mixes [][]int, weights [2][]int) (value [2]int) {
 	for _, mix := range mixes {
 		for i := range value {
-			value[i] = max(value[i], weigh(mix, weights[i]))
+			value[i] = max(value[i], weighMembers(mix, weights[i]))
 		}
 	}
 	return value
 }
 
-func weigh(counts, weight []int) (all int) {
+func weighMembers(counts, weight []int) (all int) {
 	for role, count := range counts {
 		all += weight[role] * count
 	}
 	return all
 }
 
-// scarce weighs the members of a role inversely to the number of nodes that take one.
-func (c *crew) scarce() []int {
+// scarcityWeights weighs the members of a role inversely to the number of nodes that take one.
+func (c *roleGroup) scarcityWeights() []int {
 	nodes, weight := make([]int, len(c.want)), make([]int, len(c.want))
 	for _, node := range c.nodes {
 		for role := range c.want {
@@ -161,9 +161,9 @@ func (c *crew) scarce() []int {
 	return weight
 }
 
-// greedily assigns to each node the mixture with the most weight of unplaced members.
-func (c *crew) greedily(weight []int) map[int][]int {
-	taken, left, missing := map[int][]int{}, slices.Clone(c.want), sum(c.want)
+// placeGreedily assigns to each node the mixture with the most weight of unplaced members.
+func (c *roleGroup) placeGreedily(weight []int) map[int][]int {
+	taken, left, missing := map[int][]int{}, slices.Clone(c.want), sumCounts(c.want)
 	for _, node := range c.nodes {
 		if missing == 0 {
 			break
@@ -195,10 +195,10 @@ func (c *crew) greedily(weight []int) map[int][]int {
 	return taken
 }
 
-// jointly places members of several roles in a domain if placing one role after the other fails.
-func (s *search) jointly(d *topology.Domain) *trial {
+// placeJointly places members of several roles in a domain if placing one role after the other fails.
+func (s *search) placeJointly(d *topology.Domain) *trial {
 	known := map[int][][]int{}
-	c := &crew{want: s.Roles, nodes: d.Nodes, affords: s.affords, mixes: func(node int) [][]int {
+	c := &roleGroup{want: s.Roles, nodes: d.Nodes, spendSteps: s.spendSteps, mixes: func(node int) [][]int {
 		mixes, ok := known[node]
 		if !ok {
 			mixes = s.mixesOn(node, s.Roles)
@@ -206,23 +206,23 @@ func (s *search) jointly(d *topology.Domain) *trial {
 		}
 		return mixes
 	}}
-	taken := c.seat()
+	taken := c.placeAll()
 	if taken == nil {
 		return nil
 	}
 	return &trial{taken: taken}
 }
 
-// Together returns how many of the members have a place when all roles are counted together, wherever they lie. It returns the number of all
+// CountPlaceable returns how many of the members have a place when all roles are counted together, wherever they lie. It returns the number of all
 // members if they fit, as far as steps last, and else the number that was placed.
-func Together(p Problem) int {
-	s, all := newSearch(&p), sum(p.Roles)
-	seated := all - sum(s.inTurn())
+func CountPlaceable(p Problem) int {
+	s, all := newSearch(&p), sumCounts(p.Roles)
+	seated := all - sumCounts(s.placeInTurn())
 	if seated == all {
 		return all
 	}
 	nodes := slices.DeleteFunc(slices.Clone(p.Tree.Root.Nodes), func(node int) bool { return !s.hasRoom(node, p.Roles) })
-	if s.jointly(&topology.Domain{Nodes: nodes}) != nil {
+	if s.placeJointly(&topology.Domain{Nodes: nodes}) != nil {
 		return all
 	}
 	return seated
@@ -247,13 +247,13 @@ func (s *search) mixesOn(node int, want []int) [][]int {
 	})
 }
 
-// inTurn assigns to one node after the other the mixture with the most weight, where roles with less room weigh more, until all members are
+// placeInTurn assigns to one node after the other the mixture with the most weight, where roles with less room weigh more, until all members are
 // placed. It returns how many of each role have no place.
-func (s *search) inTurn() (left []int) {
+func (s *search) placeInTurn() (left []int) {
 	left = slices.Clone(s.Roles)
 	weight := make([]int, len(left))
 	for role := range weight {
-		weight[role] = unitWeight / max(1, min(unitWeight, sum(s.free[role])))
+		weight[role] = unitWeight / max(1, min(unitWeight, sumCounts(s.free[role])))
 	}
 	for node := range s.Tree.InOrder() {
 		if !s.hasRoom(node, left) {
@@ -261,14 +261,14 @@ func (s *search) inTurn() (left []int) {
 		}
 		var best []int
 		for _, mix := range s.mixesOn(node, left) {
-			if best == nil || weigh(mix, weight) > weigh(best, weight) {
+			if best == nil || weighMembers(mix, weight) > weighMembers(best, weight) {
 				best = mix
 			}
 		}
 		for role, count := range best {
 			left[role] -= count
 		}
-		if sum(left) == 0 {
+		if sumCounts(left) == 0 {
 			break
 		}
 	}

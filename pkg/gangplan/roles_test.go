@@ -16,7 +16,7 @@ func TestTwoRolesFindWhoLeaves(t *testing.T) {
 	c.add(0, 20, 8, 1)
 	e := c.eviction([]int{1, 1}, []int{8, 8})
 	e.Level = -1
-	if victims, plan := Victims(e); plan == nil || !slices.Equal(victims, []int{0, 1}) {
+	if victims, plan := SelectVictims(e); plan == nil || !slices.Equal(victims, []int{0, 1}) {
 		t.Errorf("%v are evicted, and there is a plan: %t; want [0 1]", victims, plan != nil)
 	}
 }
@@ -34,7 +34,7 @@ func TestFourRacksWithRoomForOneRoleDoNotHideTheFifth(t *testing.T) {
 	}
 	e := c.eviction([]int{1, 1}, []int{8, 8})
 	e.Level = 1
-	if victims, plan := Victims(e); plan == nil || !slices.Equal(victims, []int{4, 5}) {
+	if victims, plan := SelectVictims(e); plan == nil || !slices.Equal(victims, []int{4, 5}) {
 		t.Errorf("%v are evicted, and there is a plan: %t; want [4 5]", victims, plan != nil)
 	}
 }
@@ -93,7 +93,7 @@ func TestNoWayToEvictIsMissed(t *testing.T) {
 				for range budgets {
 					e.Budgets = append(e.Budgets, random.IntN(4))
 				}
-				victims, plan := Victims(e)
+				victims, plan := SelectVictims(e)
 				if c.seats(e, sizes, nil) {
 					if plan == nil || len(victims) > 0 {
 						t.Fatalf("%d roles: it has room, and %v are evicted; a plan: %t", roles, victims, plan != nil)
@@ -129,7 +129,7 @@ func (c *crowd) check(t *testing.T, e Eviction, sizes, victims []int, plan *Plan
 	left := slices.Clone(e.Budgets)
 	room := slices.Clone(c.free)
 	for _, unit := range victims {
-		if !spend(left, e.Units[unit].Spends, 1) {
+		if !spendBudgets(left, e.Units[unit].Spends, 1) {
 			t.Fatalf("%v are evicted, which a budget does not allow", victims)
 		}
 		for _, node := range e.Units[unit].Nodes {
@@ -149,7 +149,7 @@ func (c *crowd) check(t *testing.T, e Eviction, sizes, victims []int, plan *Plan
 	if slices.Min(room) < 0 {
 		t.Fatalf("the members do not fit on %v when %v are gone", plan.Places, victims)
 	}
-	if e.Level >= 0 && c.tree.Common(all).Level < e.Level {
+	if e.Level >= 0 && c.tree.CommonDomain(all).Level < e.Level {
 		t.Fatalf("the members lie on %v, in several racks", plan.Places)
 	}
 	for i := range victims {
@@ -175,7 +175,7 @@ func (c *crowd) seats(e Eviction, sizes, victims []int) bool {
 	domains := [][]int{c.tree.Root.Nodes}
 	if e.Level >= 0 {
 		domains = nil
-		for _, domain := range c.tree.At(e.Level) {
+		for _, domain := range c.tree.DomainsAt(e.Level) {
 			domains = append(domains, domain.Nodes)
 		}
 	}
@@ -202,16 +202,16 @@ func placeAll(members, room, nodes []int) bool {
 }
 
 // fewest tries all sets of units that budgets allow.
-func (c *crowd) fewest(e Eviction, sizes []int) (best toll, could bool) {
+func (c *crowd) fewest(e Eviction, sizes []int) (best candidateSet, could bool) {
 	for set := range 1 << len(e.Units) {
-		var t toll
+		var t candidateSet
 		left, allowed := slices.Clone(e.Budgets), true
 		for unit := range e.Units {
 			if set>>unit&1 == 1 {
-				t, allowed = t.with(unit, &e.Units[unit]), spend(left, e.Units[unit].Spends, 1) && allowed
+				t, allowed = t.withUnit(unit, &e.Units[unit]), spendBudgets(left, e.Units[unit].Spends, 1) && allowed
 			}
 		}
-		if allowed && (!could || t.compare(best) < 0) && c.seats(e, sizes, t.units) {
+		if allowed && (!could || t.compareCost(best) < 0) && c.seats(e, sizes, t.units) {
 			best, could = t, true
 		}
 	}
@@ -231,7 +231,7 @@ func TestASearchTakesFewSteps(t *testing.T) {
 				return without(node, role, beside, gone)
 			}
 			e.Steps = ptr.To(DefaultBudget)
-			victims, plan := Victims(e)
+			victims, plan := SelectVictims(e)
 			if plan == nil || len(victims) != 8*32 {
 				t.Fatalf("roles %v on %d nodes: %d are evicted, want %d", roles, nodes, len(victims), 8*32)
 			}
@@ -276,7 +276,7 @@ func BenchmarkVictimsOfRoles(b *testing.B) {
 			_, e := manySmall(250, roles)
 			for b.Loop() {
 				e.Steps = ptr.To(DefaultBudget)
-				if victims, _ := Victims(e); len(victims) != 8*32 {
+				if victims, _ := SelectVictims(e); len(victims) != 8*32 {
 					b.Fatalf("%d victims", len(victims))
 				}
 			}
@@ -303,7 +303,7 @@ func TestNoWayToEvictForSegmentsOfRolesIsMissed(t *testing.T) {
 			continue
 		}
 		best, could := fewest(e)
-		victims, plan := Victims(e)
+		victims, plan := SelectVictims(e)
 		if could != (plan != nil) {
 			t.Fatalf("a plan: %t, and there is one: %t, by %v", plan != nil, could, best.units)
 		}

@@ -39,7 +39,7 @@ type division struct {
 	sizes, counts []int
 }
 
-func divide(p *Problem) []*division {
+func divideSegments(p *Problem) []*division {
 	if p.Segments == nil {
 		return nil
 	}
@@ -51,7 +51,7 @@ func divide(p *Problem) []*division {
 		}
 	}
 	for _, segment := range p.Segments.All {
-		divisions[segment.Role].add(segment)
+		divisions[segment.Role].addSegment(segment)
 	}
 	return divisions
 }
@@ -67,13 +67,13 @@ func domainsOf(d *topology.Domain, level int, to []*topology.Domain) []*topology
 	return to
 }
 
-func (v *division) add(s Segment) {
+func (v *division) addSegment(s Segment) {
 	v.segments = append(v.segments, s)
 	if s.Beside >= 0 {
-		domain := v.tree.Of(s.Beside, v.level)
+		domain := v.tree.NodeDomain(s.Beside, v.level)
 		v.bound[domain] = append(v.bound[domain], s.Count)
 		for level := range v.level + 1 {
-			v.pinned[v.tree.Of(s.Beside, level)] += s.Count
+			v.pinned[v.tree.NodeDomain(s.Beside, level)] += s.Count
 		}
 		return
 	}
@@ -88,8 +88,8 @@ func (v *division) indexOf(size int) (at int, known bool) {
 	return slices.BinarySearchFunc(v.sizes, size, func(a, b int) int { return cmp.Compare(b, a) })
 }
 
-// take assigns to a domain with some room as many of the remaining segments as fit, the largest first. It returns how many of each size.
-func (v *division) take(left []int, room int) (taken []int, rest int) {
+// takeSegments assigns to a domain with some room as many of the remaining segments as fit, the largest first. It returns how many of each size.
+func (v *division) takeSegments(left []int, room int) (taken []int, rest int) {
 	taken = make([]int, len(left))
 	for i, size := range v.sizes {
 		taken[i] = min(left[i], room/size)
@@ -107,11 +107,11 @@ type packing struct {
 	most, want int
 }
 
-// all reports whether all segments have room.
-func (v *division) all(p packing) bool { return p.segments == len(v.segments) }
+// isAllPacked reports whether all segments have room.
+func (v *division) isAllPacked(p packing) bool { return p.segments == len(v.segments) }
 
-// pack fills some domains with segments, by sums alone.
-func (v *division) pack(domains []*topology.Domain, room func(*topology.Domain) int) packing {
+// packDomains fills some domains with segments, by sums alone.
+func (v *division) packDomains(domains []*topology.Domain, room func(*topology.Domain) int) packing {
 	p, left := packing{}, slices.Clone(v.counts)
 	for _, domain := range domains {
 		rest := room(domain)
@@ -127,8 +127,8 @@ func (v *division) pack(domains []*topology.Domain, room func(*topology.Domain) 
 			continue
 		}
 		var taken []int
-		taken, rest = v.take(left, rest)
-		p.segments += sum(taken)
+		taken, rest = v.takeSegments(left, rest)
+		p.segments += sumCounts(taken)
 		if p.want == 0 && (p.near == nil || rest > p.most) {
 			p.near, p.most = domain, rest
 		}
@@ -139,7 +139,7 @@ func (v *division) pack(domains []*topology.Domain, room func(*topology.Domain) 
 	return p
 }
 
-func sum(counts []int) (all int) {
+func sumCounts(counts []int) (all int) {
 	for _, count := range counts {
 		all += count
 	}
@@ -148,44 +148,44 @@ func sum(counts []int) (all int) {
 
 // A table above the level of the segments is indexed by the numbers of segments of the first two sizes, combined into one number. Two such
 // numbers can be added up as long as the second size does not exceed its count. indexStride is the stride of the first size.
-func (v *division) per() int {
+func (v *division) indexStride() int {
 	if len(v.sizes) < 2 {
 		return 1
 	}
 	return 1 + v.counts[1]
 }
 
-// last returns the index of all segments.
-func (v *division) last() int {
+// lastIndex returns the index of all segments.
+func (v *division) lastIndex() int {
 	switch len(v.sizes) {
 	case 0:
 		return 0
 	case 1:
 		return v.counts[0]
 	}
-	return v.counts[0]*v.per() + v.counts[1]
+	return v.counts[0]*v.indexStride() + v.counts[1]
 }
 
-// of returns how many segments of each size an index stands for, and countMembers how many members these have.
-func (v *division) of(index int) []int {
+// countsAt returns how many segments of each size an index stands for, and countMembers how many members these have.
+func (v *division) countsAt(index int) []int {
 	if len(v.sizes) == 0 {
 		return nil
 	}
-	return []int{index / v.per(), index % v.per()}[:len(v.sizes)]
+	return []int{index / v.indexStride(), index % v.indexStride()}[:len(v.sizes)]
 }
 
-func (v *division) members(index int) (members int) {
-	for i, count := range v.of(index) {
+func (v *division) countMembers(index int) (members int) {
+	for i, count := range v.countsAt(index) {
 		members += count * v.sizes[i]
 	}
 	return members
 }
 
-// places lists the places of all members by rank, given how many members each node takes, and how many segments of each size a domain takes.
-func (v *division) places(taken func(node int) int, dealt map[*topology.Domain][]int) (places []int) {
+// placesByRank lists the places of all members by rank, given how many members each node takes, and how many segments of each size a domain takes.
+func (v *division) placesByRank(taken func(node int) int, dealt map[*topology.Domain][]int) (places []int) {
 	in := map[*topology.Domain][]int{}
 	for node := range v.tree.InOrder() {
-		domain := v.tree.Of(node, v.level)
+		domain := v.tree.NodeDomain(node, v.level)
 		for range taken(node) {
 			in[domain] = append(in[domain], node)
 		}
@@ -194,7 +194,7 @@ func (v *division) places(taken func(node int) int, dealt map[*topology.Domain][
 	for _, segment := range v.segments {
 		var domain *topology.Domain
 		if segment.Beside >= 0 {
-			domain = v.tree.Of(segment.Beside, v.level)
+			domain = v.tree.NodeDomain(segment.Beside, v.level)
 		} else {
 			i, _ := v.indexOf(segment.Count)
 			for dealt[v.domains[next[i]]] == nil || dealt[v.domains[next[i]]][i] == used[i] {
@@ -208,39 +208,39 @@ func (v *division) places(taken func(node int) int, dealt map[*topology.Domain][
 	return places
 }
 
-// impossible is the value of an impossible placement.
-const impossible = -1 << 61
+// impossibleWorth is the value of an impossible placement.
+const impossibleWorth = -1 << 61
 
 // fillSegments places the members of a role so that each segment lies in one domain.
-func (f *filling) fillSegments(d *topology.Domain, counts map[int]int) bool {
+func (f *roleFilling) fillSegments(d *topology.Domain, counts map[int]int) bool {
 	v := f.division
-	f.dealt = map[*topology.Domain][]int{}
-	if len(v.sizes) > 2 || !f.affords(f.steps(d)) {
-		return f.deal(d, counts)
+	f.segmentsByDomain = map[*topology.Domain][]int{}
+	if len(v.sizes) > 2 || !f.spendSteps(f.countSteps(d)) {
+		return f.dealSegments(d, counts)
 	}
-	t, last := f.best(d), v.last()
-	if last >= len(t.worth) || t.worth[last] < impossible/2 {
+	t, last := f.bestTable(d), v.lastIndex()
+	if last >= len(t.worth) || t.worth[last] < impossibleWorth/2 {
 		return false
 	}
-	t.take(f, last, counts)
+	t.takeMembers(f, last, counts)
 	return true
 }
 
-// bySegments converts the table of a domain by members to one by segments.
-func (f *filling) bySegments(d *topology.Domain, inner *table) *table {
+// tableBySegments converts the table of a domain by members to one by segments.
+func (f *roleFilling) tableBySegments(d *topology.Domain, inner *worthTable) *worthTable {
 	v := f.division
-	t := &table{inner: inner, domain: d, worth: make([]int, f.size(d)+1)}
+	t := &worthTable{inner: inner, domain: d, worth: make([]int, f.tableSize(d)+1)}
 	for index := range t.worth {
-		t.worth[index] = impossible
-		if members := v.pinned[d] + v.members(index); members < len(inner.worth) && (index == 0 || d.Name != "") {
+		t.worth[index] = impossibleWorth
+		if members := v.pinned[d] + v.countMembers(index); members < len(inner.worth) && (index == 0 || d.Name != "") {
 			t.worth[index] = inner.worth[members]
 		}
 	}
 	return t
 }
 
-// size returns the last index of a domain's table.
-func (f *filling) size(d *topology.Domain) int {
+// tableSize returns the last index of a domain's table.
+func (f *roleFilling) tableSize(d *topology.Domain) int {
 	room := f.roomOf(d)
 	v := f.division
 	switch {
@@ -249,69 +249,69 @@ func (f *filling) size(d *topology.Domain) int {
 	case len(v.sizes) == 0:
 		return 0
 	}
-	return min(v.last(), (room/v.sizes[0]+1)*v.per()-1)
+	return min(v.lastIndex(), (room/v.sizes[0]+1)*v.indexStride()-1)
 }
 
-// limit returns the last index that the tables in a domain need, and their stride.
-func (f *filling) limit(d *topology.Domain) (limit, per int) {
+// tableLimit returns the last index that the tables in a domain need, and their stride.
+func (f *roleFilling) tableLimit(d *topology.Domain) (limit, per int) {
 	if v := f.division; v != nil && d.Level < v.level {
-		return v.last(), v.per()
+		return v.lastIndex(), v.indexStride()
 	}
 	return f.want, 1
 }
 
 // membersAt returns how many members an index of a domain's table stands for.
-func (f *filling) membersAt(d *topology.Domain, index int) int {
+func (f *roleFilling) membersAt(d *topology.Domain, index int) int {
 	if v := f.division; v != nil && d.Level < v.level {
-		return v.pinned[d] + v.members(index)
+		return v.pinned[d] + v.countMembers(index)
 	}
 	return index
 }
 
-// deal places segments if the exact search would take too long: first in the domains that take the most.
-func (f *filling) deal(d *topology.Domain, counts map[int]int) bool {
+// dealSegments places segments if the exact search would take too long: first in the domains that take the most.
+func (f *roleFilling) dealSegments(d *topology.Domain, counts map[int]int) bool {
 	v := f.division
 	left := slices.Clone(v.counts)
-	f.dealIn(d, left, f.capacities(d, map[*topology.Domain]int{}))
+	f.dealInDomain(d, left, f.countCapacities(d, map[*topology.Domain]int{}))
 	for _, domain := range domainsOf(d, v.level, nil) {
 		members := v.pinned[domain]
-		for i, count := range f.dealt[domain] {
+		for i, count := range f.segmentsByDomain[domain] {
 			members += count * v.sizes[i]
 		}
 		if members > f.roomOf(domain) {
 			return false
 		}
-		f.greedily(domain, members, counts)
+		f.fillGreedily(domain, members, counts)
 	}
-	return sum(left) == 0
+	return sumCounts(left) == 0
 }
 
-// capacities records how many members each domain takes, in whole segments, if no other domain has any.
-func (f *filling) capacities(d *topology.Domain, to map[*topology.Domain]int) map[*topology.Domain]int {
+// countCapacities records how many members each domain takes, in whole segments, if no other domain has any.
+func (f *roleFilling) countCapacities(d *topology.Domain, to map[*topology.Domain]int) map[*topology.Domain]int {
 	if d.Level == f.division.level {
 		if room := f.roomOf(d) - f.division.pinned[d]; room > 0 && d.Name != "" {
-			_, rest := f.division.take(slices.Clone(f.division.counts), room)
+			_, rest := f.division.takeSegments(slices.Clone(f.division.counts), room)
 			to[d] = room - rest
 		}
 		return to
 	}
 	for _, child := range d.Children {
-		f.capacities(child, to)
+		f.countCapacities(child, to)
 		to[d] += to[child]
 	}
 	return to
 }
 
-func (f *filling) dealIn(d *topology.Domain, left []int, capacity map[*topology.Domain]int) {
+func (f *roleFilling) dealInDomain(d *topology.Domain, left []int, capacity map[*topology.Domain]int) {
 	if d.Level == f.division.level {
 		if room := f.roomOf(d) - f.division.pinned[d]; room > 0 && d.Name != "" {
-			f.dealt[d], _ = f.division.take(left, room)
+			f.segmentsByDomain[d], _ = f.division.takeSegments(left, room)
 		}
 		return
 	}
 	children := slices.Clone(d.Children)
 	slices.SortStableFunc(children, func(a, b *topology.Domain) int { return cmp.Compare(capacity[b], capacity[a]) })
-	for len(children) > 0 && sum(left) > 0 {
+	for len(children) > 0 && sumCounts(left) > 0 {
 		members := 0
 		for i, count := range left {
 			members += count * f.division.sizes[i]
@@ -324,11 +324,11 @@ func (f *filling) dealIn(d *topology.Domain, left []int, capacity map[*topology.
 			return 1
 		})
 		if next <= 1 {
-			f.dealIn(children[0], left, capacity)
+			f.dealInDomain(children[0], left, capacity)
 			children = children[1:]
 			continue
 		}
-		f.dealIn(children[next-1], left, capacity)
+		f.dealInDomain(children[next-1], left, capacity)
 		children = slices.Delete(children, next-1, next)
 	}
 }

@@ -84,11 +84,11 @@ func isDivided(p *Problem, plan *Plan) bool {
 	for _, segment := range p.Segments.All {
 		places := plan.Places[segment.Role][next[segment.Role]:][:segment.Count]
 		next[segment.Role] += segment.Count
-		domain := p.Tree.Of(places[0], p.Segments.Level)
+		domain := p.Tree.NodeDomain(places[0], p.Segments.Level)
 		if segment.Beside >= 0 {
-			domain = p.Tree.Of(segment.Beside, p.Segments.Level)
+			domain = p.Tree.NodeDomain(segment.Beside, p.Segments.Level)
 		}
-		if slices.ContainsFunc(places, func(node int) bool { return p.Tree.Of(node, p.Segments.Level) != domain }) {
+		if slices.ContainsFunc(places, func(node int) bool { return p.Tree.NodeDomain(node, p.Segments.Level) != domain }) {
 			return false
 		}
 	}
@@ -113,7 +113,7 @@ func TestNoWayToDivideIsCloser(t *testing.T) {
 		for i := range free {
 			free[i] = random.IntN(7)
 		}
-		room := sum(free)
+		room := sumCounts(free)
 		if room == 0 {
 			continue
 		}
@@ -139,7 +139,7 @@ func TestNoWayToDivideIsCloser(t *testing.T) {
 			continue
 		}
 		plans++
-		if got := s.crossed(countsOf(plan, len(free))); got != best || got != plan.Crossed || !isDivided(&p, plan) {
+		if got := s.countCrossed(countsOf(plan, len(free))); got != best || got != plan.Crossed || !isDivided(&p, plan) {
 			t.Fatalf("%+v in %v: %v crosses %d, best is %d", p.Segments, free, plan.Places, got, best)
 		}
 	}
@@ -152,15 +152,15 @@ const farthest = 1 << 40
 
 // closestDivided tries all ways to place members of one role on the nodes from one on, of those that can be divided.
 func (s *search) closestDivided(node, members int, taken map[int][]int) int {
-	if node == s.nodes() {
+	if node == s.countNodes() {
 		inDomain := map[*topology.Domain]int{}
 		for node, counts := range taken {
-			inDomain[s.Tree.Of(node, s.Segments.Level)] += counts[0]
+			inDomain[s.Tree.NodeDomain(node, s.Segments.Level)] += counts[0]
 		}
 		if members > 0 || !s.divides(s.Segments.All, inDomain) {
 			return farthest
 		}
-		return s.crossed(taken)
+		return s.countCrossed(taken)
 	}
 	best := farthest
 	for n := range min(s.free[0][node], members) + 1 {
@@ -177,7 +177,7 @@ func (s *search) divides(segments []Segment, inDomain map[*topology.Domain]int) 
 		return true
 	}
 	for domain, members := range inDomain {
-		if members < segments[0].Count || segments[0].Beside >= 0 && s.Tree.Of(segments[0].Beside, s.Segments.Level) != domain {
+		if members < segments[0].Count || segments[0].Beside >= 0 && s.Tree.NodeDomain(segments[0].Beside, s.Segments.Level) != domain {
 			continue
 		}
 		inDomain[domain] -= segments[0].Count
@@ -258,7 +258,7 @@ func TestSegmentsOfNVLinkDomains(t *testing.T) {
 		f := nvl72(12, func(int) bool { return random.Float64() < busy })
 		p := inSegments(f.alike(32), 1, 16)
 		able := 0
-		for _, domain := range f.tree.At(1) {
+		for _, domain := range f.tree.DomainsAt(1) {
 			if newSearch(&p).roomIn(domain, 0, 18) >= 16 {
 				able++
 			}
@@ -301,7 +301,7 @@ func TestWhoIsEvictedForSegments(t *testing.T) {
 		e := c.eviction([]int{1 + random.IntN(6)}, []int{1 + random.IntN(8)})
 		e.Problem = inSegments(e.Problem, inRack, 1+random.IntN(3))
 		e.Segments.Preferred = random.IntN(4) == 0
-		victims, plan := Victims(e)
+		victims, plan := SelectVictims(e)
 		best, possible := fewest(e)
 		if possible != (plan != nil) {
 			t.Fatalf("a plan: %t, and there is one: %t", plan != nil, possible)

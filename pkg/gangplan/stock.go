@@ -2,8 +2,8 @@ package gangplan
 
 import "g8s.host/gpu-scheduler/pkg/topology"
 
-// stock is the room for the segments of one role by domain, updated one node at a time.
-type stock struct {
+// segmentRoom is the room for the segments of one role by domain, updated one node at a time.
+type segmentRoom struct {
 	*division
 	room map[*topology.Domain]int
 	// whole is how many of the largest segments have room, rests the domains that also have room for one of the second size, and short those
@@ -11,35 +11,35 @@ type stock struct {
 	whole, rests, short int
 }
 
-// stocksOf returns the room of all domains, by role, for given node states; nil if segments need not lie in one domain.
-func (c *clearing) stocksOf(states []*state) []*stock {
-	if c.Segments == nil || c.Segments.Preferred && !c.strict {
+// newSegmentRooms returns the room of all domains, by role, for given node states; nil if segments need not lie in one domain.
+func (c *victimSearch) newSegmentRooms(states []*state) []*segmentRoom {
+	if c.Segments == nil || c.Segments.Preferred && !c.requireSegments {
 		return nil
 	}
-	stocks := make([]*stock, len(c.Roles))
-	for role, v := range divide(&c.Problem) {
-		k := &stock{division: v, room: map[*topology.Domain]int{}}
+	stocks := make([]*segmentRoom, len(c.Roles))
+	for role, v := range divideSegments(&c.Problem) {
+		k := &segmentRoom{division: v, room: map[*topology.Domain]int{}}
 		for _, domain := range v.domains {
 			for _, node := range domain.Nodes {
 				k.room[domain] += states[node].room[role]
 			}
-			k.count(domain, 1)
+			k.countDomain(domain, 1)
 		}
 		stocks[role] = k
 	}
 	return stocks
 }
 
-// change changes the room of a node.
-func (k *stock) change(node, by int) {
-	domain := k.tree.Of(node, k.level)
-	k.count(domain, -1)
+// changeRoom changes the room of a node.
+func (k *segmentRoom) changeRoom(node, by int) {
+	domain := k.tree.NodeDomain(node, k.level)
+	k.countDomain(domain, -1)
 	k.room[domain] += by
-	k.count(domain, 1)
+	k.countDomain(domain, 1)
 }
 
-// count adds the room of a domain to the totals, or subtracts it.
-func (k *stock) count(d *topology.Domain, by int) {
+// countDomain adds the room of a domain to the totals, or subtracts it.
+func (k *segmentRoom) countDomain(d *topology.Domain, by int) {
 	room := k.room[d] - k.pinned[d]
 	switch {
 	case room < 0:
@@ -52,21 +52,21 @@ func (k *stock) count(d *topology.Domain, by int) {
 	}
 }
 
-// holds reports whether there is room for all segments: by sums if all but one have the same size, and else domain by domain.
-func (c *clearing) holds(k *stock) bool {
+// holdsSegments reports whether there is room for all segments: by sums if all but one have the same size, and else domain by domain.
+func (c *victimSearch) holdsSegments(k *segmentRoom) bool {
 	switch {
 	case k.short > 0:
 		return false
-	case len(k.sizes) == 0 || k.whole >= sum(k.counts):
+	case len(k.sizes) == 0 || k.whole >= sumCounts(k.counts):
 		return true
 	case len(k.sizes) == 1 || k.whole < k.counts[0]:
 		return false
 	case len(k.sizes) == 2 && k.counts[1] == 1:
 		return k.rests > 0
 	}
-	if !c.affords(len(k.domains) * len(k.sizes)) {
-		c.exhausted = true
+	if !c.spendSteps(len(k.domains) * len(k.sizes)) {
+		c.outOfSteps = true
 		return false
 	}
-	return k.all(k.pack(k.domains, func(d *topology.Domain) int { return k.room[d] }))
+	return k.isAllPacked(k.packDomains(k.domains, func(d *topology.Domain) int { return k.room[d] }))
 }

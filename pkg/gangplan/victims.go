@@ -34,48 +34,48 @@ type Unit struct {
 type Spend struct{ Budget, Count int }
 
 const (
-	// mostWished is the maximum number of units for a second search, for victims that let the segments of a gang that only prefers them lie
+	// maxPreferredUnits is the maximum number of units for a second search, for victims that let the segments of a gang that only prefers them lie
 	// together.
-	mostWished = 2_000
-	// manyUnits is the number of units beyond which only the first order of reprieve is tried.
-	manyUnits = 4_000
+	maxPreferredUnits = 2_000
+	// maxUnitsBothOrders is the number of units beyond which only the first order of reprieve is tried.
+	maxUnitsBothOrders = 4_000
 )
 
-// Victims returns the units to evict for a gang, and its plan without them; no plan if none exists whichever units are evicted, and no victims
+// SelectVictims returns the units to evict for a gang, and its plan without them; no plan if none exists whichever units are evicted, and no victims
 // if the gang fits as it is. The set is minimal: without any one of its evictions the others would not be enough. It has the lowest possible
 // priorities, and among those the least loss. For segments that only should lie in one domain, no unit is evicted that the gang would not need
 // anyway: among victims of equal cost, those are selected that let each segment lie in one domain.
-func Victims(e Eviction) (victims []int, plan *Plan) {
-	c := newClearing(&e)
-	best, plan := c.cheapest(c.tolls())
-	if c.exhausted || plan == nil {
+func SelectVictims(e Eviction) (victims []int, plan *Plan) {
+	c := newVictimSearch(&e)
+	best, plan := c.cheapestPlan(c.candidateSets())
+	if c.outOfSteps || plan == nil {
 		return nil, nil
 	}
-	if e.Segments == nil || plan.Segmented || len(best.units) == 0 || len(e.Units) > mostWished {
+	if e.Segments == nil || plan.Segmented || len(best.units) == 0 || len(e.Units) > maxPreferredUnits {
 		return best.units, plan
 	}
-	c.strict = true
-	sets := slices.DeleteFunc(c.tolls(), func(t toll) bool { return t.compare(best) > 0 })
-	if wished, other := c.cheapest(sets); other != nil && !c.exhausted && (other.Segmented || wished.compare(best) < 0) {
+	c.requireSegments = true
+	sets := slices.DeleteFunc(c.candidateSets(), func(t candidateSet) bool { return t.compareCost(best) > 0 })
+	if wished, other := c.cheapestPlan(sets); other != nil && !c.outOfSteps && (other.Segmented || wished.compareCost(best) < 0) {
 		return wished.units, other
 	}
 	return best.units, plan
 }
 
-// tolls returns sets of units whose eviction seems to make room, the cheapest first.
-func (c *clearing) tolls() (sets []toll) {
-	for _, domain := range c.domains() {
+// candidateSets returns sets of units whose eviction seems to make room, the cheapest first.
+func (c *victimSearch) candidateSets() (sets []candidateSet) {
+	for _, domain := range c.candidateDomains() {
 		if c.couldHold(domain) {
-			sets = append(sets, c.clear(domain)...)
+			sets = append(sets, c.clearDomain(domain)...)
 		}
 	}
-	slices.SortStableFunc(sets, toll.compare)
+	slices.SortStableFunc(sets, candidateSet.compareCost)
 	return sets
 }
 
-// cheapest returns the cheapest of some sets with a plan. Several roles, which were counted separately, may need more: then the domain of the
+// cheapestPlan returns the cheapest of some sets with a plan. Several roles, which were counted separately, may need more: then the domain of the
 // set is searched again, with all roles counted together.
-func (c *clearing) cheapest(sets []toll) (toll, *Plan) {
+func (c *victimSearch) cheapestPlan(sets []candidateSet) (candidateSet, *Plan) {
 	again := map[*topology.Domain]bool{}
 	for len(sets) > 0 {
 		set := sets[0]
@@ -88,17 +88,17 @@ func (c *clearing) cheapest(sets []toll) (toll, *Plan) {
 			continue
 		}
 		again[set.domain], c.together = true, true
-		sets = append(sets, c.clear(set.domain)...)
+		sets = append(sets, c.clearDomain(set.domain)...)
 		c.together = false
-		slices.SortStableFunc(sets, toll.compare)
+		slices.SortStableFunc(sets, candidateSet.compareCost)
 	}
-	return toll{}, nil
+	return candidateSet{}, nil
 }
 
 // planWithout returns the plan without some units, and false if there are no steps left to search for it.
-func (c *clearing) planWithout(units []int) (plan *Plan, ok bool) {
-	if !c.affords(c.nodes() * len(c.Roles)) {
-		c.exhausted = true
+func (c *victimSearch) planWithout(units []int) (plan *Plan, ok bool) {
+	if !c.spendSteps(c.countNodes() * len(c.Roles)) {
+		c.outOfSteps = true
 		return nil, false
 	}
 	gone := make([]bool, len(c.Units))
@@ -109,19 +109,19 @@ func (c *clearing) planWithout(units []int) (plan *Plan, ok bool) {
 	return plan, true
 }
 
-func (c *clearing) problemWithout(gone []bool) Problem {
+func (c *victimSearch) problemWithout(gone []bool) Problem {
 	problem := c.Problem
 	problem.Room = func(node, role int, beside []int) int {
 		if beside == nil {
-			return c.stateOf(node, gone).room[role]
+			return c.nodeState(node, gone).room[role]
 		}
 		return c.RoomWithout(node, role, beside, func(unit int) bool { return gone[unit] })
 	}
 	return problem
 }
 
-// toll is a set of units to evict, and its cost.
-type toll struct {
+// candidateSet is a set of units to evict, and its cost.
+type candidateSet struct {
 	units    []int
 	priority int64 // the highest of them
 	loss     int64
@@ -130,15 +130,15 @@ type toll struct {
 	together bool
 }
 
-func (t toll) compare(other toll) int {
+func (t candidateSet) compareCost(other candidateSet) int {
 	if len(t.units) == 0 || len(other.units) == 0 {
 		return cmp.Compare(len(t.units), len(other.units))
 	}
 	return cmp.Or(cmp.Compare(t.priority, other.priority), cmp.Compare(t.loss, other.loss), cmp.Compare(len(t.units), len(other.units)))
 }
 
-// with returns the set with one more unit.
-func (t toll) with(number int, unit *Unit) toll {
+// withUnit returns the set with one more unit.
+func (t candidateSet) withUnit(number int, unit *Unit) candidateSet {
 	if len(t.units) == 0 || unit.Priority > t.priority {
 		t.priority = unit.Priority
 	}
@@ -147,67 +147,67 @@ func (t toll) with(number int, unit *Unit) toll {
 }
 
 // couldHold reports whether a domain has room for the gang without all evictable units, role by role: before any search.
-func (c *clearing) couldHold(d *topology.Domain) bool {
+func (c *victimSearch) couldHold(d *topology.Domain) bool {
 	for role, count := range c.Roles {
 		room := 0
 		for _, node := range d.Nodes {
-			room += c.most[node].room[role]
+			room += c.emptyStates[node].room[role]
 		}
 		if room < count {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(c.stocksOf(c.most), func(k *stock) bool { return !c.holds(k) })
+	return !slices.ContainsFunc(c.newSegmentRooms(c.emptyStates), func(k *segmentRoom) bool { return !c.holdsSegments(k) })
 }
 
-// domains returns the domains of which one has to hold the gang.
-func (c *clearing) domains() []*topology.Domain {
-	tiers := (&search{Problem: &c.Problem}).tiers()
+// candidateDomains returns the domains of which one has to hold the gang.
+func (c *victimSearch) candidateDomains() []*topology.Domain {
+	tiers := (&search{Problem: &c.Problem}).domainTiers()
 	return tiers[len(tiers)-1]
 }
 
-// clear returns sets of units to evict from a domain that could hold the gang. It evicts all units, and then reprieves units as long as
+// clearDomain returns sets of units to evict from a domain that could hold the gang. It evicts all units, and then reprieves units as long as
 // the gang fits: those of high priority first, and among these the ones with the largest loss, either per member that they make room for, or in
 // total. If budgets do not allow the eviction of all units, it first reprieves those that use up budgets and help the least.
-func (c *clearing) clear(d *topology.Domain) (sets []toll) {
-	p, units := c.placeOf(d), c.unitsOn(d)
-	c.setAll(p, units, true)
+func (c *victimSearch) clearDomain(d *topology.Domain) (sets []candidateSet) {
+	p, units := c.newDomainRoom(d), c.unitsOn(d)
+	c.setAllGone(p, units, true)
 	if c.together {
-		c.gather(p)
+		c.countRolesTogether(p)
 	}
-	if c.fits(p) {
-		gains := c.gains(p, units)
+	if c.gangFits(p) {
+		gains := c.roomGains(p, units)
 		each := func(unit int) int64 { return c.Units[unit].Loss / int64(max(1, gains[unit])) }
 		all := func(unit int) int64 { return c.Units[unit].Loss }
-		orders := [][]int{c.order(units, each, nil, nil)}
-		if len(units) <= manyUnits {
-			orders = append(orders, c.order(units, all, nil, nil))
+		orders := [][]int{c.returnOrder(units, each, nil, nil)}
+		if len(units) <= maxUnitsBothOrders {
+			orders = append(orders, c.returnOrder(units, all, nil, nil))
 		}
-		if short := c.overspent(units); short != nil {
-			orders = append(orders, c.order(units, all, short, gains))
+		if short := c.overspentBudgets(units); short != nil {
+			orders = append(orders, c.returnOrder(units, all, short, gains))
 		}
 		for _, order := range orders {
-			if set, ok := c.pardon(p, units, order); ok {
+			if set, ok := c.reprieveUnits(p, units, order); ok {
 				sets = append(sets, set)
 			}
 		}
-		sets = c.weigh(p, units, sets)
+		sets = c.addCheaperSet(p, units, sets)
 	}
-	if c.strict {
+	if c.requireSegments {
 		for i := range sets {
-			sets[i] = c.needed(p, units, sets[i])
+			sets[i] = c.neededUnits(p, units, sets[i])
 		}
 	}
-	p.crew = nil
-	c.setAll(p, units, false)
+	p.roles = nil
+	c.setAllGone(p, units, false)
 	for i := range sets {
 		sets[i].domain, sets[i].together = d, c.together
 	}
 	return sets
 }
 
-// overspent returns the budgets that do not allow the eviction of all given units, nil for none.
-func (c *clearing) overspent(units []int) map[int]bool {
+// overspentBudgets returns the budgets that do not allow the eviction of all given units, nil for none.
+func (c *victimSearch) overspentBudgets(units []int) map[int]bool {
 	spent := make([]int, len(c.Budgets))
 	for _, unit := range units {
 		for _, spend := range c.Units[unit].Spends {
@@ -226,32 +226,32 @@ func (c *clearing) overspent(units []int) map[int]bool {
 	return short
 }
 
-// needed returns those of some units that the gang needs wherever its segments lie.
-func (c *clearing) needed(p *place, units []int, of toll) toll {
-	c.setAll(p, units, false)
-	c.setAll(p, of.units, true)
-	anywhere := &place{Domain: p.Domain, inside: p.inside, room: slices.Clone(p.room)}
-	order := c.order(of.units, func(unit int) int64 { return c.Units[unit].Loss }, nil, nil)
-	of, _ = c.pardon(anywhere, of.units, order) // which restores the state
-	c.setAll(p, units, true)
+// neededUnits returns those of some units that the gang needs wherever its segments lie.
+func (c *victimSearch) neededUnits(p *domainRoom, units []int, of candidateSet) candidateSet {
+	c.setAllGone(p, units, false)
+	c.setAllGone(p, of.units, true)
+	anywhere := &domainRoom{Domain: p.Domain, inside: p.inside, room: slices.Clone(p.room)}
+	order := c.returnOrder(of.units, func(unit int) int64 { return c.Units[unit].Loss }, nil, nil)
+	of, _ = c.reprieveUnits(anywhere, of.units, order) // which restores the state
+	c.setAllGone(p, units, true)
 	return of
 }
 
-// gains returns how many members each unit makes room for if it is evicted last, by unit.
-func (c *clearing) gains(p *place, units []int) []int {
+// roomGains returns how many members each unit makes room for if it is evicted last, by unit.
+func (c *victimSearch) roomGains(p *domainRoom, units []int) []int {
 	gains := make([]int, len(c.Units))
 	for _, unit := range units {
-		gains[unit] = sum(p.room)
-		c.set(p, unit, false)
-		gains[unit] -= sum(p.room)
-		c.set(p, unit, true)
+		gains[unit] = sumCounts(p.room)
+		c.setGone(p, unit, false)
+		gains[unit] -= sumCounts(p.room)
+		c.setGone(p, unit, true)
 	}
 	return gains
 }
 
-// order returns the order of reprieve: units of high priority first, and among these the most valuable ones. Before them come units that spend
+// returnOrder returns the order of reprieve: units of high priority first, and among these the most valuable ones. Before them come units that spend
 // overspent budgets, those with the least gain first.
-func (c *clearing) order(units []int, worth func(int) int64, short map[int]bool, gains []int) []int {
+func (c *victimSearch) returnOrder(units []int, worth func(int) int64, short map[int]bool, gains []int) []int {
 	type rank struct {
 		unit, spends, gain    int
 		priority, worth, loss int64
@@ -275,28 +275,28 @@ func (c *clearing) order(units []int, worth func(int) int64, short map[int]bool,
 	return order
 }
 
-// pardon reprieves units in an order and returns those that cannot be reprieved, and false if budgets do not allow their eviction.
-func (c *clearing) pardon(p *place, units, order []int) (t toll, ok bool) {
+// reprieveUnits reprieves units in an order and returns those that cannot be reprieved, and false if budgets do not allow their eviction.
+func (c *victimSearch) reprieveUnits(p *domainRoom, units, order []int) (t candidateSet, ok bool) {
 	left := slices.Clone(c.Budgets)
-	c.seatFirst(p, order)
+	c.orderNodes(p, order)
 	ok = true
 	for _, unit := range order {
-		if c.set(p, unit, false); c.fits(p) {
+		if c.setGone(p, unit, false); c.gangFits(p) {
 			continue
 		}
-		c.set(p, unit, true)
-		if t = t.with(unit, &c.Units[unit]); !spend(left, c.Units[unit].Spends, 1) {
+		c.setGone(p, unit, true)
+		if t = t.withUnit(unit, &c.Units[unit]); !spendBudgets(left, c.Units[unit].Spends, 1) {
 			ok = false
 			break
 		}
 	}
-	c.setAll(p, units, true)
+	c.setAllGone(p, units, true)
 	slices.Sort(t.units)
 	return t, ok
 }
 
-// spend subtracts the spending of an eviction, so many times, from the remaining budgets, and reports whether they suffice.
-func spend(left []int, spends []Spend, times int) bool {
+// spendBudgets subtracts the spending of an eviction, so many times, from the remaining budgets, and reports whether they suffice.
+func spendBudgets(left []int, spends []Spend, times int) bool {
 	enough := true
 	for _, s := range spends {
 		left[s.Budget] -= times * s.Count

@@ -111,7 +111,7 @@ func TestWhoIsEvicted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := tc.crowd().eviction([]int{tc.members}, []int{8})
 			e.Level = tc.level
-			victims, plan := Victims(e)
+			victims, plan := SelectVictims(e)
 			got := fmt.Sprint(victims)
 			if plan == nil {
 				got = "none"
@@ -144,7 +144,7 @@ func TestNobodyIsEvictedForNothing(t *testing.T) {
 		}
 		e := c.eviction([]int{1 + random.IntN(6)}, []int{1 + random.IntN(8)})
 		e.Level = random.IntN(2)*2 - 1
-		victims, plan := Victims(e)
+		victims, plan := SelectVictims(e)
 		best, possible := fewest(e)
 		if possible != (plan != nil) {
 			t.Fatalf("a plan: %t, and there is one: %t", plan != nil, possible)
@@ -193,15 +193,15 @@ func fitsWithout(e Eviction, victims []int) bool {
 }
 
 // fewest tries all sets of units.
-func fewest(e Eviction) (best toll, possible bool) {
+func fewest(e Eviction) (best candidateSet, possible bool) {
 	for set := range 1 << len(e.Units) {
-		var t toll
+		var t candidateSet
 		for unit := range e.Units {
 			if set>>unit&1 == 1 {
 				t.units, t.loss, t.priority = append(t.units, unit), t.loss+e.Units[unit].Loss, max(t.priority, e.Units[unit].Priority)
 			}
 		}
-		if fitsWithout(e, t.units) && (!possible || t.compare(best) < 0) {
+		if fitsWithout(e, t.units) && (!possible || t.compareCost(best) < 0) {
 			best, possible = t, true
 		}
 	}
@@ -224,7 +224,7 @@ func TestANodeIsCountedOnceForEachOfThoseOnIt(t *testing.T) {
 		counted++
 		return room(node, role, beside, gone)
 	}
-	victims, plan := Victims(e)
+	victims, plan := SelectVictims(e)
 	if plan == nil || len(victims) != each*members {
 		t.Fatalf("%d leave, want %d", len(victims), each*members)
 	}
@@ -255,7 +255,7 @@ func BenchmarkVictims(b *testing.B) {
 	}
 	for b.Loop() {
 		e.Steps = ptr.To(DefaultBudget)
-		if victims, _ := Victims(e); len(victims) != 4*64 {
+		if victims, _ := SelectVictims(e); len(victims) != 4*64 {
 			b.Fatalf("%d victims", len(victims))
 		}
 	}

@@ -35,7 +35,7 @@ func TestSegmentsLieTogetherForThoseWhoLeaveAnyway(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			e := preferring(tc.crowd, tc.members, 8, 2)
-			victims, plan := Victims(e)
+			victims, plan := SelectVictims(e)
 			got := fmt.Sprint(victims)
 			if plan == nil {
 				got = "none"
@@ -69,10 +69,10 @@ func TestNobodyLeavesForAWish(t *testing.T) {
 			}
 		}
 		e := preferring(c, 2+random.IntN(4), 4+4*random.IntN(2), 2)
-		victims, plan := Victims(e)
+		victims, plan := SelectVictims(e)
 		loose := e
 		loose.Segments = nil
-		without, _ := Victims(loose)
+		without, _ := SelectVictims(loose)
 		best, possible := fewest(e)
 		if possible != (plan != nil) {
 			t.Fatalf("a plan: %t, and there is one: %t", plan != nil, possible)
@@ -86,7 +86,7 @@ func TestNobodyLeavesForAWish(t *testing.T) {
 			}
 		}
 		cost := costOf(e, victims)
-		if cost.compare(costOf(e, without)) > 0 {
+		if cost.compareCost(costOf(e, without)) > 0 {
 			t.Fatalf("%v leave for a wish, and %v would do", victims, without)
 		}
 		lost, least = lost+cost.loss, least+best.loss
@@ -105,8 +105,8 @@ func TestNobodyLeavesForAWish(t *testing.T) {
 	}
 }
 
-func costOf(e Eviction, victims []int) toll {
-	t := toll{units: victims}
+func costOf(e Eviction, victims []int) candidateSet {
+	t := candidateSet{units: victims}
 	for _, unit := range victims {
 		t.loss, t.priority = t.loss+e.Units[unit].Loss, max(t.priority, e.Units[unit].Priority)
 	}
@@ -114,7 +114,7 @@ func costOf(e Eviction, victims []int) toll {
 }
 
 // couldBeTogether tries all sets of units that cost no more.
-func couldBeTogether(e Eviction, cost toll) bool {
+func couldBeTogether(e Eviction, cost candidateSet) bool {
 	strict := e
 	segments := *e.Segments
 	segments.Preferred = false
@@ -126,7 +126,7 @@ func couldBeTogether(e Eviction, cost toll) bool {
 				victims = append(victims, unit)
 			}
 		}
-		if len(victims) > 0 && costOf(e, victims).compare(cost) <= 0 && fitsWithout(strict, victims) {
+		if len(victims) > 0 && costOf(e, victims).compareCost(cost) <= 0 && fitsWithout(strict, victims) {
 			return true
 		}
 	}

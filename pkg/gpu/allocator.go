@@ -12,11 +12,11 @@ type Allocator struct {
 	inventory    Inventory
 	topology     *Topology
 	all, healthy Set
-	memoryMiB    [MaxCards]int64
-	shareableMiB [MaxCards]int64
+	memoryMiB    [MaxGPUs]int64
+	shareableMiB [MaxGPUs]int64
 	positions    map[string]int // by UUID
-	build        *Build
-	models       []cardModel // nil where the node's labels hold for all GPUs
+	hardware     *Hardware
+	models       []gpuModel  // nil where the node's labels hold for all GPUs
 	slices       *sliceTable // nil where the node names none
 }
 
@@ -42,21 +42,21 @@ func newAllocator(inventory Inventory, topologies *Topologies, own []string) *Al
 	}
 	a := &Allocator{
 		inventory: inventory,
-		topology:  topologies.of(&inventory),
-		all:       firstCards(len(inventory.Cards)),
-		positions: make(map[string]int, len(inventory.Cards)),
-		models:    modelsIn(&inventory, own),
+		topology:  topologies.topologyFor(&inventory),
+		all:       firstPositions(len(inventory.GPUs)),
+		positions: make(map[string]int, len(inventory.GPUs)),
+		models:    findModels(&inventory, own),
 		slices:    newSliceTable(&inventory),
 	}
-	for i := range inventory.Cards {
-		card := &inventory.Cards[i]
+	for i := range inventory.GPUs {
+		card := &inventory.GPUs[i]
 		a.memoryMiB[i], a.shareableMiB[i] = card.MemoryMiB, card.ShareableMiB()
 		a.positions[card.UUID] = i
 		if card.Health == Healthy {
-			a.healthy |= only(i)
+			a.healthy |= singleGPU(i)
 		}
 	}
-	a.build = topologies.build(Build{
+	a.hardware = topologies.internHardware(Hardware{
 		topology: a.topology, all: a.all, healthy: a.healthy, memoryMiB: a.memoryMiB, shareableMiB: a.shareableMiB, models: describeModels(a.models),
 	})
 	return a
@@ -65,11 +65,11 @@ func newAllocator(inventory Inventory, topologies *Topologies, own []string) *Al
 // Inventory returns the node's inventory, which must not be changed.
 func (a *Allocator) Inventory() *Inventory { return &a.inventory }
 
-// Healthy returns the GPUs that may be allocated.
-func (a *Allocator) Healthy() Set { return a.healthy }
+// HealthyGPUs returns the GPUs that may be allocated.
+func (a *Allocator) HealthyGPUs() Set { return a.healthy }
 
-// Free returns the healthy GPUs of which no known pod holds anything. As many of them as [Used.UnknownUse] counts are in use nevertheless.
-func (a *Allocator) Free(used *Used) Set { return a.healthy &^ used.whole &^ used.shared }
+// FreeGPUs returns the healthy GPUs of which no known pod holds anything. As many of them as [Used.UnknownUse] counts are in use nevertheless.
+func (a *Allocator) FreeGPUs(used *Used) Set { return a.healthy &^ used.whole &^ used.shared }
 
 // Allocation is the GPUs chosen for a pod.
 type Allocation struct {
@@ -78,9 +78,9 @@ type Allocation struct {
 	containers [MaxContainers]Set
 }
 
-// Container returns the GPUs of the i-th container of the demand. Those in Whole are its own, those in
+// ContainerGPUs returns the GPUs of the i-th container of the demand. Those in Whole are its own, those in
 // Shared have one slot for it.
-func (al *Allocation) Container(i int) Set { return al.containers[i] }
+func (al *Allocation) ContainerGPUs(i int) Set { return al.containers[i] }
 
 // Allocate chooses the GPUs for a demand, or explains why there are none. It is a function of its arguments: asking first and allocating later
 // gives the same GPUs as long as used is the same. So a dry run is a call whose result is discarded.
@@ -102,14 +102,14 @@ func (al *Allocation) Container(i int) Set { return al.containers[i] }
 // may hold is subtracted from every GPU.
 func (a *Allocator) Allocate(used *Used, d *Demand) (Allocation, Reason) {
 	var plan Allocation
-	code := a.place(used, d, &plan)
+	code := a.placeDemand(used, d, &plan)
 	if code == Fits {
 		return plan, Reason{}
 	}
-	return Allocation{}, a.explain(used, d, code)
+	return Allocation{}, a.explainShortage(used, d, code)
 }
 
-func (a *Allocator) place(used *Used, d *Demand, plan *Allocation) Code {
+func (a *Allocator) placeDemand(used *Used, d *Demand, plan *Allocation) Code {
 	if d.widestShare() > 0 && !a.placeShared(used, d, plan) {
 		return TooFewShareable
 	}
@@ -131,45 +131,49 @@ func (a *Allocator) placeWhole(used *Used, d *Demand, plan *Allocation) bool {
 	if count > int64(free.Len()) {
 		return false
 	}
-	plan.Whole = a.topology.best(free, int(count))
+	plan.Whole = a.topology.bestSet(free, int(count))
 	a.divideWhole(d, plan)
 	return true
 }
 
 // freeWhole returns the GPUs that may be allocated whole.
 func (a *Allocator) freeWhole(used *Used, d *Demand) Set {
-	free := a.suited(d) &^ used.whole &^ used.shared
-	return a.withhold(free, used.unknown.Whole+used.unknown.Shared)
+	free := a.suitableGPUs(d) &^ used.whole &^ used.shared
+	return a.withholdUnknown(free, used.unknown.Whole+used.unknown.Shared)
 }
 
-// withhold removes the count best connected GPUs from a set, for pods that hold some without naming them.
-func (a *Allocator) withhold(free Set, count int64) Set {
+// withholdUnknown removes the count best connected GPUs from a set, for pods that hold some without naming them.
+func (a *Allocator) withholdUnknown(free Set, count int64) Set {
 	if count >= int64(free.Len()) {
 		return 0
 	}
-	return free &^ a.topology.best(free, int(count))
+	return free &^ a.topology.bestSet(free, int(count))
 }
 
-// suited returns the healthy GPUs with the memory and of a type that the demand requires.
-func (a *Allocator) suited(d *Demand) Set { return a.atLeast(d.MemoryMinMiB) & a.ofTypes(d) }
+// suitableGPUs returns the healthy GPUs with the memory and of a type that the demand requires.
+func (a *Allocator) suitableGPUs(d *Demand) Set {
+	return a.gpusWithAtLeast(d.MemoryMinMiB) & a.gpusOfTypes(d)
+}
 
-// atLeast returns the healthy GPUs with an amount of memory.
-func (a *Allocator) atLeast(memoryMiB int64) Set {
+// maxRequest returns the healthy GPUs with an amount of memory.
+func (a *Allocator) gpusWithAtLeast(memoryMiB int64) Set {
 	if memoryMiB <= 0 {
 		return a.healthy
 	}
-	return a.healthy & a.large(memoryMiB)
+	return a.healthy & a.gpusWithMemory(memoryMiB)
 }
 
-// large returns the GPUs with an amount of memory.
-func (a *Allocator) large(memoryMiB int64) Set { return a.having(&a.memoryMiB, memoryMiB) }
+// gpusWithMemory returns the GPUs with an amount of memory.
+func (a *Allocator) gpusWithMemory(memoryMiB int64) Set {
+	return a.gpusWithAmount(&a.memoryMiB, memoryMiB)
+}
 
-// having returns the GPUs that have an amount or more.
-func (a *Allocator) having(amounts *[MaxCards]int64, amount int64) Set {
+// gpusWithAmount returns the GPUs that have an amount or more.
+func (a *Allocator) gpusWithAmount(amounts *[MaxGPUs]int64, amount int64) Set {
 	var cards Set
-	for card := range a.inventory.Cards {
+	for card := range a.inventory.GPUs {
 		if amounts[card] >= amount {
-			cards |= only(card)
+			cards |= singleGPU(card)
 		}
 	}
 	return cards
@@ -179,15 +183,15 @@ func (a *Allocator) having(amounts *[MaxCards]int64, amount int64) Set {
 func (a *Allocator) divideWhole(d *Demand, plan *Allocation) {
 	left := plan.Whole
 	var done Set
-	for i := d.largest(done, wholeOf); i >= 0; i = d.largest(done, wholeOf) {
-		set := a.topology.best(left, int(d.Containers[i].Whole))
+	for i := d.largestContainer(done, wholeCount); i >= 0; i = d.largestContainer(done, wholeCount) {
+		set := a.topology.bestSet(left, int(d.Containers[i].Whole))
 		plan.containers[i] |= set
 		left &^= set
-		done |= only(i)
+		done |= singleGPU(i)
 	}
 	for i := range d.Containers {
 		if asked := d.Containers[i].Whole; d.Containers[i].Lifetime == Init && asked > 0 {
-			plan.containers[i] |= a.topology.best(plan.Whole&^plan.sidecarsBefore(d, i), int(asked))
+			plan.containers[i] |= a.topology.bestSet(plan.Whole&^plan.sidecarsBefore(d, i), int(asked))
 		}
 	}
 }
@@ -203,12 +207,12 @@ func (al *Allocation) sidecarsBefore(d *Demand, i int) Set {
 	return cards
 }
 
-func wholeOf(c *ContainerDemand) int64  { return c.Whole }
-func sharedOf(c *ContainerDemand) int64 { return c.Shared }
+func wholeCount(c *ContainerDemand) int64  { return c.Whole }
+func sharedCount(c *ContainerDemand) int64 { return c.Shared }
 
-// largest returns the container with the largest request among those that live as long as the pod and are not done yet. Ties go to the first. It is
+// largestContainer returns the container with the largest request among those that live as long as the pod and are not done yet. Ties go to the first. It is
 // -1 if none is left.
-func (d *Demand) largest(done Set, asked func(*ContainerDemand) int64) int {
+func (d *Demand) largestContainer(done Set, asked func(*ContainerDemand) int64) int {
 	largest, most := -1, int64(0)
 	for i := range d.Containers {
 		if c := &d.Containers[i]; c.Lifetime != Init && !done.Has(i) && asked(c) > most {

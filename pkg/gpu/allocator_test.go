@@ -41,7 +41,7 @@ func TestAllocateNeverMixesWholeAndShared(t *testing.T) {
 	var used Used
 	first := mustPlace(t, a, &used, share(1, 2000))
 	used.Add(&first.Holding)
-	if got := mustPlace(t, a, &used, whole(4)); got.Whole != firstCards(8)&^firstCards(4) {
+	if got := mustPlace(t, a, &used, whole(4)); got.Whole != firstPositions(8)&^firstPositions(4) {
 		t.Errorf("four whole cards beside a shared one are %v, want 4-7", got.Whole)
 	}
 	if _, reason := a.Allocate(&used, whole(8)); reason.Code != TooFewFree || reason.Detail() != "7 of 8 free, 1 short" {
@@ -55,10 +55,10 @@ func TestAllocateNeverMixesWholeAndShared(t *testing.T) {
 
 func TestAllocateNeverChoosesUnhealthyCards(t *testing.T) {
 	a := allocatorOf(t, inventory(4, unhealthy(0, 2)))
-	if got := mustPlace(t, a, &Used{}, whole(2)); got.Whole != only(1)|only(3) {
+	if got := mustPlace(t, a, &Used{}, whole(2)); got.Whole != singleGPU(1)|singleGPU(3) {
 		t.Errorf("whole cards are %v, want 1,3", got.Whole)
 	}
-	if got := mustPlace(t, a, &Used{}, share(2, 100)); got.Shared != only(1)|only(3) {
+	if got := mustPlace(t, a, &Used{}, share(2, 100)); got.Shared != singleGPU(1)|singleGPU(3) {
 		t.Errorf("shared cards are %v, want 1,3", got.Shared)
 	}
 }
@@ -67,12 +67,12 @@ func TestAllocateKeepsTheMinimumMemoryOfEachCard(t *testing.T) {
 	a := allocatorOf(t, inventory(4, sized(24576, 81920, 24576, 0)))
 	large := whole(1)
 	large.MemoryMinMiB = 40000
-	if got := mustPlace(t, a, &Used{}, large); got.Whole != only(1) {
+	if got := mustPlace(t, a, &Used{}, large); got.Whole != singleGPU(1) {
 		t.Errorf("a card of 40000 MiB is %v, want 1", got.Whole)
 	}
 	sharing := share(1, 100)
 	sharing.MemoryMinMiB = 40000
-	if got := mustPlace(t, a, &Used{}, sharing); got.Shared != only(1) {
+	if got := mustPlace(t, a, &Used{}, sharing); got.Shared != singleGPU(1) {
 		t.Errorf("a share of a card of 40000 MiB is on %v, want 1", got.Shared)
 	}
 }
@@ -98,18 +98,18 @@ func TestAllocateDividesThePodsSet(t *testing.T) {
 	if got.Whole.Len() != 5 {
 		t.Fatalf("the pod holds %v, want 5 cards: the sidecar and the second init container together", got.Whole)
 	}
-	proxy, serve, train := got.Container(1), got.Container(3), got.Container(4)
+	proxy, serve, train := got.ContainerGPUs(1), got.ContainerGPUs(3), got.ContainerGPUs(4)
 	if proxy&serve != 0 || proxy&train != 0 || serve&train != 0 {
 		t.Errorf("containers that run together share cards: %v, %v, %v", proxy, serve, train)
 	}
-	if a.Bandwidth(train) != 50 {
-		t.Errorf("the largest container has %v of %v with %d GB/s, want a pair with 50", train, got.Whole, a.Bandwidth(train))
+	if a.SetBandwidth(train) != 50 {
+		t.Errorf("the largest container has %v of %v with %d GB/s, want a pair with 50", train, got.Whole, a.SetBandwidth(train))
 	}
-	if got.Container(0)&^got.Whole != 0 || got.Container(0).Len() != 3 {
-		t.Errorf("the first init container has %v, want 3 of %v", got.Container(0), got.Whole)
+	if got.ContainerGPUs(0)&^got.Whole != 0 || got.ContainerGPUs(0).Len() != 3 {
+		t.Errorf("the first init container has %v, want 3 of %v", got.ContainerGPUs(0), got.Whole)
 	}
-	if got.Container(2)&^(got.Whole&^proxy) != 0 || got.Container(2).Len() != 4 {
-		t.Errorf("the second init container has %v, want 4 of %v", got.Container(2), got.Whole&^proxy)
+	if got.ContainerGPUs(2)&^(got.Whole&^proxy) != 0 || got.ContainerGPUs(2).Len() != 4 {
+		t.Errorf("the second init container has %v, want 4 of %v", got.ContainerGPUs(2), got.Whole&^proxy)
 	}
 }
 
@@ -134,7 +134,7 @@ func TestSumsSaturate(t *testing.T) {
 		}
 	}
 	if used != (Used{}) {
-		t.Errorf("1000 foreign pods of 2^63-1 cards come and go, and leave %+v", used.Unknown())
+		t.Errorf("1000 foreign pods of 2^63-1 cards come and go, and leave %+v", used.UnknownUse())
 	}
 }
 
@@ -160,13 +160,13 @@ func TestAllocateFromManyGoroutines(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			alone := newTopology(a.topology.cards, a.topology.pairs)
+			alone := newTopology(a.topology.gpus, a.topology.pairs)
 			for taken := range Set(256) {
 				var used Used
 				used.Add(held(taken))
 				got, reason := a.Allocate(&used, whole(3))
-				if want := a.all &^ taken; reason.IsZero() && got.Whole != alone.search(want, 3) {
-					t.Errorf("3 of %v are %v, want %v", want, got.Whole, alone.search(want, 3))
+				if want := a.all &^ taken; reason.IsZero() && got.Whole != alone.searchBestSet(want, 3) {
+					t.Errorf("3 of %v are %v, want %v", want, got.Whole, alone.searchBestSet(want, 3))
 				}
 			}
 		})

@@ -32,11 +32,11 @@ type Device struct {
 // slices alone holds none.
 func ParseAssignment(text string) (Assignment, error) {
 	choice, err := ParseChoice(text)
-	return choice.Cards, err
+	return choice.GPUs, err
 }
 
 // Encode writes the assignment in the form that [ParseAssignment] reads. Equal assignments give equal text.
-func (as Assignment) Encode() (string, error) { return (&Choice{Cards: as}).Encode() }
+func (as Assignment) Encode() (string, error) { return (&Choice{GPUs: as}).Encode() }
 
 // Validate checks an assignment independent of any pod.
 func (as Assignment) Validate() error {
@@ -56,13 +56,13 @@ func (as Assignment) Validate() error {
 }
 
 func validateDevices(devices []Device) error {
-	if len(devices) == 0 || len(devices) > MaxCards {
-		return fmt.Errorf("%d devices, want 1 to %d", len(devices), MaxCards)
+	if len(devices) == 0 || len(devices) > MaxGPUs {
+		return fmt.Errorf("%d devices, want 1 to %d", len(devices), MaxGPUs)
 	}
 	for i := range devices {
 		device := &devices[i]
 		switch {
-		case !uuidSpelled.fits(device.UUID):
+		case !uuidSpelling.allowsName(device.UUID):
 			return fmt.Errorf("uuid is %.140q, want 1 to 128 letters, digits or any of . _ : / -", device.UUID)
 		case device.Index < 0 || device.Index > maxIndex:
 			return fmt.Errorf("index is %d, want 0 to %d", device.Index, maxIndex)
@@ -75,14 +75,14 @@ func validateDevices(devices []Device) error {
 	return nil
 }
 
-// Assignment names the GPUs of an allocation, for the annotation of the pod. The demand is the one that
+// BuildAssignment names the GPUs of an allocation, for the annotation of the pod. The demand is the one that
 // the allocation was made for.
-func (a *Allocator) Assignment(d *Demand, al *Allocation) Assignment {
+func (a *Allocator) BuildAssignment(d *Demand, al *Allocation) Assignment {
 	assignment := make(Assignment, len(d.Containers))
 	for i := range d.Containers {
 		var devices []Device
 		for _, card := range al.containers[i].Positions() {
-			device := Device{UUID: a.inventory.Cards[card].UUID, Index: a.inventory.Cards[card].Index}
+			device := Device{UUID: a.inventory.GPUs[card].UUID, Index: a.inventory.GPUs[card].Index}
 			if al.Shared.Has(card) {
 				device.MemoryMiB = al.ShareMiB
 			}

@@ -42,7 +42,7 @@ func benchmarkAllocate(b *testing.B, inv Inventory) {
 	demands := make([]*Demand, len(states))
 	for i := range states {
 		states[i].Add(held(Set(r.Uint64()) & a.all))
-		demands[i] = whole(1 + r.Int64N(int64(a.Free(&states[i]).Len()+1)))
+		demands[i] = whole(1 + r.Int64N(int64(a.FreeGPUs(&states[i]).Len()+1)))
 		a.Allocate(&states[i], demands[i])
 	}
 	took := make([]time.Duration, 10_000)
@@ -71,7 +71,7 @@ func BenchmarkAllocateUnseen(b *testing.B) {
 			b.Run(fmt.Sprintf("%s, half of %d cards", name, free.Len()), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					a.topology.search(free, free.Len()/2)
+					a.topology.searchBestSet(free, free.Len()/2)
 				}
 			})
 		}
@@ -137,7 +137,7 @@ func BenchmarkReading(b *testing.B) {
 	})
 	a, d := allocatorOf(b, inv), whole(2)
 	plan, _ := a.Allocate(&Used{}, d)
-	text, err = a.Assignment(d, &plan).Encode()
+	text, err = a.BuildAssignment(d, &plan).Encode()
 	if err != nil {
 		b.Fatal(err)
 	}

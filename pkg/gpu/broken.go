@@ -23,41 +23,41 @@ func DevicesOf(pod *corev1.Pod) []Device {
 	return slices.CompactFunc(devices, func(a, b Device) bool { return a.UUID == b.UUID })
 }
 
-// BrokenOn returns the GPUs of a node that must not be used, by index, including those in MIG mode. It is empty for a node that does not report its
+// BrokenGPUsOn returns the GPUs of a node that must not be used, by index, including those in MIG mode. It is empty for a node that does not report its
 // GPUs.
-func BrokenOn(node *corev1.Node) []Card {
+func BrokenGPUsOn(node *corev1.Node) []GPU {
 	inventory, _ := InventoryOf(node) // another check reports what cannot be read
-	all := inventory.Cards
+	all := inventory.GPUs
 	for i := range inventory.Sliced {
-		all = append(all, inventory.Sliced[i].Card)
+		all = append(all, inventory.Sliced[i].GPU)
 	}
-	broken := slices.DeleteFunc(all, func(card Card) bool { return card.Health == Healthy })
-	return withSliced(broken, SlicesOf(node))
+	broken := slices.DeleteFunc(all, func(card GPU) bool { return card.Health == Healthy })
+	return withSlicedGPUs(broken, SlicesOf(node))
 }
 
-// withSliced adds the GPUs of broken slices, which is all that an older agent reports about them.
-func withSliced(broken []Card, of []Slice) []Card {
+// withSlicedGPUs adds the GPUs of broken slices, which is all that an older agent reports about them.
+func withSlicedGPUs(broken []GPU, of []Slice) []GPU {
 	for i := range of {
-		known := slices.ContainsFunc(broken, func(card Card) bool { return card.UUID == of[i].Card })
+		known := slices.ContainsFunc(broken, func(card GPU) bool { return card.UUID == of[i].ParentUUID })
 		if of[i].Health != Healthy && !known {
-			broken = append(broken, Card{UUID: of[i].Card, Index: of[i].GPU, Health: of[i].Health, Since: of[i].Since})
+			broken = append(broken, GPU{UUID: of[i].ParentUUID, Index: of[i].GPU, Health: of[i].Health, Since: of[i].Since})
 		}
 	}
-	slices.SortStableFunc(broken, func(a, b Card) int { return cmp.Compare(a.Index, b.Index) })
+	slices.SortStableFunc(broken, func(a, b GPU) int { return cmp.Compare(a.Index, b.Index) })
 	return broken
 }
 
-// BrokenUnder returns, by index, the GPUs that a pod uses and that must not be used any longer.
-func BrokenUnder(node *corev1.Node, pod *corev1.Pod) []Card {
+// BrokenGPUsUnder returns, by index, the GPUs that a pod uses and that must not be used any longer.
+func BrokenGPUsUnder(node *corev1.Node, pod *corev1.Pod) []GPU {
 	var held []string
 	for _, device := range DevicesOf(pod) {
 		held = append(held, device.UUID)
 	}
 	for _, slice := range SlicesUnder(node, pod.UID, ChosenSlices(pod)) {
-		held = append(held, slice.Card)
+		held = append(held, slice.ParentUUID)
 	}
 	if len(held) == 0 {
 		return nil
 	}
-	return slices.DeleteFunc(BrokenOn(node), func(card Card) bool { return !slices.Contains(held, card.UUID) })
+	return slices.DeleteFunc(BrokenGPUsOn(node), func(card GPU) bool { return !slices.Contains(held, card.UUID) })
 }

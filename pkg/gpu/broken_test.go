@@ -32,7 +32,7 @@ func TestBroken(t *testing.T) {
 				metav1.SetMetaDataAnnotation(&node.ObjectMeta, names.AnnotationInventory, tc.inventory)
 			}
 			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, names.AnnotationGPUDevices, tc.devices)
-			uuids := func(cards []Card) (out []string) {
+			uuids := func(cards []GPU) (out []string) {
 				for i := range cards {
 					out = append(out, cards[i].UUID)
 				}
@@ -42,7 +42,7 @@ func TestBroken(t *testing.T) {
 			for _, device := range DevicesOf(pod) {
 				held = append(held, device.UUID)
 			}
-			got := [][]string{uuids(BrokenOn(node)), uuids(BrokenUnder(node, pod)), held}
+			got := [][]string{uuids(BrokenGPUsOn(node)), uuids(BrokenGPUsUnder(node, pod)), held}
 			if diff := cmp.Diff([][]string{tc.on, tc.under, tc.held}, got); diff != "" {
 				t.Errorf("broken, broken under the pod, held (-want +got):\n%s", diff)
 			}

@@ -5,39 +5,39 @@ import (
 	"math/bits"
 )
 
-// best returns the best set of size GPUs out of free, which must hold at least as many: the one with
+// bestSet returns the best set of size GPUs out of free, which must hold at least as many: the one with
 // the highest bandwidth; among equals the one that leaves the most potential, and then the highest
 // bandwidth, in the GPUs that stay free; among equals the one with the lowest positions.
 // Beyond 16 GPUs it is grown greedily and may be worse.
-func (t *Topology) best(free Set, size int) Set {
+func (t *Topology) bestSet(free Set, size int) Set {
 	switch {
 	case size == 0:
 		return 0
 	case size == free.Len():
 		return free
 	case t.bandwidth == nil:
-		return t.grow(free, size)
+		return t.growBestSet(free, size)
 	}
-	remembered := &t.chosen[size<<t.cards|int(free)]
+	remembered := &t.chosen[size<<t.gpus|int(free)]
 	if s := remembered.Load(); s != 0 {
 		return Set(s)
 	}
-	s := t.search(free, size)
+	s := t.searchBestSet(free, size)
 	remembered.Store(uint32(s)) // a race stores the same value twice
 	return s
 }
 
-// search finds the best set by trying each. Sets come lowest positions first, so the first of equals wins. A set that reaches the bound ends the
+// searchBestSet finds the best set by trying each. Sets come lowest positions first, so the first of equals wins. A set that reaches the bound ends the
 // search: if all GPUs are equal, that is the first.
-func (t *Topology) search(free Set, size int) Set {
-	bound := t.bound(size, free.Len()-size)
+func (t *Topology) searchBestSet(free Set, size int) Set {
+	bound := t.worthBound(size, free.Len()-size)
 	var best Set
 	var bestWorth uint64
 	for _, s := range t.bySize[size] {
 		if s&^free != 0 {
 			continue
 		}
-		if worth := t.worth(s, free&^s); best == 0 || worth > bestWorth {
+		if worth := t.setWorth(s, free&^s); best == 0 || worth > bestWorth {
 			if best, bestWorth = s, worth; worth == bound {
 				break
 			}
@@ -46,13 +46,13 @@ func (t *Topology) search(free Set, size int) Set {
 	return best
 }
 
-// worth packs the criteria of best into one number. The bandwidth of 16 GPUs is below 2^23.
-func (t *Topology) worth(chosen, left Set) uint64 {
+// setWorth packs the criteria of best into one number. The bandwidth of 16 GPUs is below 2^23.
+func (t *Topology) setWorth(chosen, left Set) uint64 {
 	return uint64(t.bandwidth[chosen])<<40 | uint64(t.potential[left])<<28 | uint64(t.bandwidth[left])
 }
 
-// bound returns an upper bound on the worth of a set of a size that leaves that many GPUs.
-func (t *Topology) bound(size, left int) uint64 {
+// worthBound returns an upper bound on the worth of a set of a size that leaves that many GPUs.
+func (t *Topology) worthBound(size, left int) uint64 {
 	most := uint64(left/8<<8 | left/4<<4 | left/2)
 	return uint64(t.ideal[size])<<40 | most<<28 | uint64(t.ideal[left])
 }
@@ -62,27 +62,27 @@ func comparePositions(a, b Set) int {
 	return cmp.Compare(bits.Reverse64(uint64(b)), bits.Reverse64(uint64(a)))
 }
 
-// growing is a set that is grown GPU by GPU.
-type growing struct {
+// growingSet is a set that is grown GPU by GPU.
+type growingSet struct {
 	topology  *Topology
 	set, left Set
 	bandwidth uint32
 	// gain is the bandwidth that each GPU would add.
-	gain [MaxCards]uint32
+	gain [MaxGPUs]uint32
 }
 
-// add takes a GPU into the set.
-func (g *growing) add(card int) {
+// addGPU takes a GPU into the set.
+func (g *growingSet) addGPU(card int) {
 	g.bandwidth += g.gain[card]
-	g.set |= only(card)
-	g.left &^= only(card)
+	g.set |= singleGPU(card)
+	g.left &^= singleGPU(card)
 	for other := range g.left.All() {
-		g.gain[other] += uint32(g.topology.pairs[card*g.topology.cards+other])
+		g.gain[other] += uint32(g.topology.pairs[card*g.topology.gpus+other])
 	}
 }
 
-// next returns the GPU that adds the most bandwidth, the lowest of equals.
-func (g *growing) next() int {
+// nextGPU returns the GPU that adds the most bandwidth, the lowest of equals.
+func (g *growingSet) nextGPU() int {
 	best := g.left.First()
 	for card := range g.left.All() {
 		if g.gain[card] > g.gain[best] {
@@ -92,8 +92,8 @@ func (g *growing) next() int {
 	return best
 }
 
-// cut returns the bandwidth between the set and the GPUs that are left, which taking the set destroys.
-func (g *growing) cut() uint32 {
+// cutBandwidth returns the bandwidth between the set and the GPUs that are left, which taking the set destroys.
+func (g *growingSet) cutBandwidth() uint32 {
 	var sum uint32
 	for card := range g.left.All() {
 		sum += g.gain[card]
@@ -101,19 +101,19 @@ func (g *growing) cut() uint32 {
 	return sum
 }
 
-// grow replaces searchBestSet beyond 16 GPUs, where there are too many sets. It grows a set from each GPU by what adds the most bandwidth, and takes
+// growBestSet replaces searchBestSet beyond 16 GPUs, where there are too many sets. It grows a set from each GPU by what adds the most bandwidth, and takes
 // the best; among equals the one with the least bandwidth to the GPUs it leaves, then the lowest start. It finds the optimum wherever links form
 // islands, as they do in machines; on an arbitrary graph it may miss it. 64 GPUs take some 100 µs.
-func (t *Topology) grow(free Set, size int) Set {
+func (t *Topology) growBestSet(free Set, size int) Set {
 	var best Set
 	var bestBandwidth, bestCut uint32
 	for seed := range free.All() {
-		g := growing{topology: t, left: free}
-		g.add(seed)
+		g := growingSet{topology: t, left: free}
+		g.addGPU(seed)
 		for g.set.Len() < size {
-			g.add(g.next())
+			g.addGPU(g.nextGPU())
 		}
-		cut := g.cut()
+		cut := g.cutBandwidth()
 		if best == 0 || g.bandwidth > bestBandwidth || g.bandwidth == bestBandwidth && cut < bestCut {
 			best, bestBandwidth, bestCut = g.set, g.bandwidth, cut
 		}
@@ -123,11 +123,11 @@ func (t *Topology) grow(free Set, size int) Set {
 
 // growIdeals fills the ideals from sets grown out of all GPUs.
 func (t *Topology) growIdeals() {
-	for seed := range t.cards {
-		g := growing{topology: t, left: firstCards(t.cards)}
-		g.add(seed)
-		for size := 2; size <= t.cards; size++ {
-			g.add(g.next())
+	for seed := range t.gpus {
+		g := growingSet{topology: t, left: firstPositions(t.gpus)}
+		g.addGPU(seed)
+		for size := 2; size <= t.gpus; size++ {
+			g.addGPU(g.nextGPU())
 			t.ideal[size] = max(t.ideal[size], g.bandwidth)
 		}
 	}

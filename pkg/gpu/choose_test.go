@@ -8,15 +8,15 @@ import (
 // judge recomputes from the inventory, without any table of the package, what a choice is worth.
 type judge struct {
 	cards int
-	gbps  [MaxCards][MaxCards]int
+	gbps  [MaxGPUs][MaxGPUs]int
 	ideal map[int]int
 	alive map[[2]uint64]int
 }
 
 func newJudge(inv Inventory) *judge {
-	j := &judge{cards: len(inv.Cards), ideal: map[int]int{}, alive: map[[2]uint64]int{}}
-	for a := range inv.Cards {
-		for b := range inv.Cards {
+	j := &judge{cards: len(inv.GPUs), ideal: map[int]int{}, alive: map[[2]uint64]int{}}
+	for a := range inv.GPUs {
+		for b := range inv.GPUs {
 			j.gbps[a][b] = pathSpeed(inv, a, b)
 		}
 	}
@@ -38,7 +38,7 @@ func pathSpeed(inv Inventory, a, b int) int {
 			return link.BandwidthGBps
 		}
 	}
-	x, y := inv.Cards[a], inv.Cards[b]
+	x, y := inv.GPUs[a], inv.GPUs[b]
 	switch {
 	case x.PCIeSwitch != "" && x.PCIeSwitch == y.PCIeSwitch:
 		return 12
@@ -135,7 +135,7 @@ func TestAllocateEqualsExhaustiveSearchInEveryState(t *testing.T) {
 	for name, inv := range boards {
 		t.Run(name, func(t *testing.T) {
 			a, judge := allocatorOf(t, inv), newJudge(inv)
-			for free := uint64(0); free < 1<<len(inv.Cards); free++ {
+			for free := uint64(0); free < 1<<len(inv.GPUs); free++ {
 				for size := 1; size <= Set(free).Len(); size++ {
 					compare(t, a, judge, free, size)
 				}
@@ -189,8 +189,8 @@ func compare(t *testing.T, a *Allocator, judge *judge, free uint64, size int) {
 		t.Errorf("%d of %v: got %v %v, want %v %v", size, Set(free), got.Whole,
 			judge.merits(uint64(got.Whole), free&^uint64(got.Whole)), Set(want), judge.merits(want, free&^want))
 	}
-	if bandwidth := judge.bandwidth(free, size); a.Bandwidth(got.Whole) != int64(bandwidth) {
-		t.Errorf("%d of %v: bandwidth is %d, want %d", size, Set(free), a.Bandwidth(got.Whole), bandwidth)
+	if bandwidth := judge.bandwidth(free, size); a.SetBandwidth(got.Whole) != int64(bandwidth) {
+		t.Errorf("%d of %v: bandwidth is %d, want %d", size, Set(free), a.SetBandwidth(got.Whole), bandwidth)
 	}
 	ideal := max(judge.ideal[size], 1)
 	if value := 100 * judge.sum(want) / ideal; size > 1 && a.SetValue(got.Whole) != int64(value) {
@@ -202,9 +202,9 @@ func TestPotentialEqualsExhaustiveSearch(t *testing.T) {
 	for name, inv := range boards {
 		t.Run(name, func(t *testing.T) {
 			a, judge := allocatorOf(t, inv), newJudge(inv)
-			for free := uint64(0); free < 1<<len(inv.Cards); free++ {
+			for free := uint64(0); free < 1<<len(inv.GPUs); free++ {
 				want := Potential{judge.disjoint(free, 8), judge.disjoint(free, 4), judge.disjoint(free, 2)}
-				if got := a.Potential(Set(free)); got != want {
+				if got := a.PotentialOf(Set(free)); got != want {
 					t.Errorf("%v: got %+v, want %+v", Set(free), got, want)
 				}
 			}
@@ -225,16 +225,16 @@ func TestManyCards(t *testing.T) {
 	}
 	a := allocatorOf(t, islands)
 	var used Used
-	used.Add(held(only(0) | only(9)))
+	used.Add(held(singleGPU(0) | singleGPU(9)))
 	cases := map[string]struct {
 		asked int64
 		want  Set
 	}{
-		"a whole island stays one":                       {8, firstCards(8) << 16},
-		"seven cards take an island that is broken":      {7, firstCards(8) &^ only(0)},
-		"one card comes from an island that is broken":   {1, only(1)},
-		"all free cards are one set":                     {22, firstCards(24) &^ only(0) &^ only(9)},
-		"fifteen take the whole island and a broken one": {15, firstCards(8)<<16 | firstCards(8)&^only(0)},
+		"a whole island stays one":                       {8, firstPositions(8) << 16},
+		"seven cards take an island that is broken":      {7, firstPositions(8) &^ singleGPU(0)},
+		"one card comes from an island that is broken":   {1, singleGPU(1)},
+		"all free cards are one set":                     {22, firstPositions(24) &^ singleGPU(0) &^ singleGPU(9)},
+		"fifteen take the whole island and a broken one": {15, firstPositions(8)<<16 | firstPositions(8)&^singleGPU(0)},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -243,16 +243,16 @@ func TestManyCards(t *testing.T) {
 			}
 		})
 	}
-	if value := a.SetValue(firstCards(8) << 8); value != 100 {
+	if value := a.SetValue(firstPositions(8) << 8); value != 100 {
 		t.Errorf("an island is worth %d, want 100", value)
 	}
-	if value := a.SetValue(only(0)); value != 100 {
+	if value := a.SetValue(singleGPU(0)); value != 100 {
 		t.Errorf("one card is worth %d, want 100", value)
 	}
-	if got, want := a.Potential(a.Free(&used)), (Potential{Eights: 2, Fours: 5, Twos: 11}); got != want {
+	if got, want := a.PotentialOf(a.FreeGPUs(&used)), (Potential{Eights: 2, Fours: 5, Twos: 11}); got != want {
 		t.Errorf("22 cards make %+v, want %+v", got, want)
 	}
-	if _, reason := a.Allocate(&used, whole(23)); reason.Code != TooFewFree || reason.Short() != 1 {
+	if _, reason := a.Allocate(&used, whole(23)); reason.Code != TooFewFree || reason.MissingGPUs() != 1 {
 		t.Errorf("23 of 22 free: got %v: %s", reason.Code, reason.Detail())
 	}
 }
@@ -260,15 +260,15 @@ func TestManyCards(t *testing.T) {
 func TestTopologiesShareEqualNodes(t *testing.T) {
 	var known Topologies
 	first, second, other := pcie(), inventory(8, switched(4, 4), unhealthy(3), sized(1, 2, 3)), hybridCubeMesh()
-	if known.of(&first) != known.of(&second) {
+	if known.topologyFor(&first) != known.topologyFor(&second) {
 		t.Error("nodes that differ in health and memory have two topologies, want one")
 	}
-	if known.of(&first) == known.of(&other) {
+	if known.topologyFor(&first) == known.topologyFor(&other) {
 		t.Error("nodes with different links have one topology, want two")
 	}
 	for n := range 2 * maxTopologies {
 		inv := inventory(2, linked(minLinkGBps+n, 0, 1))
-		known.of(&inv)
+		known.topologyFor(&inv)
 	}
 	if len(known.known) > maxTopologies {
 		t.Errorf("%d topologies are kept, want at most %d", len(known.known), maxTopologies)

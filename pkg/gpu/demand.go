@@ -10,8 +10,8 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// MilliPerCard is all of one GPU in the unit of [Demand.MilliGPUs].
-const MilliPerCard = 1000
+// MilliPerGPU is all of one GPU in the unit of [Demand.MilliGPUs].
+const MilliPerGPU = 1000
 
 // MaxContainers is the most containers of one pod that may ask for GPUs.
 const MaxContainers = 32
@@ -65,7 +65,7 @@ func DemandOf(pod *corev1.Pod) (Demand, error) {
 		return demand, err
 	}
 	if err := demand.readAnnotations(pod.Annotations); err != nil {
-		return Demand{Request: refused()}, err
+		return Demand{Request: refusedRequest()}, err
 	}
 	demand.Types, _ = PodTypes(pod) // the scheduler reads them as well, and refuses unreadable ones
 	return demand, nil
@@ -79,31 +79,31 @@ func specDemand(pod *corev1.Pod) (Demand, error) {
 	}
 	containers, err := containerDemands(pod)
 	if err != nil {
-		return Demand{Request: refused()}, err
+		return Demand{Request: refusedRequest()}, err
 	}
 	demand := Demand{Request: request, Containers: containers}
 	if request.MIG > 0 {
 		demand.Slices = sliceDemands(pod)
 		demand.Profiles = profilePeaks(demand.Slices)
 	}
-	if count := containersOf(demand.Slices); count > MaxContainers {
-		return Demand{Request: refused()}, fmt.Errorf("%d containers ask for MIG slices, want at most %d", count, MaxContainers)
+	if count := countContainers(demand.Slices); count > MaxContainers {
+		return Demand{Request: refusedRequest()}, fmt.Errorf("%d containers ask for MIG slices, want at most %d", count, MaxContainers)
 	}
 	return demand, nil
 }
 
-// Milli returns the pod's demand on GPUs with a memory in MiB, in thousandths of a GPU: a share by its part of the memory, and as all of a GPU if
+// MilliGPUs returns the pod's demand on GPUs with a memory in MiB, in thousandths of a GPU: a share by its part of the memory, and as all of a GPU if
 // that is unknown.
-func (d *Demand) Milli(cardMiB int64) int64 {
-	share := int64(MilliPerCard)
+func (d *Demand) MilliGPUs(cardMiB int64) int64 {
+	share := int64(MilliPerGPU)
 	if cardMiB > 0 {
-		share = min(d.ShareMiB*MilliPerCard/cardMiB, MilliPerCard)
+		share = min(d.ShareMiB*MilliPerGPU/cardMiB, MilliPerGPU)
 	}
-	return min(d.Whole, MaxCards)*MilliPerCard + min(d.Shared, MaxCards)*share
+	return min(d.Whole, MaxGPUs)*MilliPerGPU + min(d.Shared, MaxGPUs)*share
 }
 
-// NeedsCards reports whether the pod requests GPUs. A pod that only requests MIG slices does not.
-func (d *Demand) NeedsCards() bool { return d.wholePeak() > 0 || d.widestShare() > 0 }
+// NeedsGPUs reports whether the pod requests GPUs. A pod that only requests MIG slices does not.
+func (d *Demand) NeedsGPUs() bool { return d.wholePeak() > 0 || d.widestShare() > 0 }
 
 func (d *Demand) readAnnotations(annotations map[string]string) (err error) {
 	if d.ShareMiB, err = annotatedMiB(annotations, names.AnnotationGPUShare); err != nil {
@@ -121,7 +121,7 @@ func (d *Demand) readAnnotations(annotations map[string]string) (err error) {
 
 // containerDemands lists the containers that request GPUs, and refuses GPUs that no container could use.
 func containerDemands(pod *corev1.Pod) ([]ContainerDemand, error) {
-	overhead, err := countsIn(corev1.ResourceRequirements{Requests: pod.Spec.Overhead})
+	overhead, err := containerRequest(corev1.ResourceRequirements{Requests: pod.Spec.Overhead})
 	if err != nil {
 		return nil, fmt.Errorf("reading the pod's overhead: %w", err)
 	}
@@ -147,7 +147,7 @@ func demandsOf(containers []corev1.Container, lifetime func(*corev1.Container) L
 	var demands []ContainerDemand
 	for i := range containers {
 		container := &containers[i]
-		counts, err := countsIn(container.Resources)
+		counts, err := containerRequest(container.Resources)
 		if err != nil {
 			return nil, fmt.Errorf("reading container %q: %w", container.Name, err)
 		}

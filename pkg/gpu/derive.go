@@ -22,14 +22,14 @@ import (
 func InventoryOf(node *corev1.Node) (Inventory, error) {
 	text, ok := node.Annotations[names.AnnotationInventory]
 	if !ok {
-		return derive(node)
+		return deriveInventory(node)
 	}
 	inventory, malformed := ParseInventory(text)
 	if malformed == nil {
 		return inventory, nil
 	}
 	malformed = fmt.Errorf("reading annotation %s: %w", names.AnnotationInventory, malformed)
-	inventory, err := derive(node)
+	inventory, err := deriveInventory(node)
 	return inventory, errors.Join(malformed, err)
 }
 
@@ -39,19 +39,19 @@ type TooManyError struct{ Offered int64 }
 // Error names the remedy.
 func (e *TooManyError) Error() string {
 	return fmt.Sprintf("the node offers %d GPUs: only the first %d are used, and %d stay idle. No machine has so many: where they are "+
-		"slices of fewer GPUs (time-slicing), let the device plugin offer fewer of each", e.Offered, MaxCards, e.Offered-MaxCards)
+		"slices of fewer GPUs (time-slicing), let the device plugin offer fewer of each", e.Offered, MaxGPUs, e.Offered-MaxGPUs)
 }
 
-func derive(node *corev1.Node) (Inventory, error) {
-	count, countErr := cardCount(node)
+func deriveInventory(node *corev1.Node) (Inventory, error) {
+	count, countErr := countGPUs(node)
 	memory, memoryErr := LabelledMemory(node)
-	slot, slotErr := slotOf(node)
+	slot, slotErr := parseSlot(node)
 	reserved := (assumedReservedMiB(memory) + slot.perDevice() - 1) / slot.perDevice()
 	memory /= slot.perDevice()
-	inventory := Inventory{Cards: make([]Card, count), Derived: true, Slot: slot}
+	inventory := Inventory{GPUs: make([]GPU, count), Derived: true, Slot: slot}
 	indices := make([]int, count)
-	for i := range inventory.Cards {
-		inventory.Cards[i] = Card{UUID: derivedUUID(i), Index: i, MemoryMiB: memory, ReservedMiB: &reserved, Health: Healthy}
+	for i := range inventory.GPUs {
+		inventory.GPUs[i] = GPU{UUID: derivedUUID(i), Index: i, MemoryMiB: memory, ReservedMiB: &reserved, Health: Healthy}
 		indices[i] = i
 	}
 	if count > 1 && slot.IsWhole() && InterconnectOf(node) == names.InterconnectNVLink {
@@ -66,8 +66,8 @@ func derivedUUID(index int) string { return "index-" + strconv.Itoa(index) }
 // IsDerived reports whether the UUID of a device is unknown: its node had not reported its GPUs when it was chosen.
 func (d *Device) IsDerived() bool { return d.UUID == derivedUUID(d.Index) }
 
-// cardCount returns the number of GPUs, at most [MaxGPUs].
-func cardCount(node *corev1.Node) (int, error) {
+// countGPUs returns the number of GPUs, at most [MaxGPUs].
+func countGPUs(node *corev1.Node) (int, error) {
 	count, err := int64(0), error(nil)
 	if allocatable, ok := node.Status.Allocatable[names.ResourceGPU]; ok {
 		count = max(allocatable.Value(), 0)
@@ -75,8 +75,8 @@ func cardCount(node *corev1.Node) (int, error) {
 	if slots := node.Status.Allocatable[names.ResourceSharedGPU]; count == 0 && slots.Sign() > 0 {
 		count, err = firstNumber(node, maxIndex, names.LabelNVIDIACount, names.LabelCount)
 	}
-	if count > MaxCards {
-		return MaxCards, &TooManyError{Offered: count}
+	if count > MaxGPUs {
+		return MaxGPUs, &TooManyError{Offered: count}
 	}
 	return int(count), err
 }

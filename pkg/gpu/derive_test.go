@@ -91,11 +91,11 @@ func TestInventoryOfADerivedNode(t *testing.T) {
 			if !errorHas(err, tc.wantErr) {
 				t.Errorf("error is %v, want %q", err, tc.wantErr)
 			}
-			if len(got.Cards) != tc.cards || !got.Derived {
-				t.Fatalf("%d cards, derived %v, want %d, true", len(got.Cards), got.Derived, tc.cards)
+			if len(got.GPUs) != tc.cards || !got.Derived {
+				t.Fatalf("%d cards, derived %v, want %d, true", len(got.GPUs), got.Derived, tc.cards)
 			}
-			if tc.cards > 0 && got.Cards[tc.cards-1].MemoryMiB != tc.memoryMiB {
-				t.Errorf("memory is %d MiB, want %d", got.Cards[0].MemoryMiB, tc.memoryMiB)
+			if tc.cards > 0 && got.GPUs[tc.cards-1].MemoryMiB != tc.memoryMiB {
+				t.Errorf("memory is %d MiB, want %d", got.GPUs[0].MemoryMiB, tc.memoryMiB)
 			}
 			if diff := cmp.Diff(tc.links, got.Links); diff != "" {
 				t.Errorf("links (-want +got):\n%s", diff)
@@ -111,7 +111,7 @@ func TestInventoryOfAnAnnotatedNode(t *testing.T) {
 	node := offering("2", "", nil)
 	node.Annotations = map[string]string{names.AnnotationInventory: `{"version":1,"gpus":[{"uuid":"GPU-a","index":4,"health":"Healthy"}]}`}
 	got, err := InventoryOf(node)
-	want := Inventory{Cards: []Card{{UUID: "GPU-a", Index: 4, Health: Healthy}}}
+	want := Inventory{GPUs: []GPU{{UUID: "GPU-a", Index: 4, Health: Healthy}}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("error %v, inventory (-want +got):\n%s", err, diff)
 	}
@@ -121,7 +121,7 @@ func TestInventoryOfAnAnnotatedNode(t *testing.T) {
 	if !errorHas(err, "reading annotation g8s.host/gpu-inventory: unexpected end") {
 		t.Errorf("error is %v", err)
 	}
-	if len(got.Cards) != 2 || !got.Derived {
-		t.Errorf("a malformed annotation leaves %d cards, derived %v; want the 2 of allocatable", len(got.Cards), got.Derived)
+	if len(got.GPUs) != 2 || !got.Derived {
+		t.Errorf("a malformed annotation leaves %d cards, derived %v; want the 2 of allocatable", len(got.GPUs), got.Derived)
 	}
 }

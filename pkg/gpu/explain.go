@@ -2,11 +2,11 @@ package gpu
 
 import "slices"
 
-// explain finds out why a demand has no place. It is only called in that case, so it may take longer.
-func (a *Allocator) explain(used *Used, d *Demand, code Code) Reason {
-	reason := Reason{Code: code, Total: int64(len(a.inventory.Cards)), LargestMiB: slices.Max(a.memoryMiB[:]), Sharing: a.inventory.Slot.Sharing}
+// explainShortage finds out why a demand has no place. It is only called in that case, so it may take longer.
+func (a *Allocator) explainShortage(used *Used, d *Demand, code Code) Reason {
+	reason := Reason{Code: code, Total: int64(len(a.inventory.GPUs)), LargestMiB: slices.Max(a.memoryMiB[:]), Sharing: a.inventory.Slot.Sharing}
 	var empty Used
-	never := a.place(&empty, d, &Allocation{}) != Fits
+	never := a.placeDemand(&empty, d, &Allocation{}) != Fits
 	if never {
 		used = &empty
 	}
@@ -15,12 +15,12 @@ func (a *Allocator) explain(used *Used, d *Demand, code Code) Reason {
 		reason.Reserved = a.isKeptByReserved(used, d)
 	}
 	if never {
-		return a.never(d, reason)
+		return a.explainNeverFits(d, reason)
 	}
 	switch reason.Code {
 	case TooFewShareable:
-		s := a.shareable(used, d)
-		reason.Asked, reason.Usable = d.widestShare(), int64(s.roomy().Len())
+		s := a.shareableGPUs(used, d)
+		reason.Asked, reason.Usable = d.widestShare(), int64(s.gpusWithRoom().Len())
 		reason.MemoryMiB = d.ShareMiB
 		reason.Unknown = used.unknown.Whole
 	default:
@@ -35,20 +35,20 @@ func (a *Allocator) explain(used *Used, d *Demand, code Code) Reason {
 func (a *Allocator) isKeptByReserved(used *Used, d *Demand) bool {
 	all := *a
 	all.shareableMiB = a.memoryMiB
-	return all.place(used, d, &Allocation{}) == Fits
+	return all.placeDemand(used, d, &Allocation{}) == Fits
 }
 
-// never finds out why a demand has no place even on the empty node.
-func (a *Allocator) never(d *Demand, reason Reason) Reason {
+// explainNeverFits finds out why a demand has no place even on the empty node.
+func (a *Allocator) explainNeverFits(d *Demand, reason Reason) Reason {
 	reason.MemoryMiB = d.MemoryMinMiB
 	if d.widestShare() > 0 {
 		reason.MemoryMiB = max(d.MemoryMinMiB, d.ShareMiB)
 	}
 	reason.Asked, _ = addSaturating(d.wholePeak(), d.widestShare())
-	typed := a.ofTypes(d)
-	known, large := a.large(1)&typed, a.large(d.MemoryMinMiB)&typed
+	typed := a.gpusOfTypes(d)
+	known, large := a.gpusWithMemory(1)&typed, a.gpusWithMemory(d.MemoryMinMiB)&typed
 	if d.widestShare() > 0 {
-		large &= a.having(&a.shareableMiB, d.ShareMiB)
+		large &= a.gpusWithAmount(&a.shareableMiB, d.ShareMiB)
 	}
 	enough := func(cards Set) bool {
 		reason.Usable = int64(cards.Len())

@@ -8,9 +8,9 @@ import (
 // inventory returns n healthy cards of 80 GiB, of which the driver keeps nothing, without any connection, changed by the given
 // functions.
 func inventory(n int, changes ...func(*Inventory)) Inventory {
-	inv := Inventory{Cards: make([]Card, n)}
-	for i := range inv.Cards {
-		inv.Cards[i] = Card{UUID: fmt.Sprintf("GPU-%02d", i), Index: i, MemoryMiB: 81920, ReservedMiB: new(int64), Health: Healthy}
+	inv := Inventory{GPUs: make([]GPU, n)}
+	for i := range inv.GPUs {
+		inv.GPUs[i] = GPU{UUID: fmt.Sprintf("GPU-%02d", i), Index: i, MemoryMiB: 81920, ReservedMiB: new(int64), Health: Healthy}
 	}
 	for _, change := range changes {
 		change(&inv)
@@ -28,10 +28,10 @@ func linked(gbps int, cards ...int) func(*Inventory) {
 // switched puts each perSwitch cards under a PCIe switch, and each perNUMA on a NUMA node.
 func switched(perSwitch, perNUMA int) func(*Inventory) {
 	return func(inv *Inventory) {
-		for i := range inv.Cards {
+		for i := range inv.GPUs {
 			numa := i / perNUMA
-			inv.Cards[i].PCIeSwitch = fmt.Sprintf("sw%d", i/perSwitch)
-			inv.Cards[i].NUMANode = &numa
+			inv.GPUs[i].PCIeSwitch = fmt.Sprintf("sw%d", i/perSwitch)
+			inv.GPUs[i].NUMANode = &numa
 		}
 	}
 }
@@ -39,7 +39,7 @@ func switched(perSwitch, perNUMA int) func(*Inventory) {
 func sized(memory ...int64) func(*Inventory) {
 	return func(inv *Inventory) {
 		for i := range memory {
-			inv.Cards[i].MemoryMiB = memory[i]
+			inv.GPUs[i].MemoryMiB = memory[i]
 		}
 	}
 }
@@ -47,8 +47,8 @@ func sized(memory ...int64) func(*Inventory) {
 // reserving has the driver keep so much of each card.
 func reserving(reservedMiB int64) func(*Inventory) {
 	return func(inv *Inventory) {
-		for i := range inv.Cards {
-			inv.Cards[i].ReservedMiB = &reservedMiB
+		for i := range inv.GPUs {
+			inv.GPUs[i].ReservedMiB = &reservedMiB
 		}
 	}
 }
@@ -56,7 +56,7 @@ func reserving(reservedMiB int64) func(*Inventory) {
 func unhealthy(cards ...int) func(*Inventory) {
 	return func(inv *Inventory) {
 		for _, card := range cards {
-			inv.Cards[card].Health = "Xid79"
+			inv.GPUs[card].Health = "Xid79"
 		}
 	}
 }
@@ -107,7 +107,7 @@ func (u *Used) conflicts() Set {
 	conflicts := u.whole & u.shared
 	for card := range u.whole.All() {
 		if u.holders[card] > 1 {
-			conflicts |= only(card)
+			conflicts |= singleGPU(card)
 		}
 	}
 	return conflicts

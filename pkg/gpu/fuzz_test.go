@@ -26,19 +26,19 @@ func FuzzParseInventory(f *testing.F) {
 			t.Fatalf("writing what was read: %v", err)
 		}
 		if len(again) <= maxInventorySize {
-			if read, err := ParseInventory(again); err != nil || len(read.Cards) != len(inv.Cards) || len(read.Sliced) != len(inv.Sliced) {
+			if read, err := ParseInventory(again); err != nil || len(read.GPUs) != len(inv.GPUs) || len(read.Sliced) != len(inv.Sliced) {
 				t.Fatalf("reading what was written: %v", err)
 			}
 		}
-		if len(inv.Cards) > 10 {
+		if len(inv.GPUs) > 10 {
 			return // its tables take milliseconds
 		}
 		a := allocatorOf(t, inv)
 		allocation, reason := a.Allocate(&Used{}, whole(2))
-		if reason.IsZero() && (allocation.Whole&^a.Healthy() != 0 || allocation.Whole.Len() != 2) {
-			t.Fatalf("two cards are %v of %v", allocation.Whole, a.Healthy())
+		if reason.IsZero() && (allocation.Whole&^a.HealthyGPUs() != 0 || allocation.Whole.Len() != 2) {
+			t.Fatalf("two cards are %v of %v", allocation.Whole, a.HealthyGPUs())
 		}
-		if !a.Sliced() {
+		if !a.NamesSlices() {
 			return
 		}
 		if slices, reason := a.AllocateSlices(&SlicesUsed{}, asksSlices(1, 1)); reason.IsZero() && len(slices.Holding.at) != 2 {
@@ -68,14 +68,14 @@ func FuzzParseAssignment(f *testing.F) {
 			t.Fatalf("writing what was read: %v", err)
 		}
 		if read, err := ParseChoice(again); err != nil || !reflect.DeepEqual(read.Slices, choice.Slices) && len(choice.Slices) > 0 ||
-			!reflect.DeepEqual(read.Cards, choice.Cards) && len(choice.Cards) > 0 {
+			!reflect.DeepEqual(read.GPUs, choice.GPUs) && len(choice.GPUs) > 0 {
 			t.Fatalf("reading what was written: %v", err)
 		}
 		of := asksSlices(2, 1)
 		if held := sliced.ResolveSlices(of, choice.Slices); int64(len(held.at))+held.unknown["1g.10gb"]+held.unknown["3g.40gb"] != 3 {
 			t.Fatalf("%+v resolves to %+v", choice.Slices, held)
 		}
-		assignment := choice.Cards
+		assignment := choice.GPUs
 		for _, d := range demands {
 			h, err := a.Resolve(d, assignment)
 			if err != nil {

@@ -93,7 +93,7 @@ func (b *drawnNode) run(command string) string {
 		delete(b.pods, words[1])
 	case "bad", "good":
 		health := map[string]string{"bad": "Xid79", "good": Healthy}[words[0]]
-		b.inventory.Cards[number(b.t, words[1])].Health = health
+		b.inventory.GPUs[number(b.t, words[1])].Health = health
 		b.allocator = allocatorOf(b.t, b.inventory)
 	default:
 		b.t.Fatalf("no command %q", command)
@@ -106,7 +106,7 @@ func (b *drawnNode) node(options map[string]string) {
 	*b = drawnNode{t: b.t, inventory: inventory(n), pods: map[string]Holding{}}
 	for i, memory := range strings.Split(options["memory"], ",") {
 		for ; memory != "" && i < n; i += strings.Count(options["memory"], ",") + 1 {
-			b.inventory.Cards[i].MemoryMiB = number(b.t, memory)
+			b.inventory.GPUs[i].MemoryMiB = number(b.t, memory)
 		}
 	}
 	if options["switch"] != "" {
@@ -145,18 +145,18 @@ func (b *drawnNode) place(pod string, options map[string]string) string {
 		return fmt.Sprintf("%s has %v\n", pod, allocation.Whole)
 	}
 	return fmt.Sprintf("%s has %v: %d GB/s, %v, value %d\n", pod, allocation.Whole,
-		a.Bandwidth(allocation.Whole), a.SlowestPath(allocation.Whole), a.SetValue(allocation.Whole))
+		a.SetBandwidth(allocation.Whole), a.SlowestPath(allocation.Whole), a.SetValue(allocation.Whole))
 }
 
 func (b *drawnNode) draw() string {
 	var cards strings.Builder
-	for card := range b.inventory.Cards {
-		if card > 0 && b.inventory.Cards[card].PCIeSwitch != b.inventory.Cards[card-1].PCIeSwitch {
+	for card := range b.inventory.GPUs {
+		if card > 0 && b.inventory.GPUs[card].PCIeSwitch != b.inventory.GPUs[card-1].PCIeSwitch {
 			cards.WriteString("| ")
 		}
 		cards.WriteString(b.drawCard(card) + " ")
 	}
-	left := b.allocator.Potential(b.allocator.Free(&b.used))
+	left := b.allocator.PotentialOf(b.allocator.FreeGPUs(&b.used))
 	return fmt.Sprintf("%s   sets left: %d of 8, %d of 4, %d of 2\n", cards.String(), left.Eights, left.Fours, left.Twos)
 }
 
@@ -168,9 +168,9 @@ func (b *drawnNode) drawCard(card int) string {
 	}
 	switch {
 	case b.used.MemoryOn(card) > 0:
-		eighths := 8 * b.used.MemoryOn(card) / b.inventory.Cards[card].MemoryMiB
+		eighths := 8 * b.used.MemoryOn(card) / b.inventory.GPUs[card].MemoryMiB
 		return string([]rune("▁▁▂▃▄▅▆▇█")[eighths])
-	case b.inventory.Cards[card].Health != Healthy:
+	case b.inventory.GPUs[card].Health != Healthy:
 		return "x"
 	}
 	return "·"

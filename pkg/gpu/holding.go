@@ -19,7 +19,7 @@ type Holding struct {
 	// ShareMiB is the memory of one slot on a shared GPU.
 	ShareMiB int64
 	// slots is the number of slots on each shared GPU, one for each container at the same time.
-	slots [MaxCards]uint8
+	slots [MaxGPUs]uint8
 	// Unknown is what the pod holds on unidentified GPUs.
 	Unknown Unknown
 }
@@ -39,9 +39,9 @@ func (h *Holding) MemoryOn(card int) int64 { return int64(h.slots[card]) * h.Sha
 
 // UnknownHolding returns the holding of a pod with demand d and unknown GPUs.
 func UnknownHolding(d *Demand) Holding {
-	shared, perCard := min(d.Shared, MaxCards+1), int64(0)
+	shared, perCard := min(d.Shared, MaxGPUs+1), int64(0)
 	for i := range d.Containers {
-		asked := min(d.Containers[i].Shared, MaxCards+1)
+		asked := min(d.Containers[i].Shared, MaxGPUs+1)
 		shared = max(shared, asked)
 		if asked > 0 {
 			perCard += min(max(d.ShareMiB, 0), maxMemoryMiB)
@@ -49,7 +49,7 @@ func UnknownHolding(d *Demand) Holding {
 	}
 	// One GPU more than any node has already means all of them. The cap keeps every sum exact, so that
 	// removing the pod undoes adding it.
-	return Holding{Unknown: Unknown{Whole: min(d.wholePeak(), MaxCards+1), Shared: shared, ShareMiB: perCard}}
+	return Holding{Unknown: Unknown{Whole: min(d.wholePeak(), MaxGPUs+1), Shared: shared, ShareMiB: perCard}}
 }
 
 // HoldingOf returns what a pod that is bound to the node holds: the GPUs of its annotation g8s.host/gpu-devices, or [UnknownHolding] without a valid
@@ -62,7 +62,7 @@ func (a *Allocator) HoldingOf(pod *corev1.Pod) (Holding, error) {
 		demand.ShareMiB = maxMemoryMiB
 	}
 	text, ok := pod.Annotations[names.AnnotationGPUDevices]
-	if !ok || !demand.NeedsCards() {
+	if !ok || !demand.NeedsGPUs() {
 		return UnknownHolding(&demand), nil
 	}
 	holding, err := a.resolveText(&demand, text)
@@ -80,5 +80,5 @@ func (a *Allocator) resolveText(d *Demand, text string) (Holding, error) {
 	if len(assignment) == 0 {
 		return Holding{}, errors.New("it names slices and no cards")
 	}
-	return a.resolve(d, assignment)
+	return a.resolveValid(d, assignment)
 }

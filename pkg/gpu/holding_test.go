@@ -11,7 +11,7 @@ import (
 
 func TestHoldingOf(t *testing.T) {
 	const oneDevice = `{"version":1,"containers":{"a":[{"uuid":"GPU-01","index":1}]}}`
-	onCard1 := Holding{Shared: only(1), ShareMiB: 2000}
+	onCard1 := Holding{Shared: singleGPU(1), ShareMiB: 2000}
 	onCard1.slots[1] = 1
 	cases := map[string]struct {
 		container   corev1.Container
@@ -21,7 +21,7 @@ func TestHoldingOf(t *testing.T) {
 	}{
 		"the annotation names the card": {
 			container: gpus("a", "1"), annotations: map[string]string{names.AnnotationGPUDevices: oneDevice},
-			want: Holding{Whole: only(1)},
+			want: Holding{Whole: singleGPU(1)},
 		},
 		"no annotation, so it could be any": {
 			container: gpus("a", "2"), want: Holding{Unknown: Unknown{Whole: 2}},
@@ -51,16 +51,16 @@ func TestHoldingOf(t *testing.T) {
 			want: Holding{Unknown: Unknown{Shared: 1, ShareMiB: maxMemoryMiB}},
 		},
 		"a request that overflows holds the whole node": {
-			container: gpus("a", "9223372036854775807"), want: Holding{Unknown: Unknown{Whole: MaxCards + 1}},
+			container: gpus("a", "9223372036854775807"), want: Holding{Unknown: Unknown{Whole: MaxGPUs + 1}},
 		},
 		"a request that is no number holds the whole node": {
-			container: gpus("a", "1.5"), want: Holding{Unknown: Unknown{Whole: MaxCards + 1}},
+			container: gpus("a", "1.5"), want: Holding{Unknown: Unknown{Whole: MaxGPUs + 1}},
 		},
 		"a request that is no number holds the whole node, whatever slices the annotation names": {
 			container: gpus("a", "1.5"), annotations: map[string]string{
 				names.AnnotationGPUDevices: `{"version":1,"slices":{"a":[{"uuid":"MIG-1","profile":"1g.10gb","card":"GPU-01","gpu":1}]}}`,
 			},
-			want: Holding{Unknown: Unknown{Whole: MaxCards + 1}}, wantErr: "names slices and no cards",
+			want: Holding{Unknown: Unknown{Whole: MaxGPUs + 1}}, wantErr: "names slices and no cards",
 		},
 	}
 	for name, tc := range cases {

@@ -27,12 +27,12 @@ const (
 
 // Inventory is what is known of a node's GPUs. [ParseInventory] documents its written form.
 type Inventory struct {
-	// Cards are the node's GPUs in order of index, at most [MaxGPUs].
-	Cards []Card
+	// GPUs are the node's GPUs in order of index, at most [MaxGPUs].
+	GPUs []GPU
 	// Links are the NVLink connections.
 	Links []Link
 	// Sliced are the GPUs in MIG mode, in order of index. They are not in GPUs.
-	Sliced []SlicedCard
+	Sliced []SlicedGPU
 	// Derived is true if the GPUs were counted from allocatable and labels, so that they have no real UUID and no health of their own.
 	Derived bool
 	// Slot is what each of GPUs is, if the node offers parts of GPUs in place of whole ones. It is zero if they are whole, and if the node reports
@@ -40,8 +40,8 @@ type Inventory struct {
 	Slot Slot
 }
 
-// Card is one GPU.
-type Card struct {
+// GPU is one GPU.
+type GPU struct {
 	// UUID identifies the GPU, as the driver names it: GPU-5f1e4a3c-….
 	UUID string `json:"uuid"`
 	// Index is the driver's number of the GPU, 0–255.
@@ -76,18 +76,18 @@ type Link struct {
 	BandwidthGBps int `json:"bandwidthGBps,omitempty"`
 }
 
-// gbps returns the bandwidth between two GPUs of the link.
-func (l *Link) gbps() int { return cmp.Or(l.BandwidthGBps, l.NVLinks*nvlinkGBps) }
+// effectiveGBps returns the bandwidth between two GPUs of the link.
+func (l *Link) effectiveGBps() int { return cmp.Or(l.BandwidthGBps, l.NVLinks*nvlinkGBps) }
 
 // Validate reports every fault of a GPU and of a link, in one error.
 func (inv *Inventory) Validate() error {
-	if count := len(inv.Cards) + len(inv.Sliced); count > MaxCards {
-		return fmt.Errorf("%d GPUs, want at most %d", count, MaxCards)
+	if count := len(inv.GPUs) + len(inv.Sliced); count > MaxGPUs {
+		return fmt.Errorf("%d GPUs, want at most %d", count, MaxGPUs)
 	}
 	var errs []error
-	uuids := make(map[string]bool, len(inv.Cards))
-	for i := range inv.Cards {
-		card := &inv.Cards[i]
+	uuids := make(map[string]bool, len(inv.GPUs))
+	for i := range inv.GPUs {
+		card := &inv.GPUs[i]
 		if err := card.validate(); err != nil {
 			errs = append(errs, fmt.Errorf("gpus[%d]: %w", i, err))
 		}
@@ -95,16 +95,16 @@ func (inv *Inventory) Validate() error {
 			errs = append(errs, fmt.Errorf("gpus[%d]: uuid %q is there twice", i, card.UUID))
 		}
 		uuids[card.UUID] = true
-		if i > 0 && inv.Cards[i-1].Index >= card.Index {
-			errs = append(errs, fmt.Errorf("gpus[%d]: index %d is not above %d, the one before", i, card.Index, inv.Cards[i-1].Index))
+		if i > 0 && inv.GPUs[i-1].Index >= card.Index {
+			errs = append(errs, fmt.Errorf("gpus[%d]: index %d is not above %d, the one before", i, card.Index, inv.GPUs[i-1].Index))
 		}
 	}
 	return errors.Join(slices.Concat(errs, inv.validateSliced(uuids), inv.validateLinks())...)
 }
 
-func (c *Card) validate() error {
+func (c *GPU) validate() error {
 	switch {
-	case !uuidSpelled.fits(c.UUID):
+	case !uuidSpelling.allowsName(c.UUID):
 		return fmt.Errorf("uuid is %.140q, want 1 to 128 letters, digits or any of . _ : / -", c.UUID)
 	case c.Index < 0 || c.Index > maxIndex:
 		return fmt.Errorf("index is %d, want 0 to %d", c.Index, maxIndex)
@@ -114,9 +114,9 @@ func (c *Card) validate() error {
 		return fmt.Errorf("reservedMiB is %d, want 0 to %d, or nothing when it is unknown", *c.ReservedMiB, maxMemoryMiB)
 	case c.NUMANode != nil && (*c.NUMANode < 0 || *c.NUMANode > maxNUMANode):
 		return fmt.Errorf("numaNode is %d, want 0 to %d, or nothing when it is unknown", *c.NUMANode, maxNUMANode)
-	case !switchSpelled.fits(c.PCIeSwitch):
+	case !switchSpelling.allowsName(c.PCIeSwitch):
 		return fmt.Errorf("pcieSwitch is %.80q, want up to 64 letters, digits or any of . _ : / -", c.PCIeSwitch)
-	case !healthSpelled.fits(c.Health):
+	case !healthSpelling.allowsName(c.Health):
 		return fmt.Errorf("health is %.40q, want %s or one CamelCase word for what is wrong", c.Health, Healthy)
 	}
 	return validateSince(c.Since)
@@ -132,7 +132,7 @@ func validateSince(at time.Time) error {
 // validateLinks finds links to GPUs that do not exist, and pairs of GPUs that are linked twice.
 func (inv *Inventory) validateLinks() []error {
 	var errs []error
-	var linked [MaxCards]Set // of each GPU, the GPUs that it is linked to
+	var linked [MaxGPUs]Set // of each GPU, the GPUs that it is linked to
 	for i := range inv.Links {
 		link := &inv.Links[i]
 		if err := inv.validateLink(link); err != nil {
@@ -140,14 +140,14 @@ func (inv *Inventory) validateLinks() []error {
 			continue
 		}
 		for j, index := range link.GPUs {
-			a, _ := inv.position(index)
+			a, _ := inv.positionOfIndex(index)
 			for _, other := range link.GPUs[:j] {
-				b, _ := inv.position(other)
+				b, _ := inv.positionOfIndex(other)
 				if linked[a].Has(b) {
 					errs = append(errs, fmt.Errorf("links[%d]: GPUs %d and %d are linked twice", i, min(index, other), max(index, other)))
 				}
-				linked[a] |= only(b)
-				linked[b] |= only(a)
+				linked[a] |= singleGPU(b)
+				linked[b] |= singleGPU(a)
 			}
 		}
 	}
@@ -155,11 +155,11 @@ func (inv *Inventory) validateLinks() []error {
 }
 
 func (inv *Inventory) validateLink(link *Link) error {
-	if len(link.GPUs) < 2 || len(link.GPUs) > MaxCards {
-		return fmt.Errorf("%d gpus, want 2 to %d", len(link.GPUs), MaxCards)
+	if len(link.GPUs) < 2 || len(link.GPUs) > MaxGPUs {
+		return fmt.Errorf("%d gpus, want 2 to %d", len(link.GPUs), MaxGPUs)
 	}
 	for i, index := range link.GPUs {
-		if _, ok := inv.position(index); !ok {
+		if _, ok := inv.positionOfIndex(index); !ok {
 			return fmt.Errorf("no GPU has index %d", index)
 		}
 		if slices.Contains(link.GPUs[:i], index) {
@@ -169,15 +169,15 @@ func (inv *Inventory) validateLink(link *Link) error {
 	if link.NVLinks < 0 || link.NVLinks > maxNVLinks {
 		return fmt.Errorf("nvlinks is %d, want 0 to %d", link.NVLinks, maxNVLinks)
 	}
-	if gbps := link.gbps(); gbps < minLinkGBps || gbps > maxLinkGBps {
+	if gbps := link.effectiveGBps(); gbps < minLinkGBps || gbps > maxLinkGBps {
 		return fmt.Errorf("the bandwidth is %d GB/s, want %d to %d from bandwidthGBps or nvlinks", gbps, minLinkGBps, maxLinkGBps)
 	}
 	return nil
 }
 
-// position returns the position of the GPU with an index.
-func (inv *Inventory) position(index int) (int, bool) {
-	return slices.BinarySearchFunc(inv.Cards, index, func(card Card, index int) int {
+// positionOfIndex returns the position of the GPU with an index.
+func (inv *Inventory) positionOfIndex(index int) (int, bool) {
+	return slices.BinarySearchFunc(inv.GPUs, index, func(card GPU, index int) int {
 		return cmp.Compare(card.Index, index)
 	})
 }

@@ -15,10 +15,10 @@ const inventoryVersion = 1
 
 // inventoryJSON is the written form of an [Inventory].
 type inventoryJSON struct {
-	Version int          `json:"version"`
-	GPUs    []Card       `json:"gpus"`
-	Links   []Link       `json:"links,omitempty"`
-	Sliced  []SlicedCard `json:"sliced,omitempty"`
+	Version int         `json:"version"`
+	GPUs    []GPU       `json:"gpus"`
+	Links   []Link      `json:"links,omitempty"`
+	Sliced  []SlicedGPU `json:"sliced,omitempty"`
 }
 
 // ParseInventory reads the annotation g8s.host/gpu-inventory, JSON such as
@@ -52,15 +52,15 @@ func ParseInventory(text string) (Inventory, error) {
 	if parsed.Version != inventoryVersion {
 		return Inventory{}, fmt.Errorf("version is %d, want %d", parsed.Version, inventoryVersion)
 	}
-	slices.SortStableFunc(parsed.GPUs, func(a, b Card) int { return cmp.Compare(a.Index, b.Index) })
-	slices.SortStableFunc(parsed.Sliced, func(a, b SlicedCard) int { return cmp.Compare(a.Index, b.Index) })
+	slices.SortStableFunc(parsed.GPUs, func(a, b GPU) int { return cmp.Compare(a.Index, b.Index) })
+	slices.SortStableFunc(parsed.Sliced, func(a, b SlicedGPU) int { return cmp.Compare(a.Index, b.Index) })
 	for i := range parsed.GPUs {
 		parsed.GPUs[i].Since = parsed.GPUs[i].Since.UTC()
 	}
 	for i := range parsed.Sliced {
 		parsed.Sliced[i].Since = parsed.Sliced[i].Since.UTC()
 	}
-	inventory := Inventory{Cards: parsed.GPUs, Links: parsed.Links, Sliced: parsed.Sliced}
+	inventory := Inventory{GPUs: parsed.GPUs, Links: parsed.Links, Sliced: parsed.Sliced}
 	if err := inventory.Validate(); err != nil {
 		return Inventory{}, err
 	}
@@ -72,7 +72,7 @@ func (inv *Inventory) Encode() (string, error) {
 	if err := inv.Validate(); err != nil {
 		return "", fmt.Errorf("encoding the inventory: %w", err)
 	}
-	text, err := json.Marshal(inventoryJSON{Version: inventoryVersion, GPUs: inv.Cards, Links: inv.Links, Sliced: inv.Sliced})
+	text, err := json.Marshal(inventoryJSON{Version: inventoryVersion, GPUs: inv.GPUs, Links: inv.Links, Sliced: inv.Sliced})
 	if err != nil {
 		return "", fmt.Errorf("encoding the inventory: %w", err)
 	}

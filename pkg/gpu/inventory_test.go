@@ -12,7 +12,7 @@ func TestInventoryIsReadBackAsItWasWritten(t *testing.T) {
 	for name, inv := range map[string]Inventory{
 		"hybrid cube mesh":        hybridCubeMesh(),
 		"NVSwitch":                nvSwitch(16),
-		"no cards at all":         {Cards: []Card{}},
+		"no cards at all":         {GPUs: []GPU{}},
 		"unequal and broken ones": inventory(4, sized(24576, 0, 81920), unhealthy(2)),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -33,23 +33,23 @@ func TestInventoryIsReadBackAsItWasWritten(t *testing.T) {
 
 func TestParseInventory(t *testing.T) {
 	zero := 0
-	card := Card{UUID: "GPU-a", Index: 0, MemoryMiB: 81920, NUMANode: &zero, PCIeSwitch: "0000:0e:00.0", Health: Healthy}
+	card := GPU{UUID: "GPU-a", Index: 0, MemoryMiB: 81920, NUMANode: &zero, PCIeSwitch: "0000:0e:00.0", Health: Healthy}
 	cases := map[string]struct {
 		text    string
-		want    []Card
+		want    []GPU
 		wantErr string
 	}{
 		"every field of a card": {
 			text: `{"version":1,"gpus":[{"uuid":"GPU-a","index":0,"memoryMiB":81920,"numaNode":0,"pcieSwitch":"0000:0e:00.0","health":"Healthy"}]}`,
-			want: []Card{card},
+			want: []GPU{card},
 		},
 		"a field of a later writer is ignored": {
 			text: `{"version":1,"driver":"580.1","gpus":[{"uuid":"GPU-a","index":0,"health":"Healthy","fanPercent":40}]}`,
-			want: []Card{{UUID: "GPU-a", Health: Healthy}},
+			want: []GPU{{UUID: "GPU-a", Health: Healthy}},
 		},
 		"cards come in order of index": {
 			text: `{"version":1,"gpus":[{"uuid":"b","index":5,"health":"Healthy"},{"uuid":"a","index":2,"health":"Xid79"}]}`,
-			want: []Card{{UUID: "a", Index: 2, Health: "Xid79"}, {UUID: "b", Index: 5, Health: Healthy}},
+			want: []GPU{{UUID: "a", Index: 2, Health: "Xid79"}, {UUID: "b", Index: 5, Health: Healthy}},
 		},
 		"no JSON":         {text: `gpus: 8`, wantErr: "invalid character"},
 		"empty":           {text: ``, wantErr: "unexpected end"},
@@ -59,7 +59,7 @@ func TestParseInventory(t *testing.T) {
 		"a field twice":   {text: `{"version":1,"gpus":[],"gpus":[]}`, wantErr: `duplicate field "gpus"`},
 		"since when a card is ill, in whatever zone": {
 			text: `{"version":1,"gpus":[{"uuid":"a","index":2,"health":"Xid79","since":"2026-11-22T16:03:11+02:00"}]}`,
-			want: []Card{{UUID: "a", Index: 2, Health: "Xid79", Since: time.Date(2026, 11, 22, 14, 3, 11, 0, time.UTC)}},
+			want: []GPU{{UUID: "a", Index: 2, Health: "Xid79", Since: time.Date(2026, 11, 22, 14, 3, 11, 0, time.UTC)}},
 		},
 		"a time long ago": {
 			text: `{"version":1,"gpus":[{"uuid":"a","index":2,"health":"Xid79","since":"1999-11-22T16:03:11Z"}]}`, wantErr: "since is in the year 1999",
@@ -96,7 +96,7 @@ func TestParseInventory(t *testing.T) {
 			if !errorHas(err, tc.wantErr) {
 				t.Fatalf("error is %v, want %q", err, tc.wantErr)
 			}
-			if diff := cmp.Diff(tc.want, got.Cards); diff != "" {
+			if diff := cmp.Diff(tc.want, got.GPUs); diff != "" {
 				t.Errorf("cards (-want +got):\n%s", diff)
 			}
 		})
@@ -133,7 +133,7 @@ func TestValidateLinks(t *testing.T) {
 }
 
 func TestCardsBeyondASetAreRefused(t *testing.T) {
-	inv := inventory(MaxCards + 1)
+	inv := inventory(MaxGPUs + 1)
 	if _, err := NewAllocator(inv, nil); !errorHas(err, "65 GPUs, want at most 64") {
 		t.Errorf("error is %v", err)
 	}

@@ -67,11 +67,11 @@ func newModel(t *testing.T) *model {
 	m.boards[1].Derived = true
 	for card := range modelCards {
 		m.healthy[card] = true
-		m.boards[0].Cards[card].MemoryMiB = m.memory[card]
-		m.boards[1].Cards[card].MemoryMiB = m.memory[card]
-		m.boards[0].Cards[card].ReservedMiB = &m.reserved[card]
-		m.boards[1].Cards[card].ReservedMiB = &m.reserved[card]
-		m.boards[1].Cards[card].UUID = fmt.Sprintf("index-%d", card)
+		m.boards[0].GPUs[card].MemoryMiB = m.memory[card]
+		m.boards[1].GPUs[card].MemoryMiB = m.memory[card]
+		m.boards[0].GPUs[card].ReservedMiB = &m.reserved[card]
+		m.boards[1].GPUs[card].ReservedMiB = &m.reserved[card]
+		m.boards[1].GPUs[card].UUID = fmt.Sprintf("index-%d", card)
 	}
 	m.restart()
 	return m
@@ -102,10 +102,10 @@ func (m *model) step() {
 // refresh makes a new allocator, as a change of the node does. Positions stay, so holdings do.
 func (m *model) refresh() {
 	board := m.boards[m.era]
-	board.Cards = append([]Card(nil), board.Cards...)
+	board.GPUs = append([]GPU(nil), board.GPUs...)
 	for card := range modelCards {
 		if !m.healthy[card] {
-			board.Cards[card].Health = "Xid79"
+			board.GPUs[card].Health = "Xid79"
 		}
 	}
 	subject, err := NewAllocator(board, &m.known)
@@ -150,7 +150,7 @@ func (m *model) place() {
 	}
 	m.accepted++
 	m.checkChoice(demand, &allocation)
-	text, err := m.subject.Assignment(demand, &allocation).Encode()
+	text, err := m.subject.BuildAssignment(demand, &allocation).Encode()
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -318,16 +318,16 @@ func (m *model) check() {
 		if c.whole[card] > 1 || c.whole[card] > 0 && c.shared[card] > 0 {
 			m.t.Errorf("card %d is held by %d pods whole and with %d MiB", card, c.whole[card], c.shared[card])
 		}
-		if m.used.Whole().Has(card) != (c.whole[card] > 0) || m.used.MemoryOn(card) != c.shared[card] {
+		if m.used.WholeGPUs().Has(card) != (c.whole[card] > 0) || m.used.MemoryOn(card) != c.shared[card] {
 			m.t.Errorf("card %d: whole %v, %d MiB; the model says %d, %d MiB",
-				card, m.used.Whole().Has(card), m.used.MemoryOn(card), c.whole[card], c.shared[card])
+				card, m.used.WholeGPUs().Has(card), m.used.MemoryOn(card), c.whole[card], c.shared[card])
 		}
-		if m.used.Shared().Has(card) != (c.shared[card] > 0) {
-			m.t.Errorf("card %d is shared: %v, with %d MiB", card, m.used.Shared().Has(card), c.shared[card])
+		if m.used.SharedGPUs().Has(card) != (c.shared[card] > 0) {
+			m.t.Errorf("card %d is shared: %v, with %d MiB", card, m.used.SharedGPUs().Has(card), c.shared[card])
 		}
 	}
-	if want := (Unknown{Whole: c.unnamed, Shared: c.unnamedBy, ShareMiB: c.unnamedMiB}); m.used.Unknown() != want {
-		m.t.Errorf("unknown is %+v, the model says %+v", m.used.Unknown(), want)
+	if want := (Unknown{Whole: c.unnamed, Shared: c.unnamedBy, ShareMiB: c.unnamedMiB}); m.used.UnknownUse() != want {
+		m.t.Errorf("unknown is %+v, the model says %+v", m.used.UnknownUse(), want)
 	}
 	if m.used.conflicts() != 0 {
 		m.t.Errorf("conflicts on %v", m.used.conflicts())

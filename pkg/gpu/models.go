@@ -10,41 +10,41 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// cardModel is the GPUs of one product, on a node that has several.
-type cardModel struct {
+// gpuModel is the GPUs of one product, on a node that has several.
+type gpuModel struct {
 	// names are what types may call these GPUs.
 	names []string
-	cards Set
+	gpus  Set
 }
 
-// modelsIn returns the models of an inventory, nil if all GPUs are of one or one is unknown: then the node's labels hold for all of them. With
+// findModels returns the models of an inventory, nil if all GPUs are of one or one is unknown: then the node's labels hold for all of them. With
 // several models, the label of discovery names any and may change. So each GPU matches its product, and the most common one, the first of equals,
 // also matches the administrator's name for the node.
-func modelsIn(inventory *Inventory, own []string) []cardModel {
-	var out []cardModel
-	for i := range inventory.Cards {
-		product := inventory.Cards[i].Product
+func findModels(inventory *Inventory, own []string) []gpuModel {
+	var out []gpuModel
+	for i := range inventory.GPUs {
+		product := inventory.GPUs[i].Product
 		if product == "" {
 			return nil
 		}
-		at := slices.IndexFunc(out, func(m cardModel) bool { return m.names[0] == product })
+		at := slices.IndexFunc(out, func(m gpuModel) bool { return m.names[0] == product })
 		if at < 0 {
 			at = len(out)
-			out = append(out, cardModel{names: []string{product}})
+			out = append(out, gpuModel{names: []string{product}})
 		}
-		out[at].cards |= only(i)
+		out[at].gpus |= singleGPU(i)
 	}
 	if len(out) < 2 {
 		return nil
 	}
 	most := 0
 	for i := range out {
-		if out[i].cards.Len() > out[most].cards.Len() {
+		if out[i].gpus.Len() > out[most].gpus.Len() {
 			most = i
 		}
 	}
 	for _, name := range own {
-		if !slices.ContainsFunc(out, func(m cardModel) bool { return m.names[0] == name }) {
+		if !slices.ContainsFunc(out, func(m gpuModel) bool { return m.names[0] == name }) {
 			out[most].names = append(out[most].names, name)
 		}
 	}
@@ -73,7 +73,7 @@ func ModelsOf(node *corev1.Node) []string {
 		return nil
 	}
 	var products []string
-	for _, m := range modelsIn(&inventory, nil) {
+	for _, m := range findModels(&inventory, nil) {
 		products = append(products, m.names[0])
 	}
 	return products
@@ -98,22 +98,22 @@ func namesSeveral(text string) bool {
 	}
 }
 
-// ofTypes returns the GPUs of a type that a demand accepts.
-func (a *Allocator) ofTypes(d *Demand) Set {
+// gpusOfTypes returns the GPUs of a type that a demand accepts.
+func (a *Allocator) gpusOfTypes(d *Demand) Set {
 	if a.models == nil || d.Types.IsAny() {
 		return a.all
 	}
 	var cards Set
 	for i := range a.models {
-		if d.Types.accepts(a.models[i].names) {
-			cards |= a.models[i].cards
+		if d.Types.acceptsAny(a.models[i].names) {
+			cards |= a.models[i].gpus
 		}
 	}
 	return cards
 }
 
-// accepts reports whether GPUs with these names are of a type that the pod accepts.
-func (t *Types) accepts(called []string) bool {
+// acceptsAny reports whether GPUs with these names are of a type that the pod accepts.
+func (t *Types) acceptsAny(called []string) bool {
 	answers := func(of []string) bool {
 		return slices.ContainsFunc(called, func(name string) bool { return slices.Contains(of, name) })
 	}
@@ -124,7 +124,7 @@ func (t *Types) accepts(called []string) bool {
 }
 
 // describeModels encodes models such that equal texts are equal models.
-func describeModels(models []cardModel) string {
+func describeModels(models []gpuModel) string {
 	if models == nil {
 		return ""
 	}

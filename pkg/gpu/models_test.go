@@ -14,10 +14,10 @@ const (
 // TestATypeHoldsForTheCard has a display card beside four A100: whatever the labels call the node, who names a type gets cards of it.
 func TestATypeHoldsForTheCard(t *testing.T) {
 	inv := inventory(5)
-	for i := range inv.Cards {
-		inv.Cards[i].Product = a100
+	for i := range inv.GPUs {
+		inv.GPUs[i].Product = a100
 	}
-	inv.Cards[0].Product = display
+	inv.GPUs[0].Product = display
 	text, err := inv.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func TestATypeHoldsForTheCard(t *testing.T) {
 				node.Labels[tc.label] = tc.value
 			}
 			node.Annotations = map[string]string{names.AnnotationInventory: text}
-			if got := tc.types.Match(node); got != tc.match {
+			if got := tc.types.MatchesNode(node); got != tc.match {
 				t.Errorf("the node matches: %v, want %v", got, tc.match)
 			}
 			allocator, err := AllocatorOf(node, nil)
@@ -56,7 +56,7 @@ func TestATypeHoldsForTheCard(t *testing.T) {
 			}
 			var used Used
 			one := &Demand{Types: tc.types, Containers: []ContainerDemand{{Name: "main", Whole: 1}}}
-			if room := allocator.Room(&used, one); room != int64(tc.cards) {
+			if room := allocator.RoomFor(&used, one); room != int64(tc.cards) {
 				t.Errorf("there is room for %d, want %d", room, tc.cards)
 			}
 			one.Containers[0].Whole = int64(tc.cards) + 1
@@ -71,7 +71,7 @@ func TestATypeHoldsForTheCard(t *testing.T) {
 func TestLabelsHoldForCardsOfOneModel(t *testing.T) {
 	for name, products := range map[string][]string{"one": {a100, a100}, "none": {"", ""}, "one unknown": {a100, ""}} {
 		inv := inventory(2)
-		inv.Cards[0].Product, inv.Cards[1].Product = products[0], products[1]
+		inv.GPUs[0].Product, inv.GPUs[1].Product = products[0], products[1]
 		text, err := inv.Encode()
 		if err != nil {
 			t.Fatal(err)
@@ -80,7 +80,7 @@ func TestLabelsHoldForCardsOfOneModel(t *testing.T) {
 		node.Annotations = map[string]string{names.AnnotationInventory: text}
 		allocator, _ := AllocatorOf(node, nil)
 		other := Types{Accepted: []string{a100}}
-		if other.Match(node) || len(ModelsOf(node)) > 0 || allocator.models != nil {
+		if other.MatchesNode(node) || len(ModelsOf(node)) > 0 || allocator.models != nil {
 			t.Errorf("%s: the node's own type does not hold: models %v", name, allocator.models)
 		}
 	}

@@ -103,9 +103,9 @@ func PodTypes(pod *corev1.Pod) (Types, error) {
 // IsAny reports whether the pod accepts every type.
 func (t Types) IsAny() bool { return len(t.Selected) == 0 && len(t.Accepted) == 0 }
 
-// Names returns a list of types such that any acceptable node has at least one in one of its labels. It is empty exactly when the pod accepts any
+// AcceptedNames returns a list of types such that any acceptable node has at least one in one of its labels. It is empty exactly when the pod accepts any
 // type.
-func (t Types) Names() []string {
+func (t Types) AcceptedNames() []string {
 	if len(t.Accepted) > 0 {
 		return t.Accepted
 	}
@@ -115,15 +115,15 @@ func (t Types) Names() []string {
 	return nil
 }
 
-// Match reports whether a node is of a type that the pod accepts. An accepted type is compared with the node's type. A selected one may be any of its
+// MatchesNode reports whether a node is of a type that the pod accepts. An accepted type is compared with the node's type. A selected one may be any of its
 // type labels, since the selector names the label it means, and Kubernetes' own NodeAffinity requires exactly that label. A node with several models
 // may be of the type of any of its GPUs: the allocator decides which.
-func (t Types) Match(node *corev1.Node) bool {
+func (t Types) MatchesNode(node *corev1.Node) bool {
 	if t.matchLabels(node) {
 		return true
 	}
 	models := ModelsOf(node)
-	return len(models) > 0 && slices.ContainsFunc(models, func(product string) bool { return t.accepts(append(ownTypes(node), product)) })
+	return len(models) > 0 && slices.ContainsFunc(models, func(product string) bool { return t.acceptsAny(append(ownTypes(node), product)) })
 }
 
 func (t Types) matchLabels(node *corev1.Node) bool {
@@ -179,7 +179,7 @@ func acceptedTypes(pod *corev1.Pod) ([]string, error) {
 func requiredTypes(terms []corev1.NodeSelectorTerm) []string {
 	var types []string
 	for i := range terms {
-		values := typesIn(&terms[i])
+		values := conditionTypes(&terms[i])
 		if len(values) == 0 {
 			return nil
 		}
@@ -198,7 +198,7 @@ func preferredTypes(terms []corev1.PreferredSchedulingTerm) []string {
 	})
 	var types []string
 	for i := range byWeight {
-		types = append(types, typesIn(&byWeight[i].Preference)...)
+		types = append(types, conditionTypes(&byWeight[i].Preference)...)
 		if len(types) >= names.MaxGPUTypes {
 			return types[:names.MaxGPUTypes]
 		}
@@ -206,9 +206,9 @@ func preferredTypes(terms []corev1.PreferredSchedulingTerm) []string {
 	return types
 }
 
-// typesIn returns the values of a term's first condition of the form "type label In (...)", or none if they are too
+// conditionTypes returns the values of a term's first condition of the form "type label In (...)", or none if they are too
 // many, or one of them is too long to be on a node.
-func typesIn(term *corev1.NodeSelectorTerm) []string {
+func conditionTypes(term *corev1.NodeSelectorTerm) []string {
 	for i := range term.MatchExpressions {
 		condition := &term.MatchExpressions[i]
 		if condition.Operator == corev1.NodeSelectorOpIn && slices.Contains(names.GPUTypeLabels, condition.Key) {

@@ -187,7 +187,7 @@ func TestPodTypes(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("types (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(tc.wantNames, got.Names()); diff != "" {
+			if diff := cmp.Diff(tc.wantNames, got.AcceptedNames()); diff != "" {
 				t.Errorf("names (-want +got):\n%s", diff)
 			}
 			if got.IsAny() != (len(tc.wantNames) == 0) {
@@ -241,7 +241,7 @@ func TestTypesMatch(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := tc.types.Match(tc.node); got != tc.want {
+			if got := tc.types.MatchesNode(tc.node); got != tc.want {
 				t.Errorf("Match() = %v, want %v", got, tc.want)
 			}
 		})

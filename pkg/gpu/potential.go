@@ -19,8 +19,8 @@ type Potential struct {
 	Eights, Fours, Twos int
 }
 
-// Potential returns what can be built from some free GPUs. Beyond 16 GPUs, where ideal sets are unknown, any GPUs form a set.
-func (a *Allocator) Potential(free Set) Potential {
+// PotentialOf returns what can be built from some free GPUs. Beyond 16 GPUs, where ideal sets are unknown, any GPUs form a set.
+func (a *Allocator) PotentialOf(free Set) Potential {
 	free &= a.all
 	if a.topology.potential == nil {
 		return Potential{Eights: free.Len() / 8, Fours: free.Len() / 4, Twos: free.Len() / 2}
@@ -29,12 +29,12 @@ func (a *Allocator) Potential(free Set) Potential {
 	return Potential{Eights: int(packed >> 8), Fours: int(packed >> 4 & 15), Twos: int(packed & 15)}
 }
 
-// potentials computes the potential of every set.
-func (t *Topology) potentials() []potential {
-	potentials := make([]potential, 1<<t.cards)
-	count := make([]uint8, 1<<t.cards)
+// computePotentials computes the potential of every set.
+func (t *Topology) computePotentials() []potential {
+	potentials := make([]potential, 1<<t.gpus)
+	count := make([]uint8, 1<<t.gpus)
 	for _, size := range valuableSizes {
-		if size <= t.cards {
+		if size <= t.gpus {
 			t.countDisjoint(size, count)
 		} else {
 			clear(count)
@@ -50,7 +50,7 @@ func (t *Topology) potentials() []potential {
 // GPU is either in none of them, or in one of those that begin with it.
 func (t *Topology) countDisjoint(size int, count []uint8) {
 	ideals := t.idealsByFirst(size)
-	for s := Set(1); s < 1<<t.cards; s++ {
+	for s := Set(1); s < 1<<t.gpus; s++ {
 		first, rest := s.pop()
 		most := count[rest]
 		bound := uint8(s.Len() / size)
@@ -68,7 +68,7 @@ func (t *Topology) countDisjoint(size int, count []uint8) {
 
 // idealsByFirst lists the ideal sets of a size by their lowest GPU.
 func (t *Topology) idealsByFirst(size int) [][]Set {
-	ideals := make([][]Set, t.cards)
+	ideals := make([][]Set, t.gpus)
 	for _, s := range t.bySize[size] {
 		if t.bandwidth[s] == t.ideal[size] {
 			ideals[s.First()] = append(ideals[s.First()], s)

@@ -8,8 +8,8 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// mostPromised is the most that one pod adds to a sum, so that the sum does not overflow.
-const mostPromised = 1 << 40
+// maxPromised is the most that one pod adds to a sum, so that the sum does not overflow.
+const maxPromised = 1 << 40
 
 // PlacedByOther reports whether another scheduler placed a pod with GPUs on a node beside our pods. Nodes of a pool that has that scheduler's name
 // belong to it. Static pods are not placed by any scheduler.
@@ -31,12 +31,12 @@ type Promised struct{ Asked, Has int64 }
 // Excess is how far the requests exceed the number of GPUs.
 func (p Promised) Excess() int64 { return max(0, p.Asked-p.Has) }
 
-// PromisedOn returns the most overcommitted kind: whole GPUs, slots on shared ones, or MIG slices. The node's capacity counts as what it has, since
+// MostPromisedOn returns the most overcommitted kind: whole GPUs, slots on shared ones, or MIG slices. The node's capacity counts as what it has, since
 // pods keep their claim to GPUs that failed later. A kind that the node does not have is ignored, as its device plugin may be down.
-func PromisedOn(node *corev1.Node, pods []*corev1.Pod) Promised {
+func MostPromisedOn(node *corev1.Node, pods []*corev1.Pod) Promised {
 	var whole, shared, slices Promised
 	for name, quantity := range node.Status.Capacity {
-		switch count := min(max(0, quantity.Value()), mostPromised); {
+		switch count := min(max(0, quantity.Value()), maxPromised); {
 		case name == names.ResourceGPU:
 			whole.Has = count
 		case name == names.ResourceSharedGPU:
@@ -50,9 +50,9 @@ func PromisedOn(node *corev1.Node, pods []*corev1.Pod) Promised {
 		if err != nil || HasEnded(pod) {
 			continue
 		}
-		whole.Asked += min(request.Whole, mostPromised)
-		shared.Asked += min(request.Shared, mostPromised)
-		slices.Asked += min(request.MIG, mostPromised)
+		whole.Asked += min(request.Whole, maxPromised)
+		shared.Asked += min(request.Shared, maxPromised)
+		slices.Asked += min(request.MIG, maxPromised)
 	}
 	out := whole
 	for _, kind := range []Promised{shared, slices} {

@@ -76,7 +76,7 @@ func TestPromisedOn(t *testing.T) {
 			for kind, count := range test.has {
 				node.Status.Capacity[kind] = *resource.NewQuantity(count, resource.DecimalSI)
 			}
-			if got := gpu.PromisedOn(node, test.pods); got != test.want {
+			if got := gpu.MostPromisedOn(node, test.pods); got != test.want {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}
 		})

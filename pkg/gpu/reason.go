@@ -62,8 +62,8 @@ func (r Reason) IsZero() bool { return r.Code == Fits }
 // IsShortage reports whether the demand can fit after pods end, or are evicted.
 func (r Reason) IsShortage() bool { return r.Code == TooFewFree || r.Code == TooFewShareable }
 
-// Short returns how many GPUs are missing.
-func (r Reason) Short() int64 { return max(r.Asked-r.Usable, 0) }
+// MissingGPUs returns how many GPUs are missing.
+func (r Reason) MissingGPUs() int64 { return max(r.Asked-r.Usable, 0) }
 
 // Detail returns the numbers in words, such as "6 of 8 free, 2 short".
 func (r Reason) Detail() string {
@@ -75,12 +75,12 @@ func (r Reason) Detail() string {
 	case OnlySlots:
 		return fmt.Sprintf("%d asked, and each of %d is a part of a GPU (%s)", r.Asked, r.Total, r.Sharing)
 	}
-	text := fmt.Sprintf("%d of %d %s", r.Usable, r.Total, r.quality())
+	text := fmt.Sprintf("%d of %d %s", r.Usable, r.Total, r.qualityText())
 	if r.Profile != "" {
-		text = fmt.Sprintf("%d of %d MIG slices of %s %s", r.Usable, r.Total, r.Profile, r.quality())
+		text = fmt.Sprintf("%d of %d MIG slices of %s %s", r.Usable, r.Total, r.Profile, r.qualityText())
 	}
-	if r.Short() > 0 {
-		text += fmt.Sprintf(", %d short", r.Short())
+	if r.MissingGPUs() > 0 {
+		text += fmt.Sprintf(", %d short", r.MissingGPUs())
 	} else {
 		text += ", too few for all containers together"
 	}
@@ -99,8 +99,8 @@ func (r Reason) Detail() string {
 	return text
 }
 
-// quality describes the usable GPUs.
-func (r Reason) quality() string {
+// qualityText describes the usable GPUs.
+func (r Reason) qualityText() string {
 	switch r.Code {
 	case TooFewOfType:
 		return "of the type asked"

@@ -51,13 +51,13 @@ func TestSlowestPath(t *testing.T) {
 		set  Set
 		want Path
 	}{
-		"one card has no path":              {only(0), PathNVLink},
-		"NVLink":                            {only(0) | only(1), PathNVLink},
-		"one switch":                        {only(2) | only(3), PathSameSwitch},
-		"one NUMA node":                     {only(1) | only(2), PathSameNUMA},
-		"across":                            {only(3) | only(4), PathAcross},
-		"the slowest of all pairs decides":  {firstCards(6), PathAcross},
-		"the slowest inside a node of four": {firstCards(4), PathSameNUMA},
+		"one card has no path":              {singleGPU(0), PathNVLink},
+		"NVLink":                            {singleGPU(0) | singleGPU(1), PathNVLink},
+		"one switch":                        {singleGPU(2) | singleGPU(3), PathSameSwitch},
+		"one NUMA node":                     {singleGPU(1) | singleGPU(2), PathSameNUMA},
+		"across":                            {singleGPU(3) | singleGPU(4), PathAcross},
+		"the slowest of all pairs decides":  {firstPositions(6), PathAcross},
+		"the slowest inside a node of four": {firstPositions(4), PathSameNUMA},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := a.SlowestPath(tc.set); got != tc.want {

@@ -38,25 +38,25 @@ func (r Request) IsZero() bool { return r == Request{} }
 func RequestOf(pod *corev1.Pod) (Request, error) {
 	steady, err := steadyState(pod)
 	if err != nil {
-		return refused(), err
+		return refusedRequest(), err
 	}
 	peak, err := startPeak(pod)
 	if err != nil {
-		return refused(), err
+		return refusedRequest(), err
 	}
-	overhead, err := countsIn(corev1.ResourceRequirements{Requests: pod.Spec.Overhead})
+	overhead, err := containerRequest(corev1.ResourceRequirements{Requests: pod.Spec.Overhead})
 	if err != nil {
-		return refused(), fmt.Errorf("reading the pod's overhead: %w", err)
+		return refusedRequest(), fmt.Errorf("reading the pod's overhead: %w", err)
 	}
-	total, err := plus(atLeast(steady, peak), overhead)
+	total, err := addRequests(maxRequest(steady, peak), overhead)
 	if err != nil {
-		return refused(), err
+		return refusedRequest(), err
 	}
 	return total, nil
 }
 
-// refused stands for a request that cannot be counted: more than any node has, so that a caller who overlooks the error cannot place the pod.
-func refused() Request { return Request{Whole: math.MaxInt64} }
+// refusedRequest stands for a request that cannot be counted: more than any node has, so that a caller who overlooks the error cannot place the pod.
+func refusedRequest() Request { return Request{Whole: math.MaxInt64} }
 
 // steadyState is the total request of all main containers and all sidecars.
 func steadyState(pod *corev1.Pod) (Request, error) {
@@ -91,7 +91,7 @@ func startPeak(pod *corev1.Pod) (Request, error) {
 		if isSidecar(container) {
 			sidecars = running
 		}
-		peak = atLeast(peak, running)
+		peak = maxRequest(peak, running)
 	}
 	return peak, nil
 }
@@ -101,28 +101,28 @@ func isSidecar(container *corev1.Container) bool {
 }
 
 func addContainer(sum Request, container *corev1.Container) (Request, error) {
-	counts, err := countsIn(container.Resources)
+	counts, err := containerRequest(container.Resources)
 	if err != nil {
 		return Request{}, fmt.Errorf("reading container %q: %w", container.Name, err)
 	}
-	return plus(sum, counts)
+	return addRequests(sum, counts)
 }
 
-// countsIn reads the GPU counts of one container.
-func countsIn(resources corev1.ResourceRequirements) (Request, error) {
-	whole, err := count(resources, names.ResourceGPU)
+// containerRequest reads the GPU counts of one container.
+func containerRequest(resources corev1.ResourceRequirements) (Request, error) {
+	whole, err := countResource(resources, names.ResourceGPU)
 	if err != nil {
 		return Request{}, err
 	}
-	shared, err := count(resources, names.ResourceSharedGPU)
+	shared, err := countResource(resources, names.ResourceSharedGPU)
 	if err != nil {
 		return Request{}, err
 	}
 	return Request{Whole: whole, Shared: shared, MIG: migSlices(resources)}, nil
 }
 
-// count reads one extended resource, from the limit when there is no request.
-func count(resources corev1.ResourceRequirements, name corev1.ResourceName) (int64, error) {
+// countResource reads one extended resource, from the limit when there is no request.
+func countResource(resources corev1.ResourceRequirements, name corev1.ResourceName) (int64, error) {
 	quantity, ok := resources.Requests[name]
 	if !ok {
 		quantity = resources.Limits[name]
@@ -150,8 +150,8 @@ func migSlices(resources corev1.ResourceRequirements) int64 {
 	return sum
 }
 
-// plus adds two requests. Whole or shared GPUs that overflow are an error.
-func plus(a, b Request) (Request, error) {
+// addRequests adds two requests. Whole or shared GPUs that overflow are an error.
+func addRequests(a, b Request) (Request, error) {
 	whole, fits := addSaturating(a.Whole, b.Whole)
 	if !fits {
 		return Request{}, tooMany(names.ResourceGPU)
@@ -176,7 +176,7 @@ func addSaturating(a, b int64) (int64, bool) {
 	return a + b, true
 }
 
-// atLeast is the larger of each count.
-func atLeast(a, b Request) Request {
+// maxRequest is the larger of each count.
+func maxRequest(a, b Request) Request {
 	return Request{Whole: max(a.Whole, b.Whole), Shared: max(a.Shared, b.Shared), MIG: max(a.MIG, b.MIG)}
 }

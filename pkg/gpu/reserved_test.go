@@ -45,17 +45,17 @@ func TestSharesLeaveTheDriverItsPart(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := a.Inventory().Cards[0].ShareableMiB(); got != tc.shareable {
+			if got := a.Inventory().GPUs[0].ShareableMiB(); got != tc.shareable {
 				t.Fatalf("shares can hold %d MiB, want %d", got, tc.shareable)
 			}
-			all := minimum(share(1, tc.shareable), a.Inventory().Cards[0].MemoryMiB)
+			all := minimum(share(1, tc.shareable), a.Inventory().GPUs[0].MemoryMiB)
 			if _, reason := a.Allocate(&Used{}, all); reason.IsZero() != (tc.shareable > 0) {
 				t.Errorf("a share of all that there is: %v", reason.Detail())
 			}
 			if _, reason := a.Allocate(&Used{}, share(1, tc.shareable+1)); reason.Code == Fits {
 				t.Error("a share of a MiB more has a card")
 			}
-			if _, reason := a.Allocate(&Used{}, minimum(whole(1), a.Inventory().Cards[0].MemoryMiB)); !reason.IsZero() {
+			if _, reason := a.Allocate(&Used{}, minimum(whole(1), a.Inventory().GPUs[0].MemoryMiB)); !reason.IsZero() {
 				t.Errorf("a whole card with all of its memory: %s", reason.Detail())
 			}
 		})
@@ -69,7 +69,7 @@ func TestTwoHalvesOfWhatTheDriverLeaves(t *testing.T) {
 	}
 	for _, tc := range []struct{ share, fit int64 }{{23034, 1}, {22574, 1}, {22573, 2}, {22528, 2}} {
 		var used Used
-		if got := a.Room(&used, share(1, tc.share)); got != tc.fit {
+		if got := a.RoomFor(&used, share(1, tc.share)); got != tc.fit {
 			t.Errorf("room for %d shares of %d MiB, want %d", got, tc.share, tc.fit)
 		}
 		for range tc.fit {
@@ -102,7 +102,7 @@ func TestACardThatIsFullerThanItMayBe(t *testing.T) {
 		if _, reason := now.Allocate(&used, share(1, mib)); reason.Code != TooFewShareable {
 			t.Errorf("a share of %d MiB: %+v, want too little to share", mib, reason)
 		}
-		if room := now.Room(&used, share(1, mib)); room != 0 {
+		if room := now.RoomFor(&used, share(1, mib)); room != 0 {
 			t.Errorf("room for %d shares of %d MiB, want none", room, mib)
 		}
 	}
@@ -120,12 +120,12 @@ func TestACardThatIsFullerThanItMayBe(t *testing.T) {
 // TestReservedMemoryIsPartOfTheBuild: nodes that differ in it alone are not taken for one another.
 func TestReservedMemoryIsPartOfTheBuild(t *testing.T) {
 	var known Topologies
-	build := func(inv Inventory) *Build {
+	build := func(inv Inventory) *Hardware {
 		a, err := NewAllocator(inv, &known)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return a.Build()
+		return a.Hardware()
 	}
 	if build(inventory(2)) == build(inventory(2, reserving(640))) {
 		t.Error("cards of which the driver keeps 640 MiB are built like those of which it keeps nothing")

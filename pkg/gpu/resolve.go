@@ -18,26 +18,26 @@ func (a *Allocator) Resolve(d *Demand, assignment Assignment) (Holding, error) {
 	if err := assignment.Validate(); err != nil {
 		return Holding{}, err
 	}
-	return a.resolve(d, assignment)
+	return a.resolveValid(d, assignment)
 }
 
-// resolve is [Allocator.Resolve] of an assignment that is valid.
-func (a *Allocator) resolve(d *Demand, assignment Assignment) (Holding, error) {
+// resolveValid is [Allocator.Resolve] of an assignment that is valid.
+func (a *Allocator) resolveValid(d *Demand, assignment Assignment) (Holding, error) {
 	if len(assignment) != len(d.Containers) {
 		return Holding{}, fmt.Errorf("%d containers have devices, %d ask for them", len(assignment), len(d.Containers))
 	}
-	r := resolving{allocator: a, demand: d, missing: map[string]int{}}
+	r := assignmentResolver{allocator: a, demand: d, missing: map[string]int{}}
 	for i := range d.Containers {
-		if err := r.container(i, assignment[d.Containers[i].Name]); err != nil {
+		if err := r.resolveContainer(i, assignment[d.Containers[i].Name]); err != nil {
 			return Holding{}, fmt.Errorf("container %s: %w", d.Containers[i].Name, err)
 		}
 	}
-	return r.holding()
+	return r.buildHolding()
 }
 
-// resolving collects the devices of a pod. Devices that the inventory does not have get positions after its GPUs, so that they are checked like the
+// assignmentResolver collects the devices of a pod. Devices that the inventory does not have get positions after its GPUs, so that they are checked like the
 // others.
-type resolving struct {
+type assignmentResolver struct {
 	allocator  *Allocator
 	demand     *Demand
 	missing    map[string]int
@@ -49,11 +49,11 @@ type resolving struct {
 // have more GPUs than a Set has bits.
 type devices struct{ whole, shared map[int]bool }
 
-func (r *resolving) container(i int, assigned []Device) error {
+func (r *assignmentResolver) resolveContainer(i int, assigned []Device) error {
 	asked := &r.demand.Containers[i]
 	held := devices{whole: map[int]bool{}, shared: map[int]bool{}}
 	for _, device := range assigned {
-		position := r.position(device.UUID)
+		position := r.devicePosition(device.UUID)
 		if device.MemoryMiB == 0 {
 			held.whole[position] = true
 			continue
@@ -68,26 +68,26 @@ func (r *resolving) container(i int, assigned []Device) error {
 		return fmt.Errorf("it has %d whole and %d shared devices, and asks for %d and %d", whole, shared, asked.Whole, asked.Shared)
 	}
 	r.containers[i] = held
-	return r.exclusive(i)
+	return r.checkExclusive(i)
 }
 
-// position returns where a device stands.
-func (r *resolving) position(uuid string) int {
+// devicePosition returns where a device stands.
+func (r *assignmentResolver) devicePosition(uuid string) int {
 	if position, ok := r.allocator.positions[uuid]; ok {
 		return position
 	}
 	position, ok := r.missing[uuid]
 	if !ok {
-		position = len(r.allocator.inventory.Cards) + len(r.missing)
+		position = len(r.allocator.inventory.GPUs) + len(r.missing)
 		r.missing[uuid] = position
 	}
 	return position
 }
 
-// exclusive finds a whole GPU of container i that an earlier container has at the same time.
-func (r *resolving) exclusive(i int) error {
+// checkExclusive finds a whole GPU of container i that an earlier container has at the same time.
+func (r *assignmentResolver) checkExclusive(i int) error {
 	for j := range i {
-		if !r.together(j, i) {
+		if !r.overlapInTime(j, i) {
 			continue
 		}
 		for position := range r.containers[i].whole {
@@ -99,46 +99,46 @@ func (r *resolving) exclusive(i int) error {
 	return nil
 }
 
-// together reports whether a container holds its GPUs while a later one does.
-func (r *resolving) together(earlier, later int) bool {
+// overlapInTime reports whether a container holds its GPUs while a later one does.
+func (r *assignmentResolver) overlapInTime(earlier, later int) bool {
 	if r.demand.Containers[later].Lifetime == Init {
 		return r.demand.Containers[earlier].Lifetime == Sidecar
 	}
 	return r.demand.Containers[earlier].Lifetime != Init
 }
 
-// holding sums up the containers.
-func (r *resolving) holding() (Holding, error) {
+// buildHolding sums up the containers.
+func (r *assignmentResolver) buildHolding() (Holding, error) {
 	whole, slots := map[int]bool{}, map[int]int{}
 	for i := range r.demand.Containers {
 		for position := range r.containers[i].whole {
 			whole[position] = true
 		}
 		for position := range r.containers[i].shared {
-			slots[position] = max(slots[position], r.slotsUntil(i, position))
+			slots[position] = max(slots[position], r.slotsHeldUntil(i, position))
 		}
 	}
 	if held := int64(len(whole)); held > r.demand.wholePeak() {
 		return Holding{}, fmt.Errorf("the containers hold %d GPUs, and never ask for more than %d at once", held, r.demand.wholePeak())
 	}
-	return r.sum(whole, slots)
+	return r.sumHolding(whole, slots)
 }
 
-// slotsUntil returns the slots on a GPU while container i runs: its own, and those of containers that
+// slotsHeldUntil returns the slots on a GPU while container i runs: its own, and those of containers that
 // started before it and still run. The most over all containers is the peak.
-func (r *resolving) slotsUntil(i, position int) int {
+func (r *assignmentResolver) slotsHeldUntil(i, position int) int {
 	slots := 1
 	for j := range i {
-		if r.together(j, i) && r.containers[j].shared[position] {
+		if r.overlapInTime(j, i) && r.containers[j].shared[position] {
 			slots++
 		}
 	}
 	return slots
 }
 
-func (r *resolving) sum(whole map[int]bool, slots map[int]int) (Holding, error) {
+func (r *assignmentResolver) sumHolding(whole map[int]bool, slots map[int]int) (Holding, error) {
 	holding := Holding{ShareMiB: r.shareMiB}
-	cards := len(r.allocator.inventory.Cards)
+	cards := len(r.allocator.inventory.GPUs)
 	for position := range whole {
 		if slots[position] > 0 {
 			return Holding{}, errors.New("a device is both whole and shared")
@@ -147,7 +147,7 @@ func (r *resolving) sum(whole map[int]bool, slots map[int]int) (Holding, error) 
 			holding.Unknown.Whole++
 			continue
 		}
-		holding.Whole |= only(position)
+		holding.Whole |= singleGPU(position)
 	}
 	for position, count := range slots {
 		if position >= cards {
@@ -155,7 +155,7 @@ func (r *resolving) sum(whole map[int]bool, slots map[int]int) (Holding, error) 
 			holding.Unknown.ShareMiB = max(holding.Unknown.ShareMiB, int64(count)*r.shareMiB)
 			continue
 		}
-		holding.Shared |= only(position)
+		holding.Shared |= singleGPU(position)
 		holding.slots[position] = uint8(count)
 	}
 	return holding, nil

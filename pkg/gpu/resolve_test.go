@@ -50,7 +50,7 @@ func TestAnAssignmentResolvesToWhatWasAllocated(t *testing.T) {
 			continue
 		}
 		placed++
-		text, err := a.Assignment(d, &allocation).Encode()
+		text, err := a.BuildAssignment(d, &allocation).Encode()
 		if err != nil {
 			t.Fatalf("demand %+v: %v", d, err)
 		}
@@ -115,7 +115,7 @@ func TestCardsThatTheInventoryDoesNotHaveAreUnknown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(Unknown{Whole: 2}, got.Unknown); diff != "" || got.Whole != only(1) {
+	if diff := cmp.Diff(Unknown{Whole: 2}, got.Unknown); diff != "" || got.Whole != singleGPU(1) {
 		t.Errorf("cards %v, unknown (-want +got):\n%s", got.Whole, diff)
 	}
 	d = &Demand{ShareMiB: 5, Containers: []ContainerDemand{{Name: "a", Shared: 1}, {Name: "b", Shared: 2}}}

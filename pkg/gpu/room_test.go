@@ -17,7 +17,7 @@ func TestRoomIsNoLessThanWhatIsServed(t *testing.T) {
 			if r.IntN(6) == 0 {
 				health = "Xid79"
 			}
-			inventory.Cards = append(inventory.Cards, Card{UUID: string(rune('a' + i)), Index: i, MemoryMiB: int64(1+r.IntN(4)) * 1000, Health: health})
+			inventory.GPUs = append(inventory.GPUs, GPU{UUID: string(rune('a' + i)), Index: i, MemoryMiB: int64(1+r.IntN(4)) * 1000, Health: health})
 		}
 		allocator, err := NewAllocator(inventory, nil)
 		if err != nil {
@@ -34,7 +34,7 @@ func TestRoomIsNoLessThanWhatIsServed(t *testing.T) {
 			used.Add(&Holding{Unknown: Unknown{Whole: 1}})
 		}
 		d := demandIn(r)
-		room, served := allocator.Room(&used, &d), int64(0)
+		room, served := allocator.RoomFor(&used, &d), int64(0)
 		for {
 			allocation, reason := allocator.Allocate(&used, &d)
 			if !reason.IsZero() {

@@ -8,24 +8,24 @@ import (
 	"strings"
 )
 
-// MaxCards is the maximum number of GPUs on one node: a [Set] has one bit for each.
-const MaxCards = 64
+// MaxGPUs is the maximum number of GPUs on one node: a [Set] has one bit for each.
+const MaxGPUs = 64
 
 // Set is a set of a node's GPUs. Bit i stands for the GPU at position i of the node's inventory,
 // which is in order of index; it is the GPU of index i only where the indices have no gap.
 type Set uint64
 
-// firstCards returns the set of the first n positions.
-func firstCards(n int) Set { return Set(1)<<n - 1 }
+// firstPositions returns the set of the first n positions.
+func firstPositions(n int) Set { return Set(1)<<n - 1 }
 
-// only returns the set of one position.
-func only(card int) Set { return Set(1) << card }
+// singleGPU returns the set of one position.
+func singleGPU(card int) Set { return Set(1) << card }
 
 // Len returns the number of GPUs in the set.
 func (s Set) Len() int { return bits.OnesCount64(uint64(s)) }
 
 // Has reports whether the GPU at a position is in the set.
-func (s Set) Has(card int) bool { return s&only(card) != 0 }
+func (s Set) Has(card int) bool { return s&singleGPU(card) != 0 }
 
 // First returns the lowest position in the set, or [MaxGPUs] for the empty set.
 func (s Set) First() int { return bits.TrailingZeros64(uint64(s)) }
@@ -33,8 +33,8 @@ func (s Set) First() int { return bits.TrailingZeros64(uint64(s)) }
 // pop returns the lowest position and the set without it.
 func (s Set) pop() (int, Set) { return s.First(), s & (s - 1) }
 
-// after returns the GPUs of the set behind a position.
-func (s Set) after(card int) Set { return s &^ firstCards(card+1) }
+// afterPosition returns the GPUs of the set behind a position.
+func (s Set) afterPosition(card int) Set { return s &^ firstPositions(card+1) }
 
 // All yields the positions in the set, the lowest first.
 func (s Set) All() iter.Seq[int] {
@@ -61,7 +61,7 @@ func (s Set) String() string {
 	for s != 0 {
 		first := s.First()
 		length := bits.TrailingZeros64(^uint64(s >> first))
-		s &^= firstCards(length) << first
+		s &^= firstPositions(length) << first
 		if length == 1 {
 			ranges = append(ranges, fmt.Sprint(first))
 			continue

@@ -1,6 +1,6 @@
 package gpu
 
-// sharing places the slots of one pod on GPUs: best fit of memory, in exact MiB.
+// slotPlacement places the slots of one pod on GPUs: best fit of memory, in exact MiB.
 //
 // Each container gets different GPUs. Containers that live as long as the pod come first, the largest
 // first; an init container then reuses slots of containers that start after it. GPUs that
@@ -10,11 +10,11 @@ package gpu
 // Taking the tightest GPU can leave a pod of several containers without enough different GPUs, so a
 // second attempt takes the emptiest GPU each time. It finds a place for containers that live as long as
 // the pod whenever there is one: no GPU is closer to full than it has to be.
-type sharing struct {
+type slotPlacement struct {
 	allocator *Allocator
 	plan      *Allocation
 	shareMiB  int64
-	leftMiB   [MaxCards]int64
+	leftMiB   [MaxGPUs]int64
 	// open are GPUs that are shared; closed are free ones that may be.
 	open, closed Set
 	// emptiest selects the GPU with the most memory left.
@@ -26,88 +26,88 @@ func (a *Allocator) placeShared(used *Used, d *Demand, plan *Allocation) bool {
 	if d.ShareMiB <= 0 {
 		return false
 	}
-	s := a.shareable(used, d)
+	s := a.shareableGPUs(used, d)
 	s.plan = plan
-	if s.place(d) {
+	if s.placeContainers(d) {
 		return true
 	}
 	*plan = Allocation{}
-	s = a.shareable(used, d)
+	s = a.shareableGPUs(used, d)
 	s.plan, s.emptiest = plan, true
-	return s.place(d)
+	return s.placeContainers(d)
 }
 
-// shareable returns what is left on the GPUs that a demand may share. It is negative if pods hold more than may be shared by now, as those placed by
+// shareableGPUs returns what is left on the GPUs that a demand may share. It is negative if pods hold more than may be shared by now, as those placed by
 // an older scheduler can.
-func (a *Allocator) shareable(used *Used, d *Demand) sharing {
-	able := a.suited(d) &^ used.whole
-	s := sharing{allocator: a, shareMiB: d.ShareMiB, open: able & used.shared, closed: able &^ used.shared}
+func (a *Allocator) shareableGPUs(used *Used, d *Demand) slotPlacement {
+	able := a.suitableGPUs(d) &^ used.whole
+	s := slotPlacement{allocator: a, shareMiB: d.ShareMiB, open: able & used.shared, closed: able &^ used.shared}
 	for card := range able.All() {
 		s.leftMiB[card] = a.shareableMiB[card] - used.sharedMiB[card] - used.unknown.ShareMiB
 	}
-	s.closed = a.withhold(s.closed&s.roomy(), used.unknown.Whole)
+	s.closed = a.withholdUnknown(s.closed&s.gpusWithRoom(), used.unknown.Whole)
 	return s
 }
 
-// roomy returns the GPUs with room for one slot.
-func (s *sharing) roomy() Set {
+// gpusWithRoom returns the GPUs with room for one slot.
+func (s *slotPlacement) gpusWithRoom() Set {
 	var roomy Set
 	for card := range (s.open | s.closed).All() {
 		if s.leftMiB[card] >= s.shareMiB {
-			roomy |= only(card)
+			roomy |= singleGPU(card)
 		}
 	}
 	return roomy
 }
 
-func (s *sharing) place(d *Demand) bool {
+func (s *slotPlacement) placeContainers(d *Demand) bool {
 	s.plan.ShareMiB = s.shareMiB
 	var done Set
-	for i := d.largest(done, sharedOf); i >= 0; i = d.largest(done, sharedOf) {
-		if !s.take(i, d.Containers[i].Shared) {
+	for i := d.largestContainer(done, sharedCount); i >= 0; i = d.largestContainer(done, sharedCount) {
+		if !s.takeSlots(i, d.Containers[i].Shared) {
 			return false
 		}
-		done |= only(i)
+		done |= singleGPU(i)
 	}
 	for i := range d.Containers {
-		if d.Containers[i].Lifetime == Init && !s.takeAgain(d, i) {
+		if d.Containers[i].Lifetime == Init && !s.reuseSlots(d, i) {
 			return false
 		}
 	}
 	return true
 }
 
-// take gives a container slots on count more GPUs.
-func (s *sharing) take(container int, count int64) bool {
+// takeSlots gives a container slots on count more GPUs.
+func (s *slotPlacement) takeSlots(container int, count int64) bool {
 	mine := &s.plan.containers[container]
 	for ; count > 0; count-- {
-		card := s.pick(s.roomy() &^ *mine)
+		card := s.pickGPU(s.gpusWithRoom() &^ *mine)
 		if card < 0 {
 			return false
 		}
-		*mine |= only(card)
-		s.plan.Shared |= only(card)
+		*mine |= singleGPU(card)
+		s.plan.Shared |= singleGPU(card)
 		s.plan.slots[card]++
 		s.leftMiB[card] -= s.shareMiB
-		s.open |= only(card)
-		s.closed &^= only(card)
+		s.open |= singleGPU(card)
+		s.closed &^= singleGPU(card)
 	}
 	return true
 }
 
-// takeAgain gives an init container slots that the pod holds for later, and more only if these are not enough.
-func (s *sharing) takeAgain(d *Demand, container int) bool {
+// reuseSlots gives an init container slots that the pod holds for later, and more only if these are not enough.
+func (s *slotPlacement) reuseSlots(d *Demand, container int) bool {
 	count := d.Containers[container].Shared
 	for card := range s.plan.Shared.All() {
 		if count == 0 {
 			break
 		}
 		if s.plan.sidecarSlots(d, container, card) < s.plan.slots[card] {
-			s.plan.containers[container] |= only(card)
+			s.plan.containers[container] |= singleGPU(card)
 			count--
 		}
 	}
-	return s.take(container, count)
+	return s.takeSlots(container, count)
 }
 
 // sidecarSlots returns how many slots of a GPU belong to sidecars that run while an init container does.
@@ -121,19 +121,19 @@ func (al *Allocation) sidecarSlots(d *Demand, container, card int) uint8 {
 	return slots
 }
 
-// pick returns the GPU to use next, the lowest of equals, or -1 when there is none.
-func (s *sharing) pick(cards Set) int {
+// pickGPU returns the GPU to use next, the lowest of equals, or -1 when there is none.
+func (s *slotPlacement) pickGPU(cards Set) int {
 	best := -1
 	for card := range cards.All() {
-		if best < 0 || s.better(card, best) {
+		if best < 0 || s.isBetter(card, best) {
 			best = card
 		}
 	}
 	return best
 }
 
-// better reports whether to use card rather than other.
-func (s *sharing) better(card, other int) bool {
+// isBetter reports whether to use card rather than other.
+func (s *slotPlacement) isBetter(card, other int) bool {
 	switch {
 	case s.emptiest:
 		return s.leftMiB[card] > s.leftMiB[other]
@@ -145,5 +145,5 @@ func (s *sharing) better(card, other int) bool {
 		return false
 	}
 	potential := s.allocator.topology.potential
-	return potential[s.closed&^only(card)] > potential[s.closed&^only(other)]
+	return potential[s.closed&^singleGPU(card)] > potential[s.closed&^singleGPU(other)]
 }

@@ -34,25 +34,25 @@ func TestSharesFitBest(t *testing.T) {
 		want Set
 	}{
 		"the fullest card that has room": {
-			inv: inventory(3, sized(1000, 1000, 1000)), used: []int64{500, 700, 900}, d: share(1, 200), want: only(1),
+			inv: inventory(3, sized(1000, 1000, 1000)), used: []int64{500, 700, 900}, d: share(1, 200), want: singleGPU(1),
 		},
 		"exactly full is room": {
-			inv: inventory(3, sized(1000, 1000, 1000)), used: []int64{500, 700, 900}, d: share(1, 100), want: only(2),
+			inv: inventory(3, sized(1000, 1000, 1000)), used: []int64{500, 700, 900}, d: share(1, 100), want: singleGPU(2),
 		},
 		"a shared card before a smaller free one, which stays whole": {
-			inv: inventory(2, sized(80000, 24000)), used: []int64{10000}, d: share(1, 1000), want: only(0),
+			inv: inventory(2, sized(80000, 24000)), used: []int64{10000}, d: share(1, 1000), want: singleGPU(0),
 		},
 		"the smallest free card": {
-			inv: inventory(3, sized(80000, 24000, 48000)), d: share(1, 20000), want: only(1),
+			inv: inventory(3, sized(80000, 24000, 48000)), d: share(1, 20000), want: singleGPU(1),
 		},
 		"a free card that breaks no set": {
-			inv: inventory(5, sized(1000, 1000, 1000, 1000, 1000), linked(100, 0, 1), linked(100, 3, 4)), d: share(1, 1), want: only(2),
+			inv: inventory(5, sized(1000, 1000, 1000, 1000, 1000), linked(100, 0, 1), linked(100, 3, 4)), d: share(1, 1), want: singleGPU(2),
 		},
 		"two shares of a pod are on two cards": {
-			inv: inventory(2, sized(1000, 1000)), used: []int64{10}, d: share(2, 100), want: firstCards(2),
+			inv: inventory(2, sized(1000, 1000)), used: []int64{10}, d: share(2, 100), want: firstPositions(2),
 		},
 		"a card of unknown memory is not shared": {
-			inv: inventory(2, sized(0, 1000)), d: share(1, 100), want: only(1),
+			inv: inventory(2, sized(0, 1000)), d: share(1, 100), want: singleGPU(1),
 		},
 	}
 	for name, tc := range cases {
@@ -60,7 +60,7 @@ func TestSharesFitBest(t *testing.T) {
 			a := allocatorOf(t, tc.inv)
 			var used Used
 			for card, mib := range tc.used {
-				h := Holding{Shared: only(card), ShareMiB: mib}
+				h := Holding{Shared: singleGPU(card), ShareMiB: mib}
 				h.slots[card] = 1
 				used.Add(&h)
 			}
@@ -83,8 +83,8 @@ func TestInitContainersShareAgainWhatLaterContainersHold(t *testing.T) {
 	if got.MemoryOn(0) != 2000 || got.MemoryOn(1) != 2000 {
 		t.Errorf("the pod holds %d and %d MiB, want 2000 of each", got.MemoryOn(0), got.MemoryOn(1))
 	}
-	if got.Container(2) != got.Container(3) {
-		t.Errorf("the init container has %v beside the sidecar, want %v, which its successor has", got.Container(2), got.Container(3))
+	if got.ContainerGPUs(2) != got.ContainerGPUs(3) {
+		t.Errorf("the init container has %v beside the sidecar, want %v, which its successor has", got.ContainerGPUs(2), got.ContainerGPUs(3))
 	}
 }
 

@@ -19,14 +19,14 @@ type HeldSlice struct {
 	// UUID identifies the slice; see [GPUSlice].
 	UUID    string `json:"uuid"`
 	Profile string `json:"profile"`
-	// Card is the UUID of its GPU, and GPU the driver's number of that when it was chosen.
-	Card string `json:"card"`
-	GPU  int    `json:"gpu"`
+	// ParentUUID is the UUID of its GPU, and GPU the driver's number of that when it was chosen.
+	ParentUUID string `json:"card"`
+	GPU        int    `json:"gpu"`
 }
 
 // Choice is everything chosen for the containers of a pod: GPUs, and MIG slices.
 type Choice struct {
-	Cards  Assignment
+	GPUs   Assignment
 	Slices SliceAssignment
 }
 
@@ -57,7 +57,7 @@ func ParseChoice(text string) (Choice, error) {
 	if parsed.Version != assignmentVersion {
 		return Choice{}, fmt.Errorf("version is %d, want %d", parsed.Version, assignmentVersion)
 	}
-	choice := Choice{Cards: parsed.Containers, Slices: parsed.Slices}
+	choice := Choice{GPUs: parsed.Containers, Slices: parsed.Slices}
 	if err := choice.Validate(); err != nil {
 		return Choice{}, err
 	}
@@ -69,7 +69,7 @@ func (c *Choice) Encode() (string, error) {
 	if err := c.Validate(); err != nil {
 		return "", fmt.Errorf("encoding the assignment: %w", err)
 	}
-	text, err := json.Marshal(choiceJSON{Version: assignmentVersion, Containers: c.Cards, Slices: c.Slices})
+	text, err := json.Marshal(choiceJSON{Version: assignmentVersion, Containers: c.GPUs, Slices: c.Slices})
 	if err != nil {
 		return "", fmt.Errorf("encoding the assignment: %w", err)
 	}
@@ -79,11 +79,11 @@ func (c *Choice) Encode() (string, error) {
 // Validate checks a choice independent of any pod.
 func (c *Choice) Validate() error {
 	if len(c.Slices) == 0 {
-		return c.Cards.Validate()
+		return c.GPUs.Validate()
 	}
 	var errs []error
-	if len(c.Cards) > 0 {
-		errs = append(errs, c.Cards.Validate())
+	if len(c.GPUs) > 0 {
+		errs = append(errs, c.GPUs.Validate())
 	}
 	return errors.Join(append(errs, c.Slices.validate())...)
 }
@@ -111,13 +111,13 @@ func validateHeld(held []HeldSlice) error {
 	seen := make(map[string]bool, len(held))
 	for i := range held {
 		slice := &held[i]
-		known := CardSlice{UUID: slice.UUID, Profile: slice.Profile}
+		known := GPUSlice{UUID: slice.UUID, Profile: slice.Profile}
 		if err := known.validate(); err != nil {
 			return err
 		}
 		switch {
-		case !uuidSpelled.fits(slice.Card):
-			return fmt.Errorf("card is %.140q, want 1 to 128 letters, digits or any of . _ : / -", slice.Card)
+		case !uuidSpelling.allowsName(slice.ParentUUID):
+			return fmt.Errorf("card is %.140q, want 1 to 128 letters, digits or any of . _ : / -", slice.ParentUUID)
 		case slice.GPU < 0 || slice.GPU > maxIndex:
 			return fmt.Errorf("gpu is %d, want 0 to %d", slice.GPU, maxIndex)
 		case seen[slice.UUID]:

@@ -24,17 +24,17 @@ func (a *Allocator) AllocateSlices(used *SlicesUsed, d *Demand) (SliceAllocation
 	if reason := a.SliceShortage(used, d); !reason.IsZero() {
 		return SliceAllocation{}, reason
 	}
-	p := a.slices.picking(used)
-	chosen := p.best(d.Profiles)
+	p := a.slices.newSlicePicker(used)
+	chosen := p.bestChoice(d.Profiles)
 	plan := SliceAllocation{Holding: &SliceHolding{at: chosen}, containers: make([][]int, len(d.Slices))}
 	for _, asked := range d.Profiles {
-		a.slices.divide(asked.Profile, d, &plan)
+		a.slices.divideSlices(asked.Profile, d, &plan)
 	}
 	return plan, Reason{}
 }
 
-// picking is one choice of slices.
-type picking struct {
+// slicePicker is one choice of slices.
+type slicePicker struct {
 	*sliceTable
 	// free are the slices that may be chosen, by position.
 	free []bool
@@ -42,65 +42,65 @@ type picking struct {
 	fill []int64
 }
 
-func (t *sliceTable) picking(used *SlicesUsed) *picking {
-	p := &picking{sliceTable: t, free: make([]bool, len(t.slices)), fill: make([]int64, len(t.cards))}
+func (t *sliceTable) newSlicePicker(used *SlicesUsed) *slicePicker {
+	p := &slicePicker{sliceTable: t, free: make([]bool, len(t.slices)), fill: make([]int64, len(t.gpus))}
 	unnamed := map[string]int64{}
 	for at := range t.slices {
 		slice := &t.slices[at]
-		taken := used.has(at)
-		if !taken && t.healthy(at) && unnamed[slice.Profile] < used.unknown[slice.Profile] {
+		taken := used.isHeld(at)
+		if !taken && t.isHealthy(at) && unnamed[slice.Profile] < used.unknown[slice.Profile] {
 			unnamed[slice.Profile]++
 			taken = true
 		}
 		if taken {
-			p.fill[slice.card] += t.size(at)
+			p.fill[slice.gpu] += t.sliceSize(at)
 		}
-		p.free[at] = !taken && t.healthy(at)
+		p.free[at] = !taken && t.isHealthy(at)
 	}
 	return p
 }
 
-// option is one way to serve a demand.
-type option struct {
+// sliceOption is one way to serve a demand.
+type sliceOption struct {
 	at     []int
 	opened int
 	fill   int64
 }
 
-// better reports whether to use an option rather than another.
-func (o *option) better(other *option) bool {
+// isBetterThan reports whether to use an option rather than another.
+func (o *sliceOption) isBetterThan(other *sliceOption) bool {
 	return cmp.Or(cmp.Compare(o.opened, other.opened), cmp.Compare(other.fill, o.fill), slices.Compare(o.at, other.at)) < 0
 }
 
-// best chooses for a demand, for which there is enough.
-func (p *picking) best(asked []ProfileDemand) []int {
-	var best *option
+// bestChoice chooses for a demand, for which there is enough.
+func (p *slicePicker) bestChoice(asked []ProfileDemand) []int {
+	var best *sliceOption
 	for _, numa := range p.numaNodes() {
-		found := p.among(asked, func(card int) bool { return p.cards[card].numa == numa })
-		if found != nil && (best == nil || found.better(best)) {
+		found := p.bestAmong(asked, func(card int) bool { return p.gpus[card].numa == numa })
+		if found != nil && (best == nil || found.isBetterThan(best)) {
 			best = found
 		}
 	}
 	if best == nil {
-		best = p.among(asked, func(int) bool { return true })
+		best = p.bestAmong(asked, func(int) bool { return true })
 	}
 	return best.at
 }
 
-func (p *picking) numaNodes() []int {
+func (p *slicePicker) numaNodes() []int {
 	var all []int
-	for i := range p.cards {
-		all = append(all, p.cards[i].numa)
+	for i := range p.gpus {
+		all = append(all, p.gpus[i].numa)
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// among chooses among some GPUs, or returns nil if they have too few.
-func (p *picking) among(asked []ProfileDemand, allowed func(card int) bool) *option {
-	open := make([]bool, len(p.cards))
+// bestAmong chooses among some GPUs, or returns nil if they have too few.
+func (p *slicePicker) bestAmong(asked []ProfileDemand, allowed func(card int) bool) *sliceOption {
+	open := make([]bool, len(p.gpus))
 	var empty []int
-	for card := range p.cards {
+	for card := range p.gpus {
 		switch {
 		case !allowed(card):
 		case p.fill[card] > 0:
@@ -111,48 +111,48 @@ func (p *picking) among(asked []ProfileDemand, allowed func(card int) bool) *opt
 	}
 	lacking := make([]int64, len(asked))
 	for i := range asked {
-		lacking[i] = asked[i].Count - int64(len(p.of(asked[i].Profile, open)))
+		lacking[i] = asked[i].Count - int64(len(p.freeSlicesOf(asked[i].Profile, open)))
 	}
-	needed, ok := p.open(asked, lacking, empty)
+	needed, ok := p.openGPUs(asked, lacking, empty)
 	if !ok {
 		return nil
 	}
 	for _, card := range needed {
 		open[card] = true
 	}
-	chosen := &option{opened: len(needed)}
+	chosen := &sliceOption{opened: len(needed)}
 	for i := range asked {
-		for _, at := range p.of(asked[i].Profile, open)[:asked[i].Count] {
+		for _, at := range p.freeSlicesOf(asked[i].Profile, open)[:asked[i].Count] {
 			chosen.at = append(chosen.at, at)
-			chosen.fill += p.fill[p.slices[at].card]
+			chosen.fill += p.fill[p.slices[at].gpu]
 		}
 	}
 	slices.Sort(chosen.at)
 	return chosen
 }
 
-// of returns the free slices of a profile on some GPUs, those on the fullest GPUs first.
-func (p *picking) of(profile string, cards []bool) []int {
+// freeSlicesOf returns the free slices of a profile on some GPUs, those on the fullest GPUs first.
+func (p *slicePicker) freeSlicesOf(profile string, cards []bool) []int {
 	var found []int
 	for _, at := range p.byProfile[profile] {
-		if p.free[at] && cards[p.slices[at].card] {
+		if p.free[at] && cards[p.slices[at].gpu] {
 			found = append(found, at)
 		}
 	}
-	slices.SortStableFunc(found, func(a, b int) int { return cmp.Compare(p.fill[p.slices[b].card], p.fill[p.slices[a].card]) })
+	slices.SortStableFunc(found, func(a, b int) int { return cmp.Compare(p.fill[p.slices[b].gpu], p.fill[p.slices[a].gpu]) })
 	return found
 }
 
-// mostExact is how many empty GPUs are tried in all combinations.
-const mostExact = 16
+// maxExhaustiveGPUs is how many empty GPUs are tried in all combinations.
+const maxExhaustiveGPUs = 16
 
-// open returns the smallest set of empty GPUs that has what is lacking, the first of equals.
-func (p *picking) open(asked []ProfileDemand, lacking []int64, empty []int) ([]int, bool) {
+// openGPUs returns the smallest set of empty GPUs that has what is lacking, the first of equals.
+func (p *slicePicker) openGPUs(asked []ProfileDemand, lacking []int64, empty []int) ([]int, bool) {
 	has := make([][]int64, len(empty))
 	for i, card := range empty {
 		has[i] = make([]int64, len(asked))
 		for at := range p.slices {
-			if p.slices[at].card != card || !p.free[at] {
+			if p.slices[at].gpu != card || !p.free[at] {
 				continue
 			}
 			for j := range asked {
@@ -164,17 +164,17 @@ func (p *picking) open(asked []ProfileDemand, lacking []int64, empty []int) ([]i
 	}
 	left := lacking
 	for i := range has {
-		left = without(left, has[i])
+		left = subtractAmounts(left, has[i])
 	}
 	if !isCovered(left) {
 		return nil, false
 	}
 	var chosen []int
-	if len(empty) > mostExact {
+	if len(empty) > maxExhaustiveGPUs {
 		chosen = coverGreedily(has, lacking)
 	}
 	for size := 0; chosen == nil; size++ {
-		chosen = cover(has, lacking, 0, size)
+		chosen = coverExactly(has, lacking, 0, size)
 	}
 	cards := make([]int, len(chosen))
 	for i, at := range chosen {
@@ -183,8 +183,8 @@ func (p *picking) open(asked []ProfileDemand, lacking []int64, empty []int) ([]i
 	return cards, true
 }
 
-// cover returns the first combination of that size, starting at a position, that together has what is lacking, or nil.
-func cover(has [][]int64, lacking []int64, from, size int) []int {
+// coverExactly returns the first combination of that size, starting at a position, that together has what is lacking, or nil.
+func coverExactly(has [][]int64, lacking []int64, from, size int) []int {
 	if size == 0 {
 		if isCovered(lacking) {
 			return []int{}
@@ -192,7 +192,7 @@ func cover(has [][]int64, lacking []int64, from, size int) []int {
 		return nil
 	}
 	for i := from; i+size <= len(has); i++ {
-		if rest := cover(has, without(lacking, has[i]), i+1, size-1); rest != nil {
+		if rest := coverExactly(has, subtractAmounts(lacking, has[i]), i+1, size-1); rest != nil {
 			return append([]int{i}, rest...)
 		}
 	}
@@ -213,7 +213,7 @@ func coverGreedily(has [][]int64, lacking []int64) []int {
 				best, most = i, useful
 			}
 		}
-		chosen, lacking = append(chosen, best), without(lacking, has[best])
+		chosen, lacking = append(chosen, best), subtractAmounts(lacking, has[best])
 	}
 	return chosen
 }
@@ -222,7 +222,7 @@ func isCovered(lacking []int64) bool {
 	return !slices.ContainsFunc(lacking, func(count int64) bool { return count > 0 })
 }
 
-func without(lacking, has []int64) []int64 {
+func subtractAmounts(lacking, has []int64) []int64 {
 	left := slices.Clone(lacking)
 	for i := range left {
 		left[i] -= has[i]
@@ -230,9 +230,9 @@ func without(lacking, has []int64) []int64 {
 	return left
 }
 
-// divide assigns each container its part of the pod's slices of a profile: those that live as long as the pod have their own, and init containers use
+// divideSlices assigns each container its part of the pod's slices of a profile: those that live as long as the pod have their own, and init containers use
 // slices that no earlier sidecar has.
-func (t *sliceTable) divide(profile string, d *Demand, plan *SliceAllocation) {
+func (t *sliceTable) divideSlices(profile string, d *Demand, plan *SliceAllocation) {
 	var all []int
 	for _, at := range plan.Holding.at {
 		if t.slices[at].Profile == profile {
@@ -260,15 +260,15 @@ func (t *sliceTable) divide(profile string, d *Demand, plan *SliceAllocation) {
 	}
 }
 
-// SliceAssignment names the slices of an allocation, for the annotation of the pod. The demand is the one that it was made for.
-func (a *Allocator) SliceAssignment(d *Demand, al *SliceAllocation) SliceAssignment {
+// BuildSliceAssignment names the slices of an allocation, for the annotation of the pod. The demand is the one that it was made for.
+func (a *Allocator) BuildSliceAssignment(d *Demand, al *SliceAllocation) SliceAssignment {
 	assignment := make(SliceAssignment, len(d.Slices))
 	for i := range d.Slices {
 		name := d.Slices[i].Container
 		for _, at := range al.containers[i] {
 			slice := &a.slices.slices[at]
-			card := &a.slices.cards[slice.card]
-			assignment[name] = append(assignment[name], HeldSlice{UUID: slice.UUID, Profile: slice.Profile, Card: card.uuid, GPU: card.index})
+			card := &a.slices.gpus[slice.gpu]
+			assignment[name] = append(assignment[name], HeldSlice{UUID: slice.UUID, Profile: slice.Profile, ParentUUID: card.uuid, GPU: card.index})
 		}
 	}
 	return assignment
@@ -279,7 +279,7 @@ func (a *Allocator) IdleSliced(used *SlicesUsed, beside *SliceHolding) int {
 	after := SlicesUsed{held: slices.Clone(used.held), unknown: used.unknown}
 	after.Add(&SliceHolding{at: beside.at})
 	idle := 0
-	for _, fill := range a.slices.picking(&after).fill {
+	for _, fill := range a.slices.newSlicePicker(&after).fill {
 		if fill == 0 {
 			idle++
 		}

@@ -14,9 +14,9 @@ func slicedInventory(cuts ...string) Inventory {
 	var inv Inventory
 	for i, cut := range cuts {
 		numa := i / 2
-		card := SlicedCard{Card: Card{UUID: fmt.Sprintf("GPU-%d", i), Index: i, MemoryMiB: 81920, NUMANode: &numa, Health: Healthy}}
+		card := SlicedGPU{GPU: GPU{UUID: fmt.Sprintf("GPU-%d", i), Index: i, MemoryMiB: 81920, NUMANode: &numa, Health: Healthy}}
 		for j, size := range cut {
-			slice := CardSlice{UUID: fmt.Sprintf("MIG-%d-%d", i, j), Profile: "1g.10gb", MemoryMiB: 10}
+			slice := GPUSlice{UUID: fmt.Sprintf("MIG-%d-%d", i, j), Profile: "1g.10gb", MemoryMiB: 10}
 			if size == 'L' {
 				slice.Profile, slice.MemoryMiB = "3g.40gb", 40
 			}
@@ -139,7 +139,7 @@ func TestNoBetterSlicesThanChosen(t *testing.T) {
 		}
 		d := asksSlices(small, large)
 		plan, why := a.AllocateSlices(&used, d)
-		want := exhaustively(a.slices.picking(&used), small, large)
+		want := exhaustively(a.slices.newSlicePicker(&used), small, large)
 		if (want == nil) != !why.IsZero() {
 			t.Fatalf("round %d, %v: reason %+v, and the best of all are %v", round, node, why, want)
 		}
@@ -157,7 +157,7 @@ func TestNoBetterSlicesThanChosen(t *testing.T) {
 }
 
 // exhaustively looks at every set of free slices, and returns the best by what AllocateSlices promises.
-func exhaustively(p *picking, small, large int64) []int {
+func exhaustively(p *slicePicker, small, large int64) []int {
 	var best []int
 	var bestWorth [4]int64
 	for set := range 1 << len(p.slices) {
@@ -173,10 +173,10 @@ func exhaustively(p *picking, small, large int64) []int {
 			free = free && p.free[i]
 			at = append(at, i)
 			counts[slice.Profile]++
-			numa[p.cards[slice.card].numa] = true
-			fill += p.fill[slice.card]
-			if p.fill[slice.card] == 0 {
-				opened[slice.card] = true
+			numa[p.gpus[slice.gpu].numa] = true
+			fill += p.fill[slice.gpu]
+			if p.fill[slice.gpu] == 0 {
+				opened[slice.gpu] = true
 			}
 		}
 		if !free || counts["1g.10gb"] != small || counts["3g.40gb"] != large {
@@ -230,12 +230,12 @@ func TestContainersOfAPodDivideItsSlices(t *testing.T) {
 	if !why.IsZero() {
 		t.Fatal(why.Detail())
 	}
-	assignment := a.SliceAssignment(d, &plan)
+	assignment := a.BuildSliceAssignment(d, &plan)
 	got := map[string][]string{}
 	for container, held := range assignment {
 		for _, slice := range held {
 			got[container] = append(got[container], slice.UUID)
-			if slice.Card != "GPU-0" || slice.GPU != 0 {
+			if slice.ParentUUID != "GPU-0" || slice.GPU != 0 {
 				t.Errorf("slice %+v is of another card", slice)
 			}
 		}
@@ -247,7 +247,7 @@ func TestContainersOfAPodDivideItsSlices(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("slices (-want +got):\n%s", diff)
 	}
-	if held := a.ResolveSlices(d, assignment); !held.Known() || !slices.Equal(held.at, plan.Holding.at) {
+	if held := a.ResolveSlices(d, assignment); !held.IsKnown() || !slices.Equal(held.at, plan.Holding.at) {
 		t.Errorf("read back it is %+v, want %v", held, plan.Holding.at)
 	}
 }

@@ -21,9 +21,9 @@ type SliceDemand struct {
 // NeedsSlices reports whether the pod asks for MIG slices.
 func (d *Demand) NeedsSlices() bool { return len(d.Slices) > 0 }
 
-// slicesOf returns the MIG slices that a container asks for, by profile. Like [Request.MIG] it reads requests alone, which the API
+// containerSlices returns the MIG slices that a container asks for, by profile. Like [Request.MIG] it reads requests alone, which the API
 // server fills in from limits.
-func slicesOf(container *corev1.Container, lifetime Lifetime) []SliceDemand {
+func containerSlices(container *corev1.Container, lifetime Lifetime) []SliceDemand {
 	var demands []SliceDemand
 	for name, quantity := range container.Resources.Requests {
 		if profile, ok := strings.CutPrefix(string(name), names.ResourceMIGPrefix); ok && quantity.Value() > 0 {
@@ -40,10 +40,10 @@ func sliceDemands(pod *corev1.Pod) []SliceDemand {
 	var demands []SliceDemand
 	for i := range pod.Spec.InitContainers {
 		container := &pod.Spec.InitContainers[i]
-		demands = append(demands, slicesOf(container, initLifetime(container))...)
+		demands = append(demands, containerSlices(container, initLifetime(container))...)
 	}
 	for i := range pod.Spec.Containers {
-		demands = append(demands, slicesOf(&pod.Spec.Containers[i], Main)...)
+		demands = append(demands, containerSlices(&pod.Spec.Containers[i], Main)...)
 	}
 	return demands
 }
@@ -77,8 +77,8 @@ func profilePeaks(demands []SliceDemand) []ProfileDemand {
 	return out
 }
 
-// containersOf counts the containers of some demands for slices.
-func containersOf(demands []SliceDemand) int {
+// countContainers counts the containers of some demands for slices.
+func countContainers(demands []SliceDemand) int {
 	count := 0
 	for i := range demands {
 		if i == 0 || demands[i].Container != demands[i-1].Container {

@@ -16,8 +16,8 @@ type SliceHolding struct {
 	unknown map[string]int64
 }
 
-// Known reports whether the slices of the pod are known.
-func (h *SliceHolding) Known() bool { return h == nil || len(h.unknown) == 0 }
+// IsKnown reports whether the slices of the pod are known.
+func (h *SliceHolding) IsKnown() bool { return h == nil || len(h.unknown) == 0 }
 
 // SlicesUsed is what all pods of a node hold of its MIG slices together. The zero value is an empty node.
 type SlicesUsed struct {
@@ -44,7 +44,7 @@ func (u *SlicesUsed) Add(h *SliceHolding) {
 	}
 }
 
-func (u *SlicesUsed) has(at int) bool { return at < len(u.held) && u.held[at] }
+func (u *SlicesUsed) isHeld(at int) bool { return at < len(u.held) && u.held[at] }
 
 // SlicesHeldBy returns the slices of a pod that is bound to the node. If the annotation g8s.host/gpu-devices names all slices that the pod requests,
 // and the node has them, they are the ones. Else slices that the node's agent reports for the pod are added, as for a pod of another scheduler, or
@@ -66,14 +66,14 @@ func (a *Allocator) SlicesHeldBy(pod *corev1.Pod, reported func() []Slice) *Slic
 		}
 	}
 	holding := a.ResolveSlices(&demand, named)
-	if holding.Known() {
+	if holding.IsKnown() {
 		return holding
 	}
 	for _, slice := range reported() {
 		at, listed := a.slices.positions[slice.UUID]
 		if slice.Pod == pod.UID && pod.UID != "" && listed && !slices.Contains(holding.at, at) {
 			holding.at = append(holding.at, at)
-			holding.found(a.slices.slices[at].Profile)
+			holding.resolveUnknown(a.slices.slices[at].Profile)
 		}
 	}
 	return holding
@@ -97,7 +97,7 @@ func (a *Allocator) ResolveSlices(d *Demand, assignment SliceAssignment) *SliceH
 			at, listed := a.slices.positions[held[i].UUID]
 			if listed && !slices.Contains(holding.at, at) && a.slices.slices[at].Profile == held[i].Profile {
 				holding.at = append(holding.at, at)
-				holding.found(held[i].Profile)
+				holding.resolveUnknown(held[i].Profile)
 			}
 		}
 	}
@@ -105,8 +105,8 @@ func (a *Allocator) ResolveSlices(d *Demand, assignment SliceAssignment) *SliceH
 	return holding
 }
 
-// found removes one of a profile from the unknown ones.
-func (h *SliceHolding) found(profile string) {
+// resolveUnknown removes one of a profile from the unknown ones.
+func (h *SliceHolding) resolveUnknown(profile string) {
 	if h.unknown[profile]--; h.unknown[profile] <= 0 {
 		delete(h.unknown, profile)
 	}
@@ -133,11 +133,11 @@ func (as SliceAssignment) fitsDemand(d *Demand) error {
 			return fmt.Errorf("container %s has %d slices of %s too few", of.container, count, of.profile)
 		}
 	}
-	return as.exclusive(d)
+	return as.checkExclusive(d)
 }
 
-// exclusive finds a slice that two containers have at once: a sidecar and a container that starts after it, or two main ones.
-func (as SliceAssignment) exclusive(d *Demand) error {
+// checkExclusive finds a slice that two containers have at once: a sidecar and a container that starts after it, or two main ones.
+func (as SliceAssignment) checkExclusive(d *Demand) error {
 	running := map[string]string{} // by UUID
 	for i := range d.Slices {
 		container := d.Slices[i].Container

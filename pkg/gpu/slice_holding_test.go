@@ -18,8 +18,8 @@ const choiceOfTwo = `{"version":1,"containers":{"main":[{"uuid":"GPU-9","index":
 
 func TestParseChoice(t *testing.T) {
 	want := Choice{
-		Cards:  Assignment{"main": {{UUID: "GPU-9", Index: 9}}},
-		Slices: SliceAssignment{"main": {{UUID: "MIG-0-1", Profile: "1g.10gb", Card: "GPU-0"}}},
+		GPUs:   Assignment{"main": {{UUID: "GPU-9", Index: 9}}},
+		Slices: SliceAssignment{"main": {{UUID: "MIG-0-1", Profile: "1g.10gb", ParentUUID: "GPU-0"}}},
 	}
 	got, err := ParseChoice(choiceOfTwo)
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
@@ -52,12 +52,12 @@ func TestParseChoice(t *testing.T) {
 
 // TestOlderReadersTakeNoSliceForACard: they refuse fields that they do not know, so that the pod counts as one that names nothing.
 func TestOlderReadersTakeNoSliceForACard(t *testing.T) {
-	choice := Choice{Slices: SliceAssignment{"a": {{UUID: "MIG-1", Profile: "1g.10gb", Card: "GPU-1"}}}}
+	choice := Choice{Slices: SliceAssignment{"a": {{UUID: "MIG-1", Profile: "1g.10gb", ParentUUID: "GPU-1"}}}}
 	text, err := choice.Encode()
 	if err != nil || strings.Contains(text, "containers") {
 		t.Errorf("it is %s, error %v", text, err)
 	}
-	cards := Choice{Cards: Assignment{"a": {{UUID: "GPU-1"}}}}
+	cards := Choice{GPUs: Assignment{"a": {{UUID: "GPU-1"}}}}
 	if text, err := cards.Encode(); err != nil || text != `{"version":1,"containers":{"a":[{"uuid":"GPU-1","index":0}]}}` {
 		t.Errorf("a pod of cards is %s, error %v, which older readers cannot read", text, err)
 	}
@@ -65,7 +65,7 @@ func TestOlderReadersTakeNoSliceForACard(t *testing.T) {
 
 func TestSlicedInventory(t *testing.T) {
 	inv := slicedInventory("LS", "")
-	inv.Cards = []Card{{UUID: "GPU-9", Index: 9, Health: Healthy}}
+	inv.GPUs = []GPU{{UUID: "GPU-9", Index: 9, Health: Healthy}}
 	text, err := inv.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func TestSlicedInventory(t *testing.T) {
 		t.Errorf("error %v, inventory (-want +got):\n%s", err, diff)
 	}
 	for what, change := range map[string]func(*Inventory){
-		"a card that is also whole":  func(inv *Inventory) { inv.Cards[0].Index = 1 },
+		"a card that is also whole":  func(inv *Inventory) { inv.GPUs[0].Index = 1 },
 		"a card twice":               func(inv *Inventory) { inv.Sliced[1].UUID = "GPU-9" },
 		"a slice twice":              func(inv *Inventory) { inv.Sliced[1].Slices = inv.Sliced[0].Slices[:1] },
 		"a slice that is a card":     func(inv *Inventory) { inv.Sliced[0].Slices[0].UUID = "GPU-0" },
@@ -83,8 +83,8 @@ func TestSlicedInventory(t *testing.T) {
 		"a profile of a stranger":    func(inv *Inventory) { inv.Sliced[0].Slices[0].Profile = "1g; rm" },
 		"a card without health":      func(inv *Inventory) { inv.Sliced[0].Health = "" },
 		"memory that none has":       func(inv *Inventory) { inv.Sliced[0].Slices[0].MemoryMiB = -1 },
-		"more slices than there are": func(inv *Inventory) { inv.Sliced[0].Slices = make([]CardSlice, maxSlicesPerCard+1) },
-		"more cards than there are":  func(inv *Inventory) { inv.Cards = make([]Card, MaxCards-1) },
+		"more slices than there are": func(inv *Inventory) { inv.Sliced[0].Slices = make([]GPUSlice, maxSlicesPerGPU+1) },
+		"more cards than there are":  func(inv *Inventory) { inv.GPUs = make([]GPU, MaxGPUs-1) },
 	} {
 		changed, err := ParseInventory(text)
 		if err != nil {
@@ -112,7 +112,7 @@ func TestSlicesHeldBy(t *testing.T) {
 	chosen := func(uuids ...string) string {
 		held := SliceAssignment{}
 		for _, uuid := range uuids {
-			held["main"] = append(held["main"], HeldSlice{UUID: uuid, Profile: "1g.10gb", Card: "GPU-0"})
+			held["main"] = append(held["main"], HeldSlice{UUID: uuid, Profile: "1g.10gb", ParentUUID: "GPU-0"})
 		}
 		choice := Choice{Slices: held}
 		text, err := choice.Encode()
@@ -169,14 +169,14 @@ func TestSlicesHeldBy(t *testing.T) {
 
 // TestTwoContainersWithOneSlice: an annotation that gives a slice to two containers that run at once is none.
 func TestTwoContainersWithOneSlice(t *testing.T) {
-	one := []HeldSlice{{UUID: "MIG-0-0", Profile: "1g.10gb", Card: "GPU-0"}}
+	one := []HeldSlice{{UUID: "MIG-0-0", Profile: "1g.10gb", ParentUUID: "GPU-0"}}
 	for lifetime, want := range map[Lifetime]bool{Main: false, Sidecar: false, Init: true} {
 		d := &Demand{Slices: []SliceDemand{
 			{Container: "a", Lifetime: lifetime, Profile: "1g.10gb", Count: 1}, {Container: "b", Profile: "1g.10gb", Count: 1},
 		}}
 		d.Profiles = profilePeaks(d.Slices)
 		a := allocatorOf(t, slicedInventory("SS"))
-		if got := a.ResolveSlices(d, SliceAssignment{"a": one, "b": one}); got.Known() != want {
+		if got := a.ResolveSlices(d, SliceAssignment{"a": one, "b": one}); got.IsKnown() != want {
 			t.Errorf("lifetime %d: held %+v, want it known %v", lifetime, got, want)
 		}
 	}

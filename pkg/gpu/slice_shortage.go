@@ -33,11 +33,11 @@ func (a *Allocator) FreeSlices(used *SlicesUsed, profile string) int64 {
 func (a *Allocator) countSlices(used *SlicesUsed, profile string) (total, healthy, free int64) {
 	for _, at := range a.slices.byProfile[profile] {
 		total++
-		if !a.slices.healthy(at) {
+		if !a.slices.isHealthy(at) {
 			continue
 		}
 		healthy++
-		if !used.has(at) {
+		if !used.isHeld(at) {
 			free++
 		}
 	}
@@ -51,7 +51,7 @@ func (a *Allocator) GainsSlices(before *Allocator, d *Demand) bool {
 	}
 	return slices.ContainsFunc(d.Profiles, func(asked ProfileDemand) bool {
 		return slices.ContainsFunc(a.slices.byProfile[asked.Profile], func(at int) bool {
-			return a.slices.healthy(at) && !before.hasSlice(&a.slices.slices[at])
+			return a.slices.isHealthy(at) && !before.hasSlice(&a.slices.slices[at])
 		})
 	})
 }
@@ -62,5 +62,5 @@ func (a *Allocator) hasSlice(slice *placedSlice) bool {
 		return false
 	}
 	at, ok := a.slices.positions[slice.UUID]
-	return ok && a.slices.healthy(at) && a.slices.slices[at].Profile == slice.Profile
+	return ok && a.slices.isHealthy(at) && a.slices.slices[at].Profile == slice.Profile
 }

@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// maxSlicesPerCard is the most MIG slices of one GPU. Today's have seven at the most.
-const maxSlicesPerCard = 8
+// maxSlicesPerGPU is the most MIG slices of one GPU. Today's have seven at the most.
+const maxSlicesPerGPU = 8
 
-// SlicedCard is a GPU in MIG mode: it is allocated as slices, and never whole. Its memory is all of the GPU's.
-type SlicedCard struct {
-	Card
+// SlicedGPU is a GPU in MIG mode: it is allocated as slices, and never whole. Its memory is all of the GPU's.
+type SlicedGPU struct {
+	GPU
 	// Slices are the slices that the GPU is partitioned into, empty before it is partitioned.
-	Slices []CardSlice `json:"slices,omitempty"`
+	Slices []GPUSlice `json:"slices,omitempty"`
 }
 
-// CardSlice is a MIG slice of a GPU.
-type CardSlice struct {
+// GPUSlice is a MIG slice of a GPU.
+type GPUSlice struct {
 	// UUID identifies the slice, as the driver names it: MIG-….
 	UUID string `json:"uuid"`
 	// Profile is NVIDIA's name for its size, as in the name of the resource: 1g.10gb.
@@ -38,10 +38,10 @@ func (inv *Inventory) validateSliced(uuids map[string]bool) []error {
 		if i > 0 && inv.Sliced[i-1].Index >= card.Index {
 			errs = append(errs, fmt.Errorf("sliced[%d]: index %d is not above %d, the one before", i, card.Index, inv.Sliced[i-1].Index))
 		}
-		if _, whole := inv.position(card.Index); whole {
+		if _, whole := inv.positionOfIndex(card.Index); whole {
 			errs = append(errs, fmt.Errorf("sliced[%d]: index %d is that of a card that is given whole", i, card.Index))
 		}
-		for _, uuid := range card.uuids() {
+		for _, uuid := range card.allUUIDs() {
 			if uuids[uuid] {
 				errs = append(errs, fmt.Errorf("sliced[%d]: uuid %q is there twice", i, uuid))
 			}
@@ -51,8 +51,8 @@ func (inv *Inventory) validateSliced(uuids map[string]bool) []error {
 	return errs
 }
 
-// uuids are those of the GPU and of its slices.
-func (c *SlicedCard) uuids() []string {
+// allUUIDs are those of the GPU and of its slices.
+func (c *SlicedGPU) allUUIDs() []string {
 	uuids := []string{c.UUID}
 	for i := range c.Slices {
 		uuids = append(uuids, c.Slices[i].UUID)
@@ -60,11 +60,11 @@ func (c *SlicedCard) uuids() []string {
 	return uuids
 }
 
-func (c *SlicedCard) validate() error {
-	if len(c.Slices) > maxSlicesPerCard {
-		return fmt.Errorf("%d slices, want at most %d", len(c.Slices), maxSlicesPerCard)
+func (c *SlicedGPU) validate() error {
+	if len(c.Slices) > maxSlicesPerGPU {
+		return fmt.Errorf("%d slices, want at most %d", len(c.Slices), maxSlicesPerGPU)
 	}
-	errs := []error{c.Card.validate()}
+	errs := []error{c.GPU.validate()}
 	for i := range c.Slices {
 		if err := c.Slices[i].validate(); err != nil {
 			errs = append(errs, fmt.Errorf("slices[%d]: %w", i, err))
@@ -73,11 +73,11 @@ func (c *SlicedCard) validate() error {
 	return errors.Join(errs...)
 }
 
-func (s *CardSlice) validate() error {
+func (s *GPUSlice) validate() error {
 	switch {
-	case !uuidSpelled.fits(s.UUID):
+	case !uuidSpelling.allowsName(s.UUID):
 		return fmt.Errorf("uuid is %.140q, want 1 to 128 letters, digits or any of . _ : / -", s.UUID)
-	case !profileSpelled.fits(s.Profile):
+	case !profileSpelling.allowsName(s.Profile):
 		return fmt.Errorf("profile is %.80q, want a name such as 1g.10gb", s.Profile)
 	case s.MemoryMiB < 0 || s.MemoryMiB > maxMemoryMiB:
 		return fmt.Errorf("memoryMiB is %d, want 0 to %d", s.MemoryMiB, maxMemoryMiB)
@@ -91,17 +91,17 @@ type sliceTable struct {
 	slices    []placedSlice
 	positions map[string]int // by UUID
 	byProfile map[string][]int
-	cards     []slicedCard
+	gpus      []slicedGPU
 }
 
 // placedSlice is a slice and where it is: the position of its GPU.
 type placedSlice struct {
-	CardSlice
-	card int
+	GPUSlice
+	gpu int
 }
 
-// slicedCard is the data of a GPU that the choice needs.
-type slicedCard struct {
+// slicedGPU is the data of a GPU that the choice needs.
+type slicedGPU struct {
 	uuid    string
 	index   int
 	numa    int // -1 where it is not known
@@ -117,11 +117,11 @@ func newSliceTable(inventory *Inventory) *sliceTable {
 		if card.NUMANode != nil {
 			numa = *card.NUMANode
 		}
-		t.cards = append(t.cards, slicedCard{uuid: card.UUID, index: card.Index, numa: numa, healthy: card.Health == Healthy})
-		ordered := slices.SortedFunc(slices.Values(card.Slices), func(a, b CardSlice) int { return strings.Compare(a.UUID, b.UUID) })
+		t.gpus = append(t.gpus, slicedGPU{uuid: card.UUID, index: card.Index, numa: numa, healthy: card.Health == Healthy})
+		ordered := slices.SortedFunc(slices.Values(card.Slices), func(a, b GPUSlice) int { return strings.Compare(a.UUID, b.UUID) })
 		for _, slice := range ordered {
 			at := len(t.slices)
-			t.slices = append(t.slices, placedSlice{CardSlice: slice, card: i})
+			t.slices = append(t.slices, placedSlice{GPUSlice: slice, gpu: i})
 			t.positions[slice.UUID] = at
 			t.byProfile[slice.Profile] = append(t.byProfile[slice.Profile], at)
 		}
@@ -132,12 +132,12 @@ func newSliceTable(inventory *Inventory) *sliceTable {
 	return t
 }
 
-// healthy reports whether a slice may be allocated.
-func (t *sliceTable) healthy(at int) bool { return t.cards[t.slices[at].card].healthy }
+// isHealthy reports whether a slice may be allocated.
+func (t *sliceTable) isHealthy(at int) bool { return t.gpus[t.slices[at].gpu].healthy }
 
-// size is the weight of a slice when GPUs are compared by their use.
-func (t *sliceTable) size(at int) int64 { return max(t.slices[at].MemoryMiB, 1) }
+// sliceSize is the weight of a slice when GPUs are compared by their use.
+func (t *sliceTable) sliceSize(at int) int64 { return max(t.slices[at].MemoryMiB, 1) }
 
-// Sliced reports whether the node names its MIG slices. If it does not, as with an older agent, only Kubernetes counts slices, and the agent chooses
+// NamesSlices reports whether the node names its MIG slices. If it does not, as with an older agent, only Kubernetes counts slices, and the agent chooses
 // them.
-func (a *Allocator) Sliced() bool { return a.slices != nil }
+func (a *Allocator) NamesSlices() bool { return a.slices != nil }

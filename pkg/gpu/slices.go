@@ -17,7 +17,7 @@ import (
 
 // Bounds of the slice annotation. A GPU has at most seven slices today.
 const (
-	maxSlices     = 8 * MaxCards
+	maxSlices     = 8 * MaxGPUs
 	maxSlicesSize = 256 << 10
 	slicesVersion = 1
 )
@@ -29,9 +29,9 @@ type Slice struct {
 	UUID string `json:"uuid"`
 	// Profile is NVIDIA's name for its size, such as 1g.10gb.
 	Profile string `json:"profile"`
-	// Card is the UUID of the GPU, and GPU the driver's number of it.
-	Card string `json:"card"`
-	GPU  int    `json:"gpu"`
+	// ParentUUID is the UUID of the GPU, and GPU the driver's number of it.
+	ParentUUID string `json:"card"`
+	GPU        int    `json:"gpu"`
 	// MemoryMiB is the memory of the slice, 0 where it is not known.
 	MemoryMiB int64 `json:"memoryMiB,omitempty"`
 	// Health and Since are those of the GPU; see [GPU]. "" is unknown, as for a slice that a pod names and its node does not report.
@@ -103,14 +103,14 @@ func validateSlices(all []Slice) error {
 
 func (s *Slice) validate() error {
 	switch {
-	case !uuidSpelled.fits(s.UUID):
+	case !uuidSpelling.allowsName(s.UUID):
 		return fmt.Errorf("uuid is %.140q, want 1 to 128 letters, digits or any of . _ : / -", s.UUID)
-	case !profileSpelled.fits(s.Profile):
+	case !profileSpelling.allowsName(s.Profile):
 		return fmt.Errorf("profile is %.80q, want a name such as 1g.10gb", s.Profile)
-	case !podUIDSpelled.fits(string(s.Pod)):
+	case !podUIDSpelling.allowsName(string(s.Pod)):
 		return fmt.Errorf("pod is %.80q, want a UID or nothing", s.Pod)
 	}
-	card := Card{UUID: s.Card, Index: s.GPU, MemoryMiB: s.MemoryMiB, Health: s.Health, Since: s.Since}
+	card := GPU{UUID: s.ParentUUID, Index: s.GPU, MemoryMiB: s.MemoryMiB, Health: s.Health, Since: s.Since}
 	if err := card.validate(); err != nil {
 		return fmt.Errorf("its card: %w", err)
 	}
@@ -157,7 +157,7 @@ func ChosenSlices(pod *corev1.Pod) []Slice {
 	var out []Slice
 	for _, held := range choice.Slices {
 		for _, s := range held {
-			out = append(out, Slice{UUID: s.UUID, Profile: s.Profile, Card: s.Card, GPU: s.GPU, Pod: pod.UID})
+			out = append(out, Slice{UUID: s.UUID, Profile: s.Profile, ParentUUID: s.ParentUUID, GPU: s.GPU, Pod: pod.UID})
 		}
 	}
 	slices.SortFunc(out, func(a, b Slice) int { return cmp.Or(cmp.Compare(a.GPU, b.GPU), cmp.Compare(a.UUID, b.UUID)) })

@@ -19,8 +19,8 @@ const twoSlices = `{"version":1,"slices":[` +
 
 func TestParseSlices(t *testing.T) {
 	want := []Slice{
-		{UUID: "MIG-a", Profile: "3g.40gb", Card: "GPU-0", MemoryMiB: 40192, Health: Healthy},
-		{UUID: "MIG-b", Profile: "1g.10gb+me", Card: "GPU-1", GPU: 1, Health: "Xid79", Since: time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), Pod: "0b5c-7"},
+		{UUID: "MIG-a", Profile: "3g.40gb", ParentUUID: "GPU-0", MemoryMiB: 40192, Health: Healthy},
+		{UUID: "MIG-b", Profile: "1g.10gb+me", ParentUUID: "GPU-1", GPU: 1, Health: "Xid79", Since: time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), Pod: "0b5c-7"},
 	}
 	got, err := ParseSlices(twoSlices)
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
@@ -56,13 +56,13 @@ func TestSlicesUnderAPod(t *testing.T) {
 	if got := SlicesUnder(node, pod.UID, nil); len(got) != 1 || got[0].UUID != "MIG-b" {
 		t.Errorf("got %+v", got)
 	}
-	if broken := BrokenUnder(node, pod); len(broken) != 1 || broken[0].UUID != "GPU-1" || broken[0].Index != 1 || broken[0].Since.IsZero() {
+	if broken := BrokenGPUsUnder(node, pod); len(broken) != 1 || broken[0].UUID != "GPU-1" || broken[0].Index != 1 || broken[0].Since.IsZero() {
 		t.Errorf("broken under the pod are %+v, want the card of its slice", broken)
 	}
-	if broken := BrokenUnder(node, &corev1.Pod{}); len(broken) != 0 || len(SlicesUnder(node, "", nil)) != 0 {
+	if broken := BrokenGPUsUnder(node, &corev1.Pod{}); len(broken) != 0 || len(SlicesUnder(node, "", nil)) != 0 {
 		t.Errorf("a pod that is none has %+v", broken)
 	}
-	if broken := BrokenOn(node); len(broken) != 1 {
+	if broken := BrokenGPUsOn(node); len(broken) != 1 {
 		t.Errorf("broken on the node are %+v, want one card", broken)
 	}
 }
@@ -76,7 +76,7 @@ func TestSlicesOfAPodThatHasNotStarted(t *testing.T) {
 		}}}
 	}
 	waits := chosen("new", "MIG-a")
-	want := []Slice{{UUID: "MIG-a", Profile: "3g.40gb", Card: "GPU-0", MemoryMiB: 40192, Health: Healthy, Pod: "new"}}
+	want := []Slice{{UUID: "MIG-a", Profile: "3g.40gb", ParentUUID: "GPU-0", MemoryMiB: 40192, Health: Healthy, Pod: "new"}}
 	if diff := cmp.Diff(want, SlicesUnder(node, "new", ChosenSlices(waits))); diff != "" {
 		t.Errorf("slices of a pod that waits (-want +got):\n%s", diff)
 	}
@@ -116,7 +116,7 @@ func TestBrokenCardsInMIGMode(t *testing.T) {
 		t.Fatal(err)
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{names.AnnotationInventory: text}}}
-	if got := BrokenOn(node); len(got) != 1 || got[0].UUID != "GPU-1" {
+	if got := BrokenGPUsOn(node); len(got) != 1 || got[0].UUID != "GPU-1" {
 		t.Errorf("broken are %+v, want the second card", got)
 	}
 }

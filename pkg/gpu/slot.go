@@ -37,19 +37,19 @@ const (
 // IsWhole reports whether each unit is a whole GPU.
 func (s Slot) IsWhole() bool { return s == Slot{} }
 
-// Milli returns the size of a slot in thousandths of a GPU.
-func (s Slot) Milli() int64 {
-	return MilliPerCard * cmp.Or(s.Sevenths, sevenths) / sevenths / s.perDevice()
+// MilliGPUs returns the size of a slot in thousandths of a GPU.
+func (s Slot) MilliGPUs() int64 {
+	return MilliPerGPU * cmp.Or(s.Sevenths, sevenths) / sevenths / s.perDevice()
 }
 
-// Cards returns the number of GPUs behind some slots, rounded up.
-func (s Slot) Cards(slots int64) int64 {
+// GPUsForSlots returns the number of GPUs behind some slots, rounded up.
+func (s Slot) GPUsForSlots(slots int64) int64 {
 	perCard := s.perDevice() * sevenths
 	return (slots*cmp.Or(s.Sevenths, sevenths) + perCard - 1) / perCard
 }
 
-// WholeCards returns the number of GPUs behind some slots, rounded down.
-func (s Slot) WholeCards(slots int64) int64 {
+// WholeGPUs returns the number of GPUs behind some slots, rounded down.
+func (s Slot) WholeGPUs(slots int64) int64 {
 	return slots * cmp.Or(s.Sevenths, sevenths) / (s.perDevice() * sevenths)
 }
 
@@ -60,8 +60,8 @@ func (s Slot) perDevice() int64 { return max(s.Replicas, 1) }
 // have replicas.
 var migProduct = regexp.MustCompile(`-MIG-(([1-7])g\.[0-9]+gb)`)
 
-// slotOf reads from a node's labels what its units are. Labels of a version that does not know the strategy only have replicas.
-func slotOf(node *corev1.Node) (Slot, error) {
+// parseSlot reads from a node's labels what its units are. Labels of a version that does not know the strategy only have replicas.
+func parseSlot(node *corev1.Node) (Slot, error) {
 	slot := Slot{}
 	var replicas int64
 	var err error

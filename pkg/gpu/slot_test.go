@@ -65,14 +65,14 @@ func TestPartsOfGPUsAreNoCards(t *testing.T) {
 			if diff := cmp.Diff(tc.want, inventory.Slot); diff != "" {
 				t.Errorf("slot (-want +got):\n%s", diff)
 			}
-			if got := inventory.Cards[7].MemoryMiB; got != tc.memoryMiB {
+			if got := inventory.GPUs[7].MemoryMiB; got != tc.memoryMiB {
 				t.Errorf("a slot may count on %d MiB, want %d", got, tc.memoryMiB)
 			}
 			if links := len(inventory.Links); links > 0 && !tc.want.IsWhole() {
 				t.Errorf("parts of GPUs have %d links", links)
 			}
 			slot := inventory.Slot
-			if milli, up, down := slot.Milli(), slot.Cards(7), slot.WholeCards(7); milli != tc.milli || up != tc.cards || down != tc.wholeCards {
+			if milli, up, down := slot.MilliGPUs(), slot.GPUsForSlots(7), slot.WholeGPUs(7); milli != tc.milli || up != tc.cards || down != tc.wholeCards {
 				t.Errorf("a slot is %d thousandths, and seven are %d to %d GPUs, want %d and %d to %d", milli, down, up, tc.milli, tc.wholeCards, tc.cards)
 			}
 		})
@@ -114,7 +114,7 @@ func TestAPodGetsOneSlot(t *testing.T) {
 			if diff := cmp.Diff(tc.want, reason); diff != "" {
 				t.Errorf("reason (-want +got):\n%s", diff)
 			}
-			if room := allocator.Room(&used, tc.demand); room != tc.room {
+			if room := allocator.RoomFor(&used, tc.demand); room != tc.room {
 				t.Errorf("there is room for %d, want %d", room, tc.room)
 			}
 		})
@@ -126,7 +126,7 @@ func TestAnInventoryIsOfCards(t *testing.T) {
 	node := offering("2", "", replicated("time-slicing", "4"))
 	node.Annotations = map[string]string{names.AnnotationInventory: `{"version":1,"gpus":[{"uuid":"GPU-a","index":0,"memoryMiB":15360,"health":"Healthy"}]}`}
 	inventory, err := InventoryOf(node)
-	if err != nil || !inventory.Slot.IsWhole() || inventory.Cards[0].MemoryMiB != 15360 {
+	if err != nil || !inventory.Slot.IsWhole() || inventory.GPUs[0].MemoryMiB != 15360 {
 		t.Errorf("error %v, inventory %+v, want a whole card", err, inventory)
 	}
 }

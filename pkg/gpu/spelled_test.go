@@ -11,15 +11,15 @@ import (
 // the shortest and longest.
 func TestNamesAreSpelledAsTheirPatternsSay(t *testing.T) {
 	tests := map[string]struct {
-		spelled *spelled
+		spelled *nameSpelling
 		pattern string
 		good    string
 	}{
-		"uuid":    {&uuidSpelled, `^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$`, "GPU-5f1e4a3c-0.z:9/_"},
-		"switch":  {&switchSpelled, `^[A-Za-z0-9._:/-]{0,64}$`, "0000:0e:00.0"},
-		"health":  {&healthSpelled, `^[A-Z][A-Za-z0-9]{0,31}$`, "Xid79"},
-		"profile": {&profileSpelled, `^[0-9a-z][0-9a-z.+-]{0,62}$`, "1g.10gb+me-x"},
-		"pod UID": {&podUIDSpelled, `^[0-9A-Za-z-]{0,64}$`, "f81d4fae-7dec-11d0-A765-00a0c91e6bf6"},
+		"uuid":    {&uuidSpelling, `^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$`, "GPU-5f1e4a3c-0.z:9/_"},
+		"switch":  {&switchSpelling, `^[A-Za-z0-9._:/-]{0,64}$`, "0000:0e:00.0"},
+		"health":  {&healthSpelling, `^[A-Z][A-Za-z0-9]{0,31}$`, "Xid79"},
+		"profile": {&profileSpelling, `^[0-9a-z][0-9a-z.+-]{0,62}$`, "1g.10gb+me-x"},
+		"pod UID": {&podUIDSpelling, `^[0-9A-Za-z-]{0,64}$`, "f81d4fae-7dec-11d0-A765-00a0c91e6bf6"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -27,7 +27,7 @@ func TestNamesAreSpelledAsTheirPatternsSay(t *testing.T) {
 			fits := 0
 			for _, candidate := range candidates(tc.good) {
 				want := pattern.MatchString(candidate)
-				if got := tc.spelled.fits(candidate); got != want {
+				if got := tc.spelled.allowsName(candidate); got != want {
 					t.Errorf("%q fits: %v, want %v", candidate, got, want)
 				}
 				if want {

@@ -16,14 +16,14 @@ var memorySize = regexp.MustCompile(`^[0-9]+(?:g|gb|gi|gib)$`)
 // nvidia-tesla-v100, though only a letter differs. The parts of a name with a digit identify its model, except one that gives the memory. A name that
 // omits some of them may be the other.
 func SameModel(a, b string) bool {
-	one, other := modelOf(a), modelOf(b)
+	one, other := modelParts(a), modelParts(b)
 	if len(one) > len(other) {
 		one, other = other, one
 	}
 	return !slices.ContainsFunc(one, func(part string) bool { return !slices.Contains(other, part) })
 }
 
-func modelOf(name string) []string {
+func modelParts(name string) []string {
 	return slices.DeleteFunc(words.FindAllString(strings.ToLower(name), -1), func(part string) bool {
 		return !strings.ContainsAny(part, "0123456789") || memorySize.MatchString(part)
 	})
@@ -36,5 +36,5 @@ func NamesModelOf(a, b string) bool {
 	if len(one) > len(other) {
 		one, other = other, one
 	}
-	return len(modelOf(strings.Join(one, " "))) > 0 && !slices.ContainsFunc(one, func(word string) bool { return !slices.Contains(other, word) })
+	return len(modelParts(strings.Join(one, " "))) > 0 && !slices.ContainsFunc(one, func(word string) bool { return !slices.Contains(other, word) })
 }

@@ -2,35 +2,35 @@ package gpu
 
 import "encoding/binary"
 
-// Build is the hardware that an allocator's choices depend on, apart from what is in use: how its GPUs are connected, how large and how healthy they
+// Hardware is the hardware that an allocator's choices depend on, apart from what is in use: how its GPUs are connected, how large and how healthy they
 // are. Nodes with equal hardware and equal [State]s get the same positions for every demand, so that results for one of them hold for the others. It
 // is compared by its address; at times, equal nodes have different ones.
-type Build struct {
+type Hardware struct {
 	topology     *Topology
 	all, healthy Set
-	memoryMiB    [MaxCards]int64
-	shareableMiB [MaxCards]int64
+	memoryMiB    [MaxGPUs]int64
+	shareableMiB [MaxGPUs]int64
 	models       string
 }
 
-// Build returns the hardware that the allocator's choices depend on.
-func (a *Allocator) Build() *Build { return a.build }
+// Hardware returns the hardware that the allocator's choices depend on.
+func (a *Allocator) Hardware() *Hardware { return a.hardware }
 
-// maxBuilds bounds how many hardware values are cached. Beyond it all are dropped, as with [maxTopologies]. Each takes a KiB, and machines whose GPUs
+// maxHardware bounds how many hardware values are cached. Beyond it all are dropped, as with [maxTopologies]. Each takes a KiB, and machines whose GPUs
 // differ by some MiB each have their own.
-const maxBuilds = 1 << 15
+const maxHardware = 1 << 15
 
-// build returns the known hardware that equals b.
-func (k *Topologies) build(b Build) *Build {
+// internHardware returns the known hardware that equals b.
+func (k *Topologies) internHardware(b Hardware) *Hardware {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if known := k.builds[b]; known != nil {
+	if known := k.hardware[b]; known != nil {
 		return known
 	}
-	if k.builds == nil || len(k.builds) >= maxBuilds {
-		k.builds = map[Build]*Build{}
+	if k.hardware == nil || len(k.hardware) >= maxHardware {
+		k.hardware = map[Hardware]*Hardware{}
 	}
-	k.builds[b] = &b
+	k.hardware[b] = &b
 	return &b
 }
 
@@ -48,7 +48,7 @@ func (u *Used) State() State {
 	if u.shared == 0 {
 		return s
 	}
-	memory := make([]byte, 0, 8*MaxCards)
+	memory := make([]byte, 0, 8*MaxGPUs)
 	for rest := u.shared; rest != 0; rest &= rest - 1 {
 		memory = binary.BigEndian.AppendUint64(memory, uint64(u.sharedMiB[rest.First()]))
 	}

@@ -21,7 +21,7 @@ func TestEqualStatesAreServedAlike(t *testing.T) {
 		return a
 	}
 	a, b := allocator("a"), allocator("b")
-	if a.Build() != b.Build() {
+	if a.Hardware() != b.Hardware() {
 		t.Fatal("machines that are built alike are of two builds")
 	}
 	r := rand.New(rand.NewPCG(1, 2))
@@ -56,8 +56,8 @@ func TestBuildsThatDiffer(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(*gpu.Inventory){
-		"a card has other memory": func(i *gpu.Inventory) { i.Cards[1].MemoryMiB = 99 },
-		"a card is ill":           func(i *gpu.Inventory) { i.Cards[1].Health = "Xid79" },
+		"a card has other memory": func(i *gpu.Inventory) { i.GPUs[1].MemoryMiB = 99 },
+		"a card is ill":           func(i *gpu.Inventory) { i.GPUs[1].Health = "Xid79" },
 		"there is a link":         func(i *gpu.Inventory) { i.Links = []gpu.Link{{GPUs: []int{0, 1}, NVLinks: 1}} },
 		"there is one card more":  func(i *gpu.Inventory) { *i = machine("n", 100, 100, 100) },
 	} {
@@ -67,7 +67,7 @@ func TestBuildsThatDiffer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if other.Build() == made.Build() {
+		if other.Hardware() == made.Hardware() {
 			t.Errorf("%s, and it is the same build", name)
 		}
 	}
@@ -77,7 +77,7 @@ func TestBuildsThatDiffer(t *testing.T) {
 func machine(name string, memoryMiB ...int64) gpu.Inventory {
 	var inventory gpu.Inventory
 	for i, memory := range memoryMiB {
-		inventory.Cards = append(inventory.Cards, gpu.Card{
+		inventory.GPUs = append(inventory.GPUs, gpu.GPU{
 			UUID: name + "-" + string(rune('0'+i)), Index: i, MemoryMiB: memory, Health: gpu.Healthy,
 		})
 	}

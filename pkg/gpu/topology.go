@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// exactCards is the most GPUs for which tables over all sets are kept. Beyond it sets are grown greedily:
+// maxExactGPUs is the most GPUs for which tables over all sets are kept. Beyond it sets are grown greedily:
 // see [Topology.growBestSet].
-const exactCards = 16
+const maxExactGPUs = 16
 
 // Path is the kind of connection between two GPUs of a node.
 type Path uint8
@@ -35,7 +35,7 @@ func (p Path) String() string {
 var pathGBps = [...]uint16{PathAcross: 6, PathSameNUMA: 9, PathSameSwitch: 12}
 
 // pathBetween returns the path between two GPUs without NVLink.
-func pathBetween(a, b *Card) Path {
+func pathBetween(a, b *GPU) Path {
 	switch {
 	case a.PCIeSwitch != "" && a.PCIeSwitch == b.PCIeSwitch:
 		return PathSameSwitch
@@ -49,21 +49,21 @@ func pathBetween(a, b *Card) Path {
 // pairBandwidths returns the bandwidth between each two GPUs in GB/s, as an n×n matrix by position.
 // The inventory must be valid.
 func pairBandwidths(inv *Inventory) []uint16 {
-	n := len(inv.Cards)
+	n := len(inv.GPUs)
 	pairs := make([]uint16, n*n)
 	for i := range n {
 		for j := range i {
-			gbps := pathGBps[pathBetween(&inv.Cards[i], &inv.Cards[j])]
+			gbps := pathGBps[pathBetween(&inv.GPUs[i], &inv.GPUs[j])]
 			pairs[i*n+j], pairs[j*n+i] = gbps, gbps
 		}
 	}
 	for l := range inv.Links {
 		link := &inv.Links[l]
 		for i, index := range link.GPUs {
-			a, _ := inv.position(index)
+			a, _ := inv.positionOfIndex(index)
 			for _, other := range link.GPUs[:i] {
-				b, _ := inv.position(other)
-				gbps := uint16(link.gbps())
+				b, _ := inv.positionOfIndex(other)
+				gbps := uint16(link.effectiveGBps())
 				pairs[a*n+b], pairs[b*n+a] = gbps, gbps
 			}
 		}
@@ -76,12 +76,12 @@ func pairBandwidths(inv *Inventory) []uint16 {
 //
 // Up to 16 GPUs it holds tables over all sets: 8 GPUs take 15 KiB, 16 GPUs 5 MiB.
 type Topology struct {
-	cards int
+	gpus int
 	// pairs is the bandwidth between two GPUs, GPUs×GPUs.
 	pairs []uint16
 	// ideal is the highest bandwidth of any set of each size.
 	ideal []uint32
-	// bandwidth is the sum over all pairs of each set. The three tables are nil beyond exactCards.
+	// bandwidth is the sum over all pairs of each set. The three tables are nil beyond maxExactGPUs.
 	bandwidth []uint32
 	// potential is, for each set, how much can still be made of it: see potential.go.
 	potential []potential
@@ -92,8 +92,8 @@ type Topology struct {
 }
 
 func newTopology(cards int, pairs []uint16) *Topology {
-	t := &Topology{cards: cards, pairs: pairs, ideal: make([]uint32, cards+1)}
-	if cards > exactCards {
+	t := &Topology{gpus: cards, pairs: pairs, ideal: make([]uint32, cards+1)}
+	if cards > maxExactGPUs {
 		t.growIdeals()
 		return t
 	}
@@ -101,7 +101,7 @@ func newTopology(cards int, pairs []uint16) *Topology {
 	t.bySize = make([][]Set, cards+1)
 	for s := Set(1); s < 1<<cards; s++ {
 		first, rest := s.pop()
-		t.bandwidth[s] = t.bandwidth[rest] + t.between(first, rest)
+		t.bandwidth[s] = t.bandwidth[rest] + t.bandwidthTo(first, rest)
 		size := s.Len()
 		t.ideal[size] = max(t.ideal[size], t.bandwidth[s])
 		t.bySize[size] = append(t.bySize[size], s)
@@ -109,28 +109,28 @@ func newTopology(cards int, pairs []uint16) *Topology {
 	for _, sets := range t.bySize {
 		slices.SortFunc(sets, comparePositions)
 	}
-	t.potential = t.potentials()
+	t.potential = t.computePotentials()
 	t.chosen = make([]atomic.Uint32, (cards+1)<<cards)
 	return t
 }
 
-// between returns the sum of the bandwidths from one GPU to each of a set.
-func (t *Topology) between(card int, set Set) uint32 {
+// bandwidthTo returns the sum of the bandwidths from one GPU to each of a set.
+func (t *Topology) bandwidthTo(card int, set Set) uint32 {
 	var sum uint32
 	for other := range set.All() {
-		sum += uint32(t.pairs[card*t.cards+other])
+		sum += uint32(t.pairs[card*t.gpus+other])
 	}
 	return sum
 }
 
-// bandwidthOf returns the sum of the bandwidths of all pairs in a set, in GB/s.
-func (t *Topology) bandwidthOf(set Set) uint32 {
+// setBandwidth returns the sum of the bandwidths of all pairs in a set, in GB/s.
+func (t *Topology) setBandwidth(set Set) uint32 {
 	if t.bandwidth != nil {
 		return t.bandwidth[set]
 	}
 	var sum uint32
 	for card := range set.All() {
-		sum += t.between(card, set.after(card))
+		sum += t.bandwidthTo(card, set.afterPosition(card))
 	}
 	return sum
 }
@@ -143,15 +143,15 @@ const maxTopologies = 64
 // Topologies keeps one [Topology], and one [Hardware], for all nodes with the same hardware. The zero value is ready to use, and safe for concurrent
 // use.
 type Topologies struct {
-	mu     sync.Mutex
-	known  map[string]*Topology
-	builds map[Build]*Build
+	mu       sync.Mutex
+	known    map[string]*Topology
+	hardware map[Hardware]*Hardware
 }
 
-// of returns the topology of an inventory, which must be valid.
-func (k *Topologies) of(inv *Inventory) *Topology {
+// topologyFor returns the topology of an inventory, which must be valid.
+func (k *Topologies) topologyFor(inv *Inventory) *Topology {
 	pairs := pairBandwidths(inv)
-	key := topologyKey(len(inv.Cards), pairs)
+	key := topologyKey(len(inv.GPUs), pairs)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if t := k.known[key]; t != nil {
@@ -160,7 +160,7 @@ func (k *Topologies) of(inv *Inventory) *Topology {
 	if k.known == nil || len(k.known) >= maxTopologies {
 		k.known = map[string]*Topology{}
 	}
-	t := newTopology(len(inv.Cards), pairs)
+	t := newTopology(len(inv.GPUs), pairs)
 	k.known[key] = t
 	return t
 }

@@ -9,8 +9,8 @@ import (
 // two that were bound to one GPU by two schedulers. Then the GPU is free when both are gone. The zero value is an empty node.
 type Used struct {
 	whole, shared Set
-	holders       [MaxCards]int32 // pods that hold the GPU whole
-	sharedMiB     [MaxCards]int64
+	holders       [MaxGPUs]int32 // pods that hold the GPU whole
+	sharedMiB     [MaxGPUs]int64
 	unknown       Unknown
 }
 
@@ -24,30 +24,30 @@ func (u *Used) Add(h *Holding) {
 	}
 	u.whole |= h.Whole
 	u.shared |= h.Shared
-	u.unknown = u.unknown.plus(h.Unknown, 1)
+	u.unknown = u.unknown.addSigned(h.Unknown, 1)
 }
 
 // Remove removes a pod. Removing what is not there is an error and changes nothing.
 func (u *Used) Remove(h *Holding) error {
-	if err := u.holds(h); err != nil {
+	if err := u.checkHeld(h); err != nil {
 		return fmt.Errorf("removing a pod from the cards in use: %w", err)
 	}
 	for card := range h.Whole.All() {
 		if u.holders[card]--; u.holders[card] == 0 {
-			u.whole &^= only(card)
+			u.whole &^= singleGPU(card)
 		}
 	}
 	for card := range h.Shared.All() {
 		if u.sharedMiB[card] -= h.MemoryOn(card); u.sharedMiB[card] == 0 {
-			u.shared &^= only(card)
+			u.shared &^= singleGPU(card)
 		}
 	}
-	u.unknown = u.unknown.plus(h.Unknown, -1)
+	u.unknown = u.unknown.addSigned(h.Unknown, -1)
 	return nil
 }
 
-// holds returns an error that names the part of a holding that is not in use.
-func (u *Used) holds(h *Holding) error {
+// checkHeld returns an error that names the part of a holding that is not in use.
+func (u *Used) checkHeld(h *Holding) error {
 	if missing := h.Whole &^ u.whole; missing != 0 {
 		return fmt.Errorf("cards %v are not held whole", missing)
 	}
@@ -56,13 +56,13 @@ func (u *Used) holds(h *Holding) error {
 			return fmt.Errorf("card %d has %d MiB in use, fewer than %d", card, u.sharedMiB[card], h.MemoryOn(card))
 		}
 	}
-	if left := u.unknown.plus(h.Unknown, -1); left.Whole < 0 || left.Shared < 0 || left.ShareMiB < 0 {
+	if left := u.unknown.addSigned(h.Unknown, -1); left.Whole < 0 || left.Shared < 0 || left.ShareMiB < 0 {
 		return errors.New("fewer unnamed cards are in use")
 	}
 	return nil
 }
 
-func (k Unknown) plus(other Unknown, sign int64) Unknown {
+func (k Unknown) addSigned(other Unknown, sign int64) Unknown {
 	return Unknown{
 		Whole:    k.Whole + sign*other.Whole,
 		Shared:   k.Shared + sign*other.Shared,
@@ -70,14 +70,14 @@ func (k Unknown) plus(other Unknown, sign int64) Unknown {
 	}
 }
 
-// Whole returns the GPUs that pods hold whole.
-func (u *Used) Whole() Set { return u.whole }
+// WholeGPUs returns the GPUs that pods hold whole.
+func (u *Used) WholeGPUs() Set { return u.whole }
 
-// Shared returns the GPUs of which pods hold memory.
-func (u *Used) Shared() Set { return u.shared }
+// SharedGPUs returns the GPUs of which pods hold memory.
+func (u *Used) SharedGPUs() Set { return u.shared }
 
 // MemoryOn returns the memory in MiB that pods hold on a GPU that they share.
 func (u *Used) MemoryOn(card int) int64 { return u.sharedMiB[card] }
 
-// Unknown returns what is held on unidentified GPUs.
-func (u *Used) Unknown() Unknown { return u.unknown }
+// UnknownUse returns what is held on unidentified GPUs.
+func (u *Used) UnknownUse() Unknown { return u.unknown }

@@ -3,41 +3,41 @@ package gpu
 import "testing"
 
 func TestUsedSurvivesPodsThatContradictEachOther(t *testing.T) {
-	first, second := held(only(0)|only(1)), held(only(1))
-	sharing := &Holding{Shared: only(1), ShareMiB: 2000}
+	first, second := held(singleGPU(0)|singleGPU(1)), held(singleGPU(1))
+	sharing := &Holding{Shared: singleGPU(1), ShareMiB: 2000}
 	sharing.slots[1] = 1
 	var used Used
 	used.Add(first)
 	used.Add(second)
 	used.Add(sharing)
-	if used.conflicts() != only(1) {
+	if used.conflicts() != singleGPU(1) {
 		t.Errorf("conflicts are %v, want 1", used.conflicts())
 	}
 	if err := used.Remove(first); err != nil {
 		t.Fatal(err)
 	}
-	if used.Whole() != only(1) {
-		t.Errorf("with one of two pods gone, %v are held whole, want 1", used.Whole())
+	if used.WholeGPUs() != singleGPU(1) {
+		t.Errorf("with one of two pods gone, %v are held whole, want 1", used.WholeGPUs())
 	}
 	if err := used.Remove(second); err != nil {
 		t.Fatal(err)
 	}
-	if used.conflicts() != 0 || used.Shared() != only(1) {
-		t.Errorf("conflicts are %v, shared cards %v; want none, 1", used.conflicts(), used.Shared())
+	if used.conflicts() != 0 || used.SharedGPUs() != singleGPU(1) {
+		t.Errorf("conflicts are %v, shared cards %v; want none, 1", used.conflicts(), used.SharedGPUs())
 	}
 }
 
 func TestRemovingWhatIsNotThereChangesNothing(t *testing.T) {
 	var used Used
-	used.Add(held(only(0)))
+	used.Add(held(singleGPU(0)))
 	unnamed := UnknownHolding(whole(1))
-	sharing := Holding{Whole: only(0), Shared: only(1), ShareMiB: 1}
+	sharing := Holding{Whole: singleGPU(0), Shared: singleGPU(1), ShareMiB: 1}
 	sharing.slots[1] = 1
 	for name, tc := range map[string]struct {
 		holding *Holding
 		wantErr string
 	}{
-		"another card":          {held(only(0) | only(1)), "cards 1 are not held whole"},
+		"another card":          {held(singleGPU(0) | singleGPU(1)), "cards 1 are not held whole"},
 		"memory nobody has":     {&sharing, "card 1 has 0 MiB in use, fewer than 1"},
 		"a pod without a name":  {&unnamed, "fewer unnamed cards are in use"},
 		"nothing is never lost": {&Holding{}, ""},
@@ -67,14 +67,14 @@ func TestUnnamedCardsArePessimistic(t *testing.T) {
 		detail  string
 	}{
 		"what remains is as many cards as are not held": {
-			inv: pcie(), foreign: []*Demand{whole(3)}, d: whole(5), want: firstCards(8) &^ firstCards(3),
+			inv: pcie(), foreign: []*Demand{whole(3)}, d: whole(5), want: firstPositions(8) &^ firstPositions(3),
 		},
 		"and no more": {
 			inv: pcie(), foreign: []*Demand{whole(3)}, d: whole(6),
 			detail: "5 of 8 free, 1 short; 3 are held by pods that do not name theirs",
 		},
 		"the best connected cards count as taken": {
-			inv: inventory(4, linked(100, 2, 3)), foreign: []*Demand{whole(2)}, d: whole(2), want: firstCards(2),
+			inv: inventory(4, linked(100, 2, 3)), foreign: []*Demand{whole(2)}, d: whole(2), want: firstPositions(2),
 		},
 		"the one large card may be the one that is held": {
 			inv: inventory(3, sized(24000, 24000, 81920)), foreign: []*Demand{whole(1)}, d: large,
@@ -93,7 +93,7 @@ func TestUnnamedCardsArePessimistic(t *testing.T) {
 			detail: "0 of 2 with 2000 MiB to share, 1 short",
 		},
 		"a share beside whole cards that nobody names": {
-			inv: inventory(2), foreign: []*Demand{whole(1)}, d: share(1, 2000), want: only(1),
+			inv: inventory(2), foreign: []*Demand{whole(1)}, d: share(1, 2000), want: singleGPU(1),
 		},
 	}
 	for name, tc := range cases {

@@ -8,13 +8,13 @@ func (a *Allocator) SetValue(set Set) int64 {
 	if ideal == 0 {
 		return 100
 	}
-	return min(100*int64(a.topology.bandwidthOf(set))/ideal, 100)
+	return min(100*int64(a.topology.setBandwidth(set))/ideal, 100)
 }
 
-// Bandwidth is the sum of the bandwidths of all pairs in a set, in GB/s each way. Unlike SetValue it
+// SetBandwidth is the sum of the bandwidths of all pairs in a set, in GB/s each way. Unlike SetValue it
 // compares sets of different nodes.
-func (a *Allocator) Bandwidth(set Set) int64 {
-	return int64(a.topology.bandwidthOf(set & a.all))
+func (a *Allocator) SetBandwidth(set Set) int64 {
+	return int64(a.topology.setBandwidth(set & a.all))
 }
 
 // SlowestPath is the slowest path between two GPUs of a set, [PathNVLink] for fewer than two.
@@ -22,16 +22,16 @@ func (a *Allocator) SlowestPath(set Set) Path {
 	slowest := PathNVLink
 	set &= a.all
 	for card := range set.All() {
-		for other := range set.after(card).All() {
-			slowest = min(slowest, a.path(card, other))
+		for other := range set.afterPosition(card).All() {
+			slowest = min(slowest, a.pathBetweenGPUs(card, other))
 		}
 	}
 	return slowest
 }
 
-func (a *Allocator) path(card, other int) Path {
-	if a.topology.pairs[card*a.topology.cards+other] >= minLinkGBps {
+func (a *Allocator) pathBetweenGPUs(card, other int) Path {
+	if a.topology.pairs[card*a.topology.gpus+other] >= minLinkGBps {
 		return PathNVLink
 	}
-	return pathBetween(&a.inventory.Cards[card], &a.inventory.Cards[other])
+	return pathBetween(&a.inventory.GPUs[card], &a.inventory.GPUs[other])
 }

@@ -47,20 +47,20 @@ type Sample struct {
 // Samples are the measurements of all GPUs.
 type Samples struct {
 	byUUID  map[string]*Sample
-	byPlace map[place]*Sample
+	byPlace map[gpuPlace]*Sample
 }
 
-type place struct {
+type gpuPlace struct {
 	node  string
 	index int
 }
 
-// Of returns the sample of a GPU: by its UUID, or else by its index on a node. It is false if nothing was measured.
-func (s Samples) Of(uuid, node string, index int) (Sample, bool) {
+// SampleFor returns the sample of a GPU: by its UUID, or else by its index on a node. It is false if nothing was measured.
+func (s Samples) SampleFor(uuid, node string, index int) (Sample, bool) {
 	if sample := s.byUUID[uuid]; sample != nil && uuid != "" {
 		return *sample, true
 	}
-	if sample := s.byPlace[place{node, index}]; sample != nil {
+	if sample := s.byPlace[gpuPlace{node, index}]; sample != nil {
 		return *sample, true
 	}
 	return Sample{}, false
@@ -78,24 +78,24 @@ func NewClient(url string, transport http.RoundTripper) (*Client, error) {
 	return &Client{api: promv1.NewAPI(client)}, nil
 }
 
-// Read returns the newest samples. On an error it also returns what could be read.
-func (c *Client) Read(ctx context.Context, now time.Time) (Samples, error) {
+// ReadSamples returns the newest samples. On an error it also returns what could be read.
+func (c *Client) ReadSamples(ctx context.Context, now time.Time) (Samples, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
-	out := Samples{byUUID: map[string]*Sample{}, byPlace: map[place]*Sample{}}
+	out := Samples{byUUID: map[string]*Sample{}, byPlace: map[gpuPlace]*Sample{}}
 	return out, errors.Join(
-		c.query(ctx, MetricUtilization, now, func(labels model.Metric, value float64) {
+		c.queryMetric(ctx, MetricUtilization, now, func(labels model.Metric, value float64) {
 			if value <= 100 {
-				out.sample(labels).Utilization = &value
+				out.ensureSample(labels).Utilization = &value
 			}
 		}),
-		c.query(ctx, MetricMemoryUsed, now, func(labels model.Metric, value float64) {
-			out.sample(labels).MemoryUsedMiB = &value
+		c.queryMetric(ctx, MetricMemoryUsed, now, func(labels model.Metric, value float64) {
+			out.ensureSample(labels).MemoryUsedMiB = &value
 		}))
 }
 
-// query calls use with every valid value of a metric.
-func (c *Client) query(ctx context.Context, metric string, now time.Time, use func(model.Metric, float64)) error {
+// queryMetric calls use with every valid value of a metric.
+func (c *Client) queryMetric(ctx context.Context, metric string, now time.Time, use func(model.Metric, float64)) error {
 	value, _, err := c.api.Query(ctx, metric, now) // warnings name missing data, which the result shows anyway
 	if err != nil {
 		return phrase.Errorf("reading %s from Prometheus: %w", metric, err)
@@ -112,8 +112,8 @@ func (c *Client) query(ctx context.Context, metric string, now time.Time, use fu
 	return nil
 }
 
-// sample returns the sample of the GPU in the labels, and creates it if necessary.
-func (s Samples) sample(labels model.Metric) *Sample {
+// ensureSample returns the sample of the GPU in the labels, and creates it if necessary.
+func (s Samples) ensureSample(labels model.Metric) *Sample {
 	uuid, at := string(labels[labelUUID]), placeOf(labels)
 	found := s.byPlace[at]
 	if uuid != "" {
@@ -140,16 +140,16 @@ const (
 // add.
 var nodeLabels = []model.LabelName{"Hostname", "hostname", "node", "kubernetes_node"}
 
-func placeOf(labels model.Metric) place {
+func placeOf(labels model.Metric) gpuPlace {
 	index, err := strconv.Atoi(string(labels[labelIndex]))
 	if err != nil {
 		index = -1
 	}
 	at := slices.IndexFunc(nodeLabels, func(name model.LabelName) bool { return labels[name] != "" })
 	if at >= 0 {
-		return place{string(labels[nodeLabels[at]]), index}
+		return gpuPlace{string(labels[nodeLabels[at]]), index}
 	}
 	instance := string(labels[labelInstance])
 	host, _, _ := net.SplitHostPort(instance) // without a port it is the host itself
-	return place{cmp.Or(strings.TrimSpace(host), instance), index}
+	return gpuPlace{cmp.Or(strings.TrimSpace(host), instance), index}
 }

@@ -84,11 +84,11 @@ func TestSamples(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			samples, err := prometheus(t, tc.answers).Read(t.Context(), time.Unix(1767225600, 0))
+			samples, err := prometheus(t, tc.answers).ReadSamples(t.Context(), time.Unix(1767225600, 0))
 			if (err != nil) != tc.fails {
 				t.Fatalf("error %v, want one: %t", err, tc.fails)
 			}
-			got, found := samples.Of("GPU-a", "n1", 0)
+			got, found := samples.SampleFor("GPU-a", "n1", 0)
 			if found && got.Utilization == nil && got.MemoryUsedMiB == nil {
 				found, got = false, Sample{}
 			}
@@ -127,7 +127,7 @@ func TestAnAnswerIsReadUpToALimit(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			client := prometheus(t, map[string]http.HandlerFunc{MetricUtilization: tc.answer, MetricMemoryUsed: tc.answer})
-			_, err := client.Read(t.Context(), time.Now())
+			_, err := client.ReadSamples(t.Context(), time.Now())
 			if err == nil || errors.Is(err, ErrTooLarge) != tc.large {
 				t.Errorf("error %v", err)
 			}

@@ -22,18 +22,18 @@ func HTTPClient(transport http.RoundTripper, most int64) *http.Client {
 		transport = api.DefaultRoundTripper
 	}
 	return &http.Client{
-		Transport:     &bounded{transport: transport, most: most},
+		Transport:     &boundedTransport{transport: transport, most: most},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-// bounded is a transport whose longer answers end with [ErrTooLarge].
-type bounded struct {
+// boundedTransport is a transport whose longer answers end with [ErrTooLarge].
+type boundedTransport struct {
 	transport http.RoundTripper
 	most      int64
 }
 
-func (b *bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+func (b *boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := b.transport.RoundTrip(r)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the client says what it did

@@ -24,7 +24,7 @@ func (c *Client) ReadMeans(ctx context.Context, end time.Time, step time.Duratio
 	}
 	out := NewPast(end, step, steps)
 	for _, series := range matrix {
-		out.add(series, asked.Start, func(before, next float64) float64 { return max(before, believed(next)) })
+		out.addSeries(series, asked.Start, func(before, next float64) float64 { return max(before, plausibleLoad(next)) })
 	}
 	for _, values := range out.byUUID {
 		forgetImpossible(values)

@@ -22,9 +22,9 @@ type Past struct {
 
 	steps   int
 	byUUID  map[string][]float64
-	byPlace map[place][]float64
+	byPlace map[gpuPlace][]float64
 	// named are the node indexes whose series have a UUID.
-	named map[place]bool
+	named map[gpuPlace]bool
 }
 
 // Unknown is the value of a step without a valid measurement.
@@ -32,16 +32,16 @@ const Unknown = -1
 
 // NewPast returns an empty past.
 func NewPast(end time.Time, step time.Duration, steps int) *Past {
-	return &Past{End: end, Step: step, steps: steps, byUUID: map[string][]float64{}, byPlace: map[place][]float64{}, named: map[place]bool{}}
+	return &Past{End: end, Step: step, steps: steps, byUUID: map[string][]float64{}, byPlace: map[gpuPlace][]float64{}, named: map[gpuPlace]bool{}}
 }
 
-// Of returns the steps of a GPU, the oldest first: by its UUID, or else by its index on a node; nil if nothing was measured. A series of another UUID
+// StepsFor returns the steps of a GPU, the oldest first: by its UUID, or else by its index on a node; nil if nothing was measured. A series of another UUID
 // at that index does not count, because drivers renumber the GPUs of a node. A GPU without a known UUID has its node and index as UUID.
-func (p *Past) Of(uuid, node string, index int) []float64 {
+func (p *Past) StepsFor(uuid, node string, index int) []float64 {
 	if steps := p.byUUID[uuid]; steps != nil && uuid != "" {
 		return steps
 	}
-	at := place{node, index}
+	at := gpuPlace{node, index}
 	if uuid != "" && uuid != node+"-"+strconv.Itoa(index) && p.named[at] {
 		return nil
 	}
@@ -51,19 +51,19 @@ func (p *Past) Of(uuid, node string, index int) []float64 {
 // Length returns the length of the requested past.
 func (p *Past) Length() time.Duration { return time.Duration(p.steps) * p.Step }
 
-// Before prepends an earlier past with the same step length.
-func (p *Past) Before(earlier *Past) {
+// Prepend prepends an earlier past with the same step length.
+func (p *Past) Prepend(earlier *Past) {
 	for uuid, steps := range p.byUUID {
-		p.byUUID[uuid] = append(padded(earlier.byUUID[uuid], earlier.steps), steps...)
+		p.byUUID[uuid] = append(padSteps(earlier.byUUID[uuid], earlier.steps), steps...)
 	}
 	for at, steps := range p.byPlace {
-		p.byPlace[at] = append(padded(earlier.byPlace[at], earlier.steps), steps...)
+		p.byPlace[at] = append(padSteps(earlier.byPlace[at], earlier.steps), steps...)
 		p.named[at] = p.named[at] || earlier.named[at]
 	}
 	p.steps += earlier.steps
 }
 
-func padded(steps []float64, count int) []float64 {
+func padSteps(steps []float64, count int) []float64 {
 	out := make([]float64, 0, 2*count)
 	if steps != nil {
 		return append(out, steps...)
@@ -93,17 +93,17 @@ func (c *Client) ReadPast(ctx context.Context, end time.Time, step time.Duration
 	}
 	out, counted := NewPast(end, step, steps), NewPast(end, step, steps)
 	for _, series := range values {
-		out.add(series, asked.Start, func(a, b float64) float64 { return max(a, believed(b)) })
+		out.addSeries(series, asked.Start, func(a, b float64) float64 { return max(a, plausibleLoad(b)) })
 	}
 	for _, series := range counts {
-		counted.add(series, asked.Start, func(a, b float64) float64 { return max(a, 0) + b })
+		counted.addSeries(series, asked.Start, func(a, b float64) float64 { return max(a, 0) + b })
 	}
-	usual := counted.usual()
+	usual := counted.usualCount()
 	for uuid, values := range out.byUUID {
-		forget(values, counted.byUUID[uuid], usual)
+		dropUndersampled(values, counted.byUUID[uuid], usual)
 	}
 	for at, values := range out.byPlace {
-		forget(values, counted.byPlace[at], usual)
+		dropUndersampled(values, counted.byPlace[at], usual)
 	}
 	return out, nil
 }
@@ -123,16 +123,16 @@ func (c *Client) queryRange(ctx context.Context, query string, asked promv1.Rang
 	return matrix, nil
 }
 
-// believed returns a load, or infinity for an impossible one: that step must not be trusted.
-func believed(v float64) float64 {
+// plausibleLoad returns a load, or infinity for an impossible one: that step must not be trusted.
+func plausibleLoad(v float64) float64 {
 	if math.IsNaN(v) || v < 0 || v > 100 {
 		return math.Inf(1)
 	}
 	return v
 }
 
-// usual returns the usual number of measurements in a step: the median of all steps with measurements.
-func (p *Past) usual() float64 {
+// usualCount returns the usual number of measurements in a step: the median of all steps with measurements.
+func (p *Past) usualCount() float64 {
 	var all []float64
 	note := func(counts []float64) {
 		for _, count := range counts {
@@ -156,8 +156,8 @@ func (p *Past) usual() float64 {
 	return all[len(all)/2]
 }
 
-// forget marks steps with too few measurements as unknown, together with the border to the next step.
-func forget(values, counts []float64, usual float64) {
+// dropUndersampled marks steps with too few measurements as unknown, together with the border to the next step.
+func dropUndersampled(values, counts []float64, usual float64) {
 	if len(counts) != len(values) {
 		counts = make([]float64, len(values))
 	}
@@ -169,12 +169,12 @@ func forget(values, counts []float64, usual float64) {
 	}
 }
 
-// add adds a series, and joins several values of a step of a GPU, as before and after a restart of its exporter.
-func (p *Past) add(series *model.SampleStream, start time.Time, join func(before, next float64) float64) {
+// addSeries adds a series, and joins several values of a step of a GPU, as before and after a restart of its exporter.
+func (p *Past) addSeries(series *model.SampleStream, start time.Time, join func(before, next float64) float64) {
 	uuid, at := string(series.Metric[labelUUID]), placeOf(series.Metric)
 	put := func(steps []float64) []float64 {
 		if steps == nil {
-			steps = padded(nil, p.steps)
+			steps = padSteps(nil, p.steps)
 		}
 		for _, pair := range series.Values {
 			i := int(math.Round(float64(pair.Timestamp.Time().Sub(start)) / float64(p.Step)))

@@ -30,7 +30,7 @@ func TestCardsWithoutAPlaceAreToldApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, uuid := range []string{"a", "b"} {
-		if got := past.Of(uuid, "", -1); len(got) != 1 || got[0] != 3 {
+		if got := past.StepsFor(uuid, "", -1); len(got) != 1 || got[0] != 3 {
 			t.Errorf("of %s is known %v, want 3", uuid, got)
 		}
 	}
@@ -48,13 +48,13 @@ func TestACardIsNotToldForAnother(t *testing.T) {
 	read := func(all ...*model.SampleStream) *Past {
 		past := NewPast(end, 5*time.Minute, 1)
 		for _, one := range all {
-			past.add(one, end, func(_, next float64) float64 { return next })
+			past.addSeries(one, end, func(_, next float64) float64 { return next })
 		}
 		return past
 	}
 	renumbered, nameless := read(series("b", "0")), read(series("", "0"))
 	after := read(series("", "0"))
-	after.Before(read(series("b", "0")))
+	after.Prepend(read(series("b", "0")))
 	tests := map[string]struct {
 		past *Past
 		uuid string
@@ -69,7 +69,7 @@ func TestACardIsNotToldForAnother(t *testing.T) {
 		"both name cards, and a is only now in place 0": {read(series("b", "0"), series("a", "0")), "a", 1},
 	}
 	for name, tc := range tests {
-		if got := tc.past.Of(tc.uuid, "n1", 0); len(got) != tc.want {
+		if got := tc.past.StepsFor(tc.uuid, "n1", 0); len(got) != tc.want {
 			t.Errorf("%s: %v, want %d steps", name, got, tc.want)
 		}
 	}

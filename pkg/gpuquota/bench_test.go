@@ -15,11 +15,11 @@ func BenchmarkAsk(b *testing.B) {
 	}
 	a := NewAccount(quotas)
 	for i := range 160_000 {
-		a.Put(job(fmt.Sprint("n", i%100), i, 1))
+		a.SetHolding(job(fmt.Sprint("n", i%100), i, 1))
 	}
 	ask := &Ask{Namespace: "n7", Pool: "h100", GPUs: 8, Pods: []types.UID{"p"}}
 	for b.Loop() {
-		if len(a.Over(ask)) > 0 || a.Within(ask, h100) || a.Waiting("h100") {
+		if len(a.ExceededQuotas(ask)) > 0 || a.IsWithinMin(ask, h100) || a.HasNominees("h100") {
 			b.Fatal("it has 1600 of 1000 and at most 2000")
 		}
 	}
@@ -34,15 +34,15 @@ func BenchmarkReclaim(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			a := NewAccount([]Quota{quota("a", tc.least, Unbounded), quota("b", 1000, Unbounded)})
 			for i := range 4000 {
-				a.Put(job("a", i, 1))
+				a.SetHolding(job("a", i, 1))
 			}
 			ask := &Ask{Namespace: "b", Pool: "h100", GPUs: 8}
 			for b.Loop() {
-				a.Put(job("a", 4000, 1))
-				if got := a.Standing("a-3999", ask); got != tc.want {
+				a.SetHolding(job("a", 4000, 1))
+				if got := a.StandingOf("a-3999", ask); got != tc.want {
 					b.Fatalf("the last stands as %v, want %v", got, tc.want)
 				}
-				a.Drop("a-4000")
+				a.RemovePod("a-4000")
 			}
 		})
 	}

@@ -29,41 +29,41 @@ func (s *State) Conditions() []metav1.Condition {
 	}
 	if s.Min > 0 {
 		for _, p := range s.Pledges {
-			p.judge(&over, &short)
+			p.setConditions(&over, &short)
 		}
 	}
 	return []metav1.Condition{over, short}
 }
 
-// judge sets the conditions that apply to a place: one of the quota's GPU type is more specific than one of the pool.
-func (p *Pledge) judge(over, short *metav1.Condition) {
+// setConditions sets the conditions that apply to a place: one of the quota's GPU type is more specific than one of the pool.
+func (p *Pledge) setConditions(over, short *metav1.Condition) {
 	if p.Guaranteed > p.There {
 		over.Status, over.Reason = metav1.ConditionTrue, ReasonTooFewGPUs
-		over.Message = fmt.Sprintf("%d GPUs of %s are guaranteed by %s, and it has %d: lower a min, or add nodes", p.Guaranteed, p.At.name(), p.by(), p.There)
+		over.Message = fmt.Sprintf("%d GPUs of %s are guaranteed by %s, and it has %d: lower a min, or add nodes", p.Guaranteed, p.At.placeText(), p.quotasText(), p.There)
 	}
 	switch {
 	case p.There == 0:
-		short.Reason, short.Message = ReasonNoSuchGPUs, fmt.Sprintf("%s has no GPUs: is its name right? gpuctl get labels shows pools and types", p.At.name())
+		short.Reason, short.Message = ReasonNoSuchGPUs, fmt.Sprintf("%s has no GPUs: is its name right? gpuctl get labels shows pools and types", p.At.placeText())
 	case p.Guaranteed > p.There:
-		short.Reason, short.Message = ReasonTooFewGPUs, fmt.Sprintf("%s has %d GPUs, and %d are guaranteed", p.At.name(), p.There, p.Guaranteed)
+		short.Reason, short.Message = ReasonTooFewGPUs, fmt.Sprintf("%s has %d GPUs, and %d are guaranteed", p.At.placeText(), p.There, p.Guaranteed)
 	case p.Guaranteed > p.Open:
 		short.Reason = ReasonNodesClosed
 		short.Message = fmt.Sprintf("%d of the %d GPUs of %s are on nodes that take pods now, and %d are guaranteed: gpuctl get nodes shows the others",
-			p.Open, p.There, p.At.name(), p.Guaranteed)
+			p.Open, p.There, p.At.placeText(), p.Guaranteed)
 	default:
 		return
 	}
 	short.Status = metav1.ConditionTrue
 }
 
-func (p *Pledge) by() string {
+func (p *Pledge) quotasText() string {
 	if p.Quotas == 1 {
 		return "1 GPUQuota"
 	}
 	return fmt.Sprintf("%d GPUQuotas", p.Quotas)
 }
 
-func (at Place) name() string {
+func (at Place) placeText() string {
 	if at.Type == "" {
 		return "pool " + at.Pool
 	}

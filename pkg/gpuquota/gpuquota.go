@@ -28,8 +28,8 @@ type Quota struct {
 	Min, Max int64
 }
 
-// Of reads a GPUQuota.
-func Of(q *names.GPUQuota) Quota {
+// QuotaOf reads a GPUQuota.
+func QuotaOf(q *names.GPUQuota) Quota {
 	out := Quota{Name: q.Name, Namespaces: q.Spec.Namespaces, Pool: q.Spec.Pool, Type: q.Spec.GPUType, Min: max(0, q.Spec.Min), Max: Unbounded}
 	if q.Spec.Max != nil {
 		out.Max = max(0, *q.Spec.Max)
@@ -46,12 +46,12 @@ func (q *Quota) Equal(other *Quota) bool {
 		q.Min == other.Min && q.Max == other.Max
 }
 
-// Counts reports whether a quota counts what pods of a namespace hold at a place.
-func (q *Quota) Counts(namespace string, at Place) bool {
-	return q.covers(at) && slices.Contains(q.Namespaces, namespace)
+// CountsNamespace reports whether a quota counts what pods of a namespace hold at a place.
+func (q *Quota) CountsNamespace(namespace string, at Place) bool {
+	return q.coversPlace(at) && slices.Contains(q.Namespaces, namespace)
 }
 
-func (q *Quota) covers(at Place) bool {
+func (q *Quota) coversPlace(at Place) bool {
 	return q.Pool == at.Pool && (q.Type == "" || q.Type == at.Type)
 }
 
@@ -71,8 +71,8 @@ type Holding struct {
 
 // Account records all holdings. It is not safe for concurrent use.
 type Account struct {
-	quotas []*tally
-	of     map[share][]*tally
+	quotas  []*tally
+	byShare map[share][]*tally
 	// guaranteed are the pools in which a quota has a min.
 	guaranteed map[string]bool
 	pods       map[types.UID]*entry
@@ -94,18 +94,18 @@ type tally struct {
 
 type entry struct {
 	Holding
-	of []*tally
+	tallies []*tally
 }
 
 // NewAccount returns an account without holdings.
 func NewAccount(quotas []Quota) *Account {
-	a := &Account{of: map[share][]*tally{}, guaranteed: map[string]bool{}, pods: map[types.UID]*entry{}, waiting: map[string]int{}}
+	a := &Account{byShare: map[share][]*tally{}, guaranteed: map[string]bool{}, pods: map[types.UID]*entry{}, waiting: map[string]int{}}
 	for i := range quotas {
 		t := &tally{Quota: quotas[i], pods: map[types.UID]*entry{}}
 		a.quotas = append(a.quotas, t)
 		for _, namespace := range t.Namespaces {
 			key := share{namespace, t.Pool}
-			a.of[key] = append(a.of[key], t)
+			a.byShare[key] = append(a.byShare[key], t)
 		}
 		if t.Min > 0 {
 			a.guaranteed[t.Pool] = true
@@ -114,21 +114,21 @@ func NewAccount(quotas []Quota) *Account {
 	return a
 }
 
-// Put records the holding of a pod and replaces its previous one.
-func (a *Account) Put(h Holding) {
+// SetHolding records the holding of a pod and replaces its previous one.
+func (a *Account) SetHolding(h Holding) {
 	if old := a.pods[h.Pod]; old != nil && old.Holding == h {
 		return
 	}
-	a.Drop(h.Pod)
+	a.RemovePod(h.Pod)
 	if h.GPUs <= 0 {
 		return
 	}
 	e := &entry{Holding: h}
-	for _, t := range a.of[share{h.Namespace, h.At.Pool}] {
-		if t.covers(h.At) {
-			e.of = append(e.of, t)
+	for _, t := range a.byShare[share{h.Namespace, h.At.Pool}] {
+		if t.coversPlace(h.At) {
+			e.tallies = append(e.tallies, t)
 			t.pods[h.Pod] = e
-			t.add(h.GPUs, h.Waits)
+			t.addGPUs(h.GPUs, h.Waits)
 		}
 	}
 	a.pods[h.Pod] = e
@@ -137,23 +137,23 @@ func (a *Account) Put(h Holding) {
 	}
 }
 
-// Drop removes the holding of a pod.
-func (a *Account) Drop(pod types.UID) {
+// RemovePod removes the holding of a pod.
+func (a *Account) RemovePod(pod types.UID) {
 	e := a.pods[pod]
 	if e == nil {
 		return
 	}
 	delete(a.pods, pod)
-	for _, t := range e.of {
+	for _, t := range e.tallies {
 		delete(t.pods, pod)
-		t.add(-e.GPUs, e.Waits)
+		t.addGPUs(-e.GPUs, e.Waits)
 	}
 	if e.Waits {
 		a.waiting[e.At.Pool]--
 	}
 }
 
-func (t *tally) add(gpus int64, waits bool) {
+func (t *tally) addGPUs(gpus int64, waits bool) {
 	t.secured = nil
 	if waits {
 		t.kept += gpus
@@ -162,8 +162,8 @@ func (t *tally) add(gpus int64, waits bool) {
 	}
 }
 
-// Waiting reports whether GPUs of a pool are reserved for pods that wait for others to leave.
-func (a *Account) Waiting(pool string) bool { return a.guaranteed[pool] && a.waiting[pool] > 0 }
+// HasNominees reports whether GPUs of a pool are reserved for pods that wait for others to leave.
+func (a *Account) HasNominees(pool string) bool { return a.guaranteed[pool] && a.waiting[pool] > 0 }
 
 // Ask is a request of pods of one namespace and pool that want to start: one pod, or the missing members of a gang.
 type Ask struct {
@@ -175,8 +175,8 @@ type Ask struct {
 	ByType func(gpuType string) int64
 }
 
-// of returns how many of the requested GPUs count in a quota.
-func (a *Ask) of(t *tally) int64 {
+// gpusFor returns how many of the requested GPUs count in a quota.
+func (a *Ask) gpusFor(t *tally) int64 {
 	if t.Type == "" || a.ByType == nil {
 		return a.GPUs
 	}
@@ -191,12 +191,12 @@ type Excess struct {
 	Max         int64
 }
 
-// Over returns the quotas that a request would exceed, by the GPU type that they count, which is "" for all GPUs of the pool. It is nil if there are
+// ExceededQuotas returns the quotas that a request would exceed, by the GPU type that they count, which is "" for all GPUs of the pool. It is nil if there are
 // none.
-func (a *Account) Over(ask *Ask) map[string]Excess {
+func (a *Account) ExceededQuotas(ask *Ask) map[string]Excess {
 	var over map[string]Excess
-	for _, t := range a.of[share{ask.Namespace, ask.Pool}] {
-		used, asked := t.used+t.keptBeside(ask), ask.of(t)
+	for _, t := range a.byShare[share{ask.Namespace, ask.Pool}] {
+		used, asked := t.used+t.keptBeside(ask), ask.gpusFor(t)
 		if asked <= 0 || used <= t.Max && asked <= t.Max-used {
 			continue
 		}
@@ -228,17 +228,17 @@ func ExcessFor(over map[string]Excess, accepted []string) *Excess {
 	return &excess
 }
 
-// Within reports whether a request stays within the guarantee at a place.
-func (a *Account) Within(ask *Ask, at Place) bool { return a.lends(ask, at, "") }
+// IsWithinMin reports whether a request stays within the guarantee at a place.
+func (a *Account) IsWithinMin(ask *Ask, at Place) bool { return a.isGuaranteed(ask, at, "") }
 
-// lends reports whether a request is guaranteed at a place by a quota that does not count another pod.
-func (a *Account) lends(ask *Ask, at Place, to types.UID) bool {
+// isGuaranteed reports whether a request is guaranteed at a place by a quota that does not count another pod.
+func (a *Account) isGuaranteed(ask *Ask, at Place, to types.UID) bool {
 	if ask.Pool != at.Pool || ask.GPUs <= 0 {
 		return false
 	}
-	for _, t := range a.of[share{ask.Namespace, ask.Pool}] {
-		asked := ask.of(t)
-		if t.pods[to] != nil || !t.covers(at) || asked <= 0 {
+	for _, t := range a.byShare[share{ask.Namespace, ask.Pool}] {
+		asked := ask.gpusFor(t)
+		if t.pods[to] != nil || !t.coversPlace(at) || asked <= 0 {
 			continue
 		}
 		if used := t.used + t.keptBeside(ask); used <= t.Min && asked <= t.Min-used {
@@ -259,23 +259,23 @@ func (t *tally) keptBeside(ask *Ask) int64 {
 	return kept
 }
 
-// Entitled reports whether a request stays within the guarantee at any place of the pool.
-func (a *Account) Entitled(ask *Ask) bool {
-	for _, t := range a.of[share{ask.Namespace, ask.Pool}] {
-		if a.lends(ask, Place{t.Pool, t.Type}, "") {
+// IsEntitled reports whether a request stays within the guarantee at any place of the pool.
+func (a *Account) IsEntitled(ask *Ask) bool {
+	for _, t := range a.byShare[share{ask.Namespace, ask.Pool}] {
+		if a.isGuaranteed(ask, Place{t.Pool, t.Type}, "") {
 			return true
 		}
 	}
 	return false
 }
 
-// Defers reports whether a request must leave a pod's reservation alone: it is guaranteed to that pod, and the request would borrow it.
-func (a *Account) Defers(ask *Ask, pod types.UID) bool {
+// MustDefer reports whether a request must leave a pod's reservation alone: it is guaranteed to that pod, and the request would borrow it.
+func (a *Account) MustDefer(ask *Ask, pod types.UID) bool {
 	e := a.pods[pod]
-	return e != nil && e.Waits && a.Standing(pod, ask) == Protected && !a.Within(ask, e.At)
+	return e != nil && e.Waits && a.StandingOf(pod, ask) == Protected && !a.IsWithinMin(ask, e.At)
 }
 
-// Together reports whether two namespaces share a quota of a pool, or are equal.
-func (a *Account) Together(first, second, pool string) bool {
-	return first == second || slices.ContainsFunc(a.of[share{first, pool}], func(t *tally) bool { return slices.Contains(t.Namespaces, second) })
+// ShareQuota reports whether two namespaces share a quota of a pool, or are equal.
+func (a *Account) ShareQuota(first, second, pool string) bool {
+	return first == second || slices.ContainsFunc(a.byShare[share{first, pool}], func(t *tally) bool { return slices.Contains(t.Namespaces, second) })
 }

@@ -34,12 +34,12 @@ func TestReadingAQuota(t *testing.T) {
 	want := Quota{Name: "q", Namespaces: []string{"a"}, Pool: "p", Type: "T4", Min: 8, Max: Unbounded}
 	object := &names.GPUQuota{Spec: spec}
 	object.Name = "q"
-	if diff := cmp.Diff(want, Of(object)); diff != "" {
+	if diff := cmp.Diff(want, QuotaOf(object)); diff != "" {
 		t.Errorf("without a max (-want +got):\n%s", diff)
 	}
 	object.Spec.Max, object.Spec.Min = ptr.To[int64](-1), -8 // which the API server lets nobody write
 	want.Min, want.Max = 0, 0
-	if diff := cmp.Diff(want, Of(object)); diff != "" {
+	if diff := cmp.Diff(want, QuotaOf(object)); diff != "" {
 		t.Errorf("with amounts below zero (-want +got):\n%s", diff)
 	}
 }
@@ -69,9 +69,9 @@ func TestWhoHasTooMuch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := NewAccount([]Quota{whole, typed})
 			for _, h := range tc.held {
-				a.Put(h)
+				a.SetHolding(h)
 			}
-			if diff := cmp.Diff(tc.want, a.Over(&tc.ask)); diff != "" {
+			if diff := cmp.Diff(tc.want, a.ExceededQuotas(&tc.ask)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -107,11 +107,11 @@ func TestWhoLeavesForWhom(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := NewAccount([]Quota{quota("a", 8, Unbounded), quota("b", 16, Unbounded)})
 			for _, h := range tc.held {
-				a.Put(h)
+				a.SetHolding(h)
 			}
 			ask := Ask{Namespace: "b", Pool: "h100", GPUs: tc.gpus}
 			for pod, want := range tc.want {
-				if got := a.Standing(pod, &ask); got != want {
+				if got := a.StandingOf(pod, &ask); got != want {
 					t.Errorf("%s is %d, want %d", pod, got, want)
 				}
 			}
@@ -122,13 +122,13 @@ func TestWhoLeavesForWhom(t *testing.T) {
 // TestNothingIsSaidOfPoolsWithoutAMin, where priorities alone decide.
 func TestNothingIsSaidOfPoolsWithoutAMin(t *testing.T) {
 	a := NewAccount([]Quota{quota("a", 0, 8)})
-	a.Put(job("a", 1, 8))
-	a.Put(waits(job("c", 1, 8)))
+	a.SetHolding(job("a", 1, 8))
+	a.SetHolding(waits(job("c", 1, 8)))
 	ask := Ask{Namespace: "b", Pool: "h100", GPUs: 1}
-	if got := a.Standing("a-1", &ask); got != Neutral {
+	if got := a.StandingOf("a-1", &ask); got != Neutral {
 		t.Errorf("a pod is %d, want %d", got, Neutral)
 	}
-	if a.Waiting("h100") {
+	if a.HasNominees("h100") {
 		t.Error("GPUs are kept in a pool in which nobody is guaranteed any")
 	}
 }
@@ -145,7 +145,7 @@ func TestNobodyHoldsLessThanNothing(t *testing.T) {
 	own.Pool = names.DefaultPool
 	account := AccountOf([]Quota{own}, nil, pods)
 	ask := &Ask{Namespace: "a", Pool: names.DefaultPool, GPUs: 8}
-	if account.Over(ask) == nil || account.Entitled(ask) {
-		t.Errorf("with %d of 16 in use it may have 8 more: %v, and others leave for that: %v", account.Uses()[0].Used, account.Over(ask) == nil, account.Entitled(ask))
+	if account.ExceededQuotas(ask) == nil || account.IsEntitled(ask) {
+		t.Errorf("with %d of 16 in use it may have 8 more: %v, and others leave for that: %v", account.QuotaUses()[0].Used, account.ExceededQuotas(ask) == nil, account.IsEntitled(ask))
 	}
 }

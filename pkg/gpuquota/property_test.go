@@ -75,7 +75,7 @@ func (w *world) end() {
 
 func (w *world) leave(unit string) {
 	for _, h := range w.held[unit] {
-		w.Drop(h.Pod)
+		w.RemovePod(h.Pod)
 		w.free[h.At.Type] += h.GPUs
 	}
 	delete(w.held, unit)
@@ -90,14 +90,14 @@ func (w *world) arrive() {
 		members = 2 + w.IntN(3)
 	}
 	ask := &Ask{Namespace: namespace, Pool: "p", GPUs: each * int64(members)}
-	over := w.Over(ask)
+	over := w.ExceededQuotas(ask)
 	if _, ofPool := over[""]; ofPool {
 		return
 	}
 	if _, ofType := over[at.Type]; ofType {
 		return
 	}
-	within := w.Within(ask, at)
+	within := w.IsWithinMin(ask, at)
 	if w.free[at.Type] < ask.GPUs && !w.reclaim(ask, at) {
 		if within {
 			w.Errorf("%s gets no %d %s back that it is guaranteed", namespace, ask.GPUs, at.Type)
@@ -111,7 +111,7 @@ func (w *world) arrive() {
 	for member := range members {
 		h := Holding{Pod: types.UID(fmt.Sprint(unit, "-", member)), Unit: unit, Namespace: namespace, At: at, GPUs: each, Priority: priority,
 			Since: began.Add(time.Duration(w.count) * time.Second)}
-		w.Put(h)
+		w.SetHolding(h)
 		w.held[unit] = append(w.held[unit], h)
 		w.free[at.Type] -= each
 	}
@@ -122,7 +122,7 @@ func (w *world) reclaim(ask *Ask, at Place) bool {
 	var leaving []string
 	room := w.free[at.Type]
 	for _, unit := range slices.Sorted(maps.Keys(w.held)) {
-		if of := w.held[unit]; room < ask.GPUs && of[0].At == at && w.Standing(of[0].Pod, ask) == Yields {
+		if of := w.held[unit]; room < ask.GPUs && of[0].At == at && w.StandingOf(of[0].Pod, ask) == Yields {
 			leaving = append(leaving, unit)
 			room += of[0].GPUs * int64(len(of))
 		}
@@ -143,7 +143,7 @@ func (w *world) reclaim(ask *Ask, at Place) bool {
 func (w *world) checkMayLeave(h *Holding) {
 	for i := range w.quotas {
 		q := &w.quotas[i]
-		if q.Min > 0 && slices.Contains(q.Namespaces, h.Namespace) && q.covers(h.At) && w.usedOf(q) <= q.Min {
+		if q.Min > 0 && slices.Contains(q.Namespaces, h.Namespace) && q.coversPlace(h.At) && w.usedOf(q) <= q.Min {
 			w.Errorf("%s leaves, though %s has %d of its %d", h.Pod, q.Name, w.usedOf(q), q.Min)
 		}
 	}
@@ -153,7 +153,7 @@ func (w *world) checkMayLeave(h *Holding) {
 func (w *world) usedOf(q *Quota) (used int64) {
 	for _, of := range w.held {
 		for _, h := range of {
-			if slices.Contains(q.Namespaces, h.Namespace) && q.covers(h.At) {
+			if slices.Contains(q.Namespaces, h.Namespace) && q.coversPlace(h.At) {
 				used += h.GPUs
 			}
 		}

@@ -47,14 +47,14 @@ func AccountOf(quotas []Quota, nodes []corev1.Node, pods []corev1.Pod) *Account 
 	}
 	for i := range pods {
 		if pods[i].Spec.NodeName != "" {
-			account.PutOn(byName[pods[i].Spec.NodeName], &pods[i])
+			account.SetHoldingOn(byName[pods[i].Spec.NodeName], &pods[i])
 		}
 	}
 	return account
 }
 
-// PutOn records the holding of a pod on a node, nil for an unknown node. Pods of one owner in a PodGroup form a unit.
-func (a *Account) PutOn(node *corev1.Node, pod *corev1.Pod) {
+// SetHoldingOn records the holding of a pod on a node, nil for an unknown node. Pods of one owner in a PodGroup form a unit.
+func (a *Account) SetHoldingOn(node *corev1.Node, pod *corev1.Pod) {
 	if gpu.HasEnded(pod) {
 		return
 	}
@@ -62,7 +62,7 @@ func (a *Account) PutOn(node *corev1.Node, pod *corev1.Pod) {
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && pod.Labels[names.LabelPodGroup] != "" {
 		h.Unit = pod.Namespace + "/" + pod.Labels[names.LabelPodGroup] + "/" + string(owner.UID)
 	}
-	a.Put(h)
+	a.SetHolding(h)
 }
 
 // JobOf returns a key that is equal for pods that count as one job: those of a gpuctl job, or one pod.
@@ -86,12 +86,12 @@ func DemandOf(pod *corev1.Pod) (Demand, bool) {
 	return out, out.GPUs > 0
 }
 
-// Keeps reports whether a quota alone keeps a pod waiting, regardless of free GPUs.
-func (a *Account) Keeps(pod *corev1.Pod) bool {
+// BlocksPod reports whether a quota alone keeps a pod waiting, regardless of free GPUs.
+func (a *Account) BlocksPod(pod *corev1.Pod) bool {
 	ask := Ask{Namespace: pod.Namespace, Pool: gpu.PodPool(pod), GPUs: WholeGPUs(pod), Pods: []types.UID{pod.UID}}
 	var accepted []string
 	if known, err := gpu.PodTypes(pod); err == nil {
 		accepted = known.Accepted
 	}
-	return ExcessFor(a.Over(&ask), accepted) != nil
+	return ExcessFor(a.ExceededQuotas(&ask), accepted) != nil
 }

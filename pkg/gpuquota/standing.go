@@ -22,26 +22,26 @@ const (
 	Yields
 )
 
-// Standing returns the standing of a pod against a request. Namespaces that share a quota go by priority.
-func (a *Account) Standing(pod types.UID, ask *Ask) Standing {
+// StandingOf returns the standing of a pod against a request. Namespaces that share a quota go by priority.
+func (a *Account) StandingOf(pod types.UID, ask *Ask) Standing {
 	e := a.pods[pod]
 	if e == nil || !a.guaranteed[e.At.Pool] || e.Namespace == ask.Namespace {
 		return Neutral
 	}
-	guaranteed := slices.ContainsFunc(e.of, func(t *tally) bool { return t.secures(pod) && !slices.Contains(t.Namespaces, ask.Namespace) })
+	guaranteed := slices.ContainsFunc(e.tallies, func(t *tally) bool { return t.isSecured(pod) && !slices.Contains(t.Namespaces, ask.Namespace) })
 	switch {
 	case guaranteed:
 		return Protected
-	case a.Borrows(pod) && a.lends(ask, e.At, pod):
+	case a.IsBorrowing(pod) && a.isGuaranteed(ask, e.At, pod):
 		return Yields
 	}
 	return Neutral
 }
 
-// Borrows reports whether a pod exceeds the guarantee of its namespace.
-func (a *Account) Borrows(pod types.UID) bool {
+// IsBorrowing reports whether a pod exceeds the guarantee of its namespace.
+func (a *Account) IsBorrowing(pod types.UID) bool {
 	e := a.pods[pod]
-	return e != nil && !slices.ContainsFunc(e.of, func(t *tally) bool { return t.secures(pod) })
+	return e != nil && !slices.ContainsFunc(e.tallies, func(t *tally) bool { return t.isSecured(pod) })
 }
 
 // unit is the part of a set of pods evicted together that counts in a quota.
@@ -54,25 +54,25 @@ type unit struct {
 	since    time.Time
 }
 
-// secures reports whether a quota guarantees a pod its GPUs. If it guarantees all or none, it avoids sorting the pods after each change.
-func (t *tally) secures(pod types.UID) bool {
+// isSecured reports whether a quota guarantees a pod its GPUs. If it guarantees all or none, it avoids sorting the pods after each change.
+func (t *tally) isSecured(pod types.UID) bool {
 	switch {
 	case t.Min <= 0:
 		return false
 	case t.used+t.kept <= t.Min:
 		return t.pods[pod] != nil
 	}
-	return t.within()[pod]
+	return t.securedPods()[pod]
 }
 
-// within returns the guaranteed pods: whole units while the min suffices. Units that hold their GPUs come before those that wait for them.
-func (t *tally) within() map[types.UID]bool {
+// securedPods returns the guaranteed pods: whole units while the min suffices. Units that hold their GPUs come before those that wait for them.
+func (t *tally) securedPods() map[types.UID]bool {
 	if t.secured != nil {
 		return t.secured
 	}
 	t.secured = map[types.UID]bool{}
 	left := t.Min
-	for _, u := range t.units() {
+	for _, u := range t.sortedUnits() {
 		if u.gpus > left {
 			continue
 		}
@@ -84,7 +84,7 @@ func (t *tally) within() map[types.UID]bool {
 	return t.secured
 }
 
-func (t *tally) units() []*unit {
+func (t *tally) sortedUnits() []*unit {
 	of := map[string]*unit{}
 	for uid, e := range t.pods {
 		u := of[e.Unit]

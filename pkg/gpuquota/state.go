@@ -67,16 +67,16 @@ type State struct {
 	Pledges []Pledge
 }
 
-// Backed returns the GPUs that can back the min: on nodes that accept pods.
-func (s *State) Backed() Stock { return s.Pledges[len(s.Pledges)-1].Stock }
+// BackingStock returns the GPUs that can back the min: on nodes that accept pods.
+func (s *State) BackingStock() Stock { return s.Pledges[len(s.Pledges)-1].Stock }
 
-// States returns the states of all quotas, in their order, for the given stock and demand.
-func (a *Account) States(stock map[Place]Stock, demand []Demand) []State {
+// QuotaStates returns the states of all quotas, in their order, for the given stock and demand.
+func (a *Account) QuotaStates(stock map[Place]Stock, demand []Demand) []State {
 	var (
-		uses     = a.Uses()
-		waits    = a.waits(demand)
-		borrowed = a.borrowed()
-		pledges  = a.pledges(stock)
+		uses     = a.QuotaUses()
+		waits    = a.pendingDemand(demand)
+		borrowed = a.borrowedGPUs()
+		pledges  = a.placePledges(stock)
 		out      = make([]State, len(a.quotas))
 	)
 	for i, t := range a.quotas {
@@ -84,9 +84,9 @@ func (a *Account) States(stock map[Place]Stock, demand []Demand) []State {
 		if t.Type != "" {
 			s.Pledges = append(s.Pledges, pledges[Place{t.Pool, t.Type}])
 		}
-		if spare := t.Min - t.guaranteed(); spare > 0 {
-			others, sum := t.borrowers(borrowed[t.Pool])
-			s.Free = min(spare, max(0, s.Backed().Free))
+		if spare := t.Min - t.guaranteedUse(); spare > 0 {
+			others, sum := t.otherBorrowers(borrowed[t.Pool])
+			s.Free = min(spare, max(0, s.BackingStock().Free))
 			if s.Lent = min(spare-s.Free, sum); s.Lent > 0 {
 				s.Borrowers = others
 			}
@@ -96,10 +96,10 @@ func (a *Account) States(stock map[Place]Stock, demand []Demand) []State {
 	return out
 }
 
-// guaranteed returns what pods within the min hold.
-func (t *tally) guaranteed() (sum int64) {
+// guaranteedUse returns what pods within the min hold.
+func (t *tally) guaranteedUse() (sum int64) {
 	for pod, e := range t.pods {
-		if !e.Waits && t.secures(pod) {
+		if !e.Waits && t.isSecured(pod) {
 			sum += e.GPUs
 		}
 	}
@@ -109,11 +109,11 @@ func (t *tally) guaranteed() (sum int64) {
 // loan is a borrowing namespace and the GPU type.
 type loan struct{ namespace, gpuType string }
 
-// borrowed returns the borrowed GPUs by pool.
-func (a *Account) borrowed() map[string]map[loan]int64 {
+// borrowedGPUs returns the borrowed GPUs by pool.
+func (a *Account) borrowedGPUs() map[string]map[loan]int64 {
 	out := map[string]map[loan]int64{}
 	for uid, e := range a.pods {
-		if e.Waits || !a.guaranteed[e.At.Pool] || !a.Borrows(uid) {
+		if e.Waits || !a.guaranteed[e.At.Pool] || !a.IsBorrowing(uid) {
 			continue
 		}
 		if out[e.At.Pool] == nil {
@@ -124,8 +124,8 @@ func (a *Account) borrowed() map[string]map[loan]int64 {
 	return out
 }
 
-// borrowers returns the other namespaces that borrow where a quota counts, the largest first, and their sum.
-func (t *tally) borrowers(loans map[loan]int64) (out []Borrower, sum int64) {
+// otherBorrowers returns the other namespaces that borrow where a quota counts, the largest first, and their sum.
+func (t *tally) otherBorrowers(loans map[loan]int64) (out []Borrower, sum int64) {
 	by := map[string]int64{}
 	for l, gpus := range loans {
 		if (t.Type == "" || t.Type == l.gpuType) && !slices.Contains(t.Namespaces, l.namespace) {
@@ -140,12 +140,12 @@ func (t *tally) borrowers(loans map[loan]int64) (out []Borrower, sum int64) {
 	return out, sum
 }
 
-// waits sums the waiting demand by quota.
-func (a *Account) waits(demand []Demand) map[*tally]Waiting {
+// pendingDemand sums the waiting demand by quota.
+func (a *Account) pendingDemand(demand []Demand) map[*tally]Waiting {
 	out, jobs := map[*tally]Waiting{}, map[*tally]map[string]bool{}
 	for i := range demand {
 		d := &demand[i]
-		for _, t := range a.of[share{d.Namespace, d.Pool}] {
+		for _, t := range a.byShare[share{d.Namespace, d.Pool}] {
 			if t.Type != "" && len(d.Types) > 0 && !slices.Contains(d.Types, t.Type) {
 				continue
 			}
@@ -164,9 +164,9 @@ func (a *Account) waits(demand []Demand) map[*tally]Waiting {
 	return out
 }
 
-// pledges returns the guarantees of each pool, and of each GPU type that a quota counts. A quota that lies within another one, such as one of a GPU
+// placePledges returns the guarantees of each pool, and of each GPU type that a quota counts. A quota that lies within another one, such as one of a GPU
 // type beside one of the pool for the same namespaces, adds no guarantee to it.
-func (a *Account) pledges(stock map[Place]Stock) map[Place]Pledge {
+func (a *Account) placePledges(stock map[Place]Stock) map[Place]Pledge {
 	of := map[Place][]*tally{}
 	for _, t := range a.quotas {
 		of[Place{Pool: t.Pool}] = append(of[Place{Pool: t.Pool}], t)
@@ -176,7 +176,7 @@ func (a *Account) pledges(stock map[Place]Stock) map[Place]Pledge {
 	}
 	out := make(map[Place]Pledge, len(of))
 	for at, quotas := range of {
-		p := Pledge{At: at, Guaranteed: a.promised(quotas)}
+		p := Pledge{At: at, Guaranteed: a.totalGuaranteed(quotas)}
 		for _, t := range quotas {
 			if t.Min > 0 {
 				p.Quotas++
@@ -192,11 +192,11 @@ func (a *Account) pledges(stock map[Place]Stock) map[Place]Pledge {
 	return out
 }
 
-// promised returns the total guarantee of quotas: for nested quotas the larger one counts.
-func (a *Account) promised(quotas []*tally) (sum int64) {
+// totalGuaranteed returns the total guarantee of quotas: for nested quotas the larger one counts.
+func (a *Account) totalGuaranteed(quotas []*tally) (sum int64) {
 	inside, roots := map[*tally][]*tally{}, []*tally(nil)
 	for _, t := range quotas {
-		if around := a.around(t, quotas); around != nil {
+		if around := a.enclosingQuota(t, quotas); around != nil {
 			inside[around] = append(inside[around], t)
 		} else {
 			roots = append(roots, t)
@@ -216,12 +216,12 @@ func (a *Account) promised(quotas []*tally) (sum int64) {
 	return sum
 }
 
-// around returns the smallest of the quotas that contains a quota, nil for none.
-func (a *Account) around(t *tally, quotas []*tally) (best *tally) {
+// enclosingQuota returns the smallest of the quotas that contains a quota, nil for none.
+func (a *Account) enclosingQuota(t *tally, quotas []*tally) (best *tally) {
 	if len(t.Namespaces) == 0 {
 		return nil
 	}
-	for _, other := range a.of[share{t.Namespaces[0], t.Pool}] {
+	for _, other := range a.byShare[share{t.Namespaces[0], t.Pool}] {
 		if t.liesIn(other) && slices.Contains(quotas, other) && (best == nil || other.liesIn(best)) {
 			best = other
 		}
@@ -231,13 +231,13 @@ func (a *Account) around(t *tally, quotas []*tally) (best *tally) {
 
 // liesIn reports whether everything that counts in a quota also counts in another one. Of two equal quotas, one lies in the other.
 func (t *tally) liesIn(other *tally) bool {
-	if t == other || !t.covered(other) {
+	if t == other || !t.isCoveredBy(other) {
 		return false
 	}
-	return !other.covered(t) || strings.Compare(t.Name, other.Name) > 0
+	return !other.isCoveredBy(t) || strings.Compare(t.Name, other.Name) > 0
 }
 
-func (t *tally) covered(by *tally) bool {
+func (t *tally) isCoveredBy(by *tally) bool {
 	return t.Pool == by.Pool && (by.Type == "" || by.Type == t.Type) &&
 		!slices.ContainsFunc(t.Namespaces, func(n string) bool { return !slices.Contains(by.Namespaces, n) })
 }

@@ -21,7 +21,7 @@ func poolOf(quotas []Quota, held ...Holding) *Account {
 			h.Unit = string(h.Pod)
 		}
 		h.Since = time.Unix(int64(i), 0)
-		a.Put(h)
+		a.SetHolding(h)
 	}
 	return a
 }
@@ -61,7 +61,7 @@ func TestWhatIsLentAndToWhom(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			var got []left
-			for _, s := range poolOf(tc.quotas, tc.held...).States(map[Place]Stock{{"h100", "SXM"}: {There: 32, Open: 32, Free: tc.free}}, nil) {
+			for _, s := range poolOf(tc.quotas, tc.held...).QuotaStates(map[Place]Stock{{"h100", "SXM"}: {There: 32, Open: 32, Free: tc.free}}, nil) {
 				got = append(got, left{s.Free, s.Lent, s.Borrowers})
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -74,7 +74,7 @@ func TestWhatIsLentAndToWhom(t *testing.T) {
 func TestWhatWaits(t *testing.T) {
 	a := NewAccount([]Quota{{Name: "all", Namespaces: []string{"a", "b"}, Pool: "h100"}, {Name: "sxm", Namespaces: []string{"a"}, Pool: "h100", Type: "SXM"}})
 	at := func(minute int) time.Time { return time.Unix(int64(60*minute), 0) }
-	states := a.States(nil, []Demand{
+	states := a.QuotaStates(nil, []Demand{
 		{Namespace: "a", Pool: "h100", Job: "a/j", GPUs: 8, Since: at(2)}, {Namespace: "a", Pool: "h100", Job: "a/j", GPUs: 8, Since: at(1)},
 		{Namespace: "b", Pool: "h100", Job: "b/j", GPUs: 4, Since: at(3)}, {Namespace: "a", Pool: "h100", Job: "a/pcie", Types: []string{"PCIe"}, GPUs: 1, Since: at(0)},
 		{Namespace: "a", Pool: "other", Job: "a/o", GPUs: 1}, {Namespace: "c", Pool: "h100", Job: "c/j", GPUs: 1},
@@ -112,7 +112,7 @@ func TestMoreIsGuaranteedThanThereIs(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			states := NewAccount(tc.quotas).States(tc.stock, nil)
+			states := NewAccount(tc.quotas).QuotaStates(tc.stock, nil)
 			var got []string
 			for _, c := range states[0].Conditions() {
 				switch {

@@ -7,13 +7,13 @@ type Use struct {
 	Used, Borrowed int64
 }
 
-// Uses returns the usage of all quotas, in their order.
-func (a *Account) Uses() []Use {
+// QuotaUses returns the usage of all quotas, in their order.
+func (a *Account) QuotaUses() []Use {
 	out := make([]Use, len(a.quotas))
 	for i, t := range a.quotas {
 		out[i] = Use{Quota: t.Quota, Used: t.used}
 		for _, e := range t.pods {
-			if a.guaranteed[t.Pool] && !e.Waits && a.Borrows(e.Pod) {
+			if a.guaranteed[t.Pool] && !e.Waits && a.IsBorrowing(e.Pod) {
 				out[i].Borrowed += e.GPUs
 			}
 		}

@@ -20,7 +20,7 @@ func Admits(pod *corev1.Pod, node *corev1.Node) bool {
 	}
 	if affinity := pod.Spec.Affinity; affinity != nil && affinity.NodeAffinity != nil {
 		if required := affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution; required != nil && !slices.ContainsFunc(required.NodeSelectorTerms,
-			func(term corev1.NodeSelectorTerm) bool { return meets(&term, node) }) {
+			func(term corev1.NodeSelectorTerm) bool { return meetsTerm(&term, node) }) {
 			return false
 		}
 	}
@@ -34,23 +34,23 @@ func keepsOut(taint *corev1.Taint) bool {
 	return taint.Effect == corev1.TaintEffectNoSchedule || taint.Effect == corev1.TaintEffectNoExecute
 }
 
-// meets reports whether a node meets all requirements of a term. No node meets an empty term.
-func meets(term *corev1.NodeSelectorTerm, node *corev1.Node) bool {
+// meetsTerm reports whether a node meets all requirements of a term. No node meets an empty term.
+func meetsTerm(term *corev1.NodeSelectorTerm, node *corev1.Node) bool {
 	for i := range term.MatchExpressions {
 		requirement := &term.MatchExpressions[i]
-		if value, ok := node.Labels[requirement.Key]; !satisfies(requirement, value, ok) {
+		if value, ok := node.Labels[requirement.Key]; !meetsRequirement(requirement, value, ok) {
 			return false
 		}
 	}
 	for i := range term.MatchFields { // metadata.name is the only one
-		if !satisfies(&term.MatchFields[i], node.Name, true) {
+		if !meetsRequirement(&term.MatchFields[i], node.Name, true) {
 			return false
 		}
 	}
 	return len(term.MatchExpressions)+len(term.MatchFields) > 0
 }
 
-func satisfies(r *corev1.NodeSelectorRequirement, value string, ok bool) bool {
+func meetsRequirement(r *corev1.NodeSelectorRequirement, value string, ok bool) bool {
 	switch r.Operator {
 	case corev1.NodeSelectorOpIn:
 		return ok && slices.Contains(r.Values, value)
@@ -61,12 +61,12 @@ func satisfies(r *corev1.NodeSelectorRequirement, value string, ok bool) bool {
 	case corev1.NodeSelectorOpDoesNotExist:
 		return !ok
 	case corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt:
-		return ok && compares(r, value)
+		return ok && isWithinBound(r, value)
 	}
 	return true
 }
 
-func compares(r *corev1.NodeSelectorRequirement, value string) bool {
+func isWithinBound(r *corev1.NodeSelectorRequirement, value string) bool {
 	if len(r.Values) != 1 {
 		return true
 	}

@@ -15,20 +15,20 @@ func QueueIf(helps bool) fwk.QueueingHint {
 	return fwk.QueueSkip
 }
 
-// Objects returns the two objects of an event with their type. Either may be nil.
-func Objects[T any](oldObj, newObj any) (before, after T, err error) {
+// TypedObjects returns the two objects of an event with their type. Either may be nil.
+func TypedObjects[T any](oldObj, newObj any) (before, after T, err error) {
 	if oldObj != nil {
-		if before, err = object[T](oldObj); err != nil {
+		if before, err = typedObject[T](oldObj); err != nil {
 			return before, after, err
 		}
 	}
 	if newObj != nil {
-		after, err = object[T](newObj)
+		after, err = typedObject[T](newObj)
 	}
 	return before, after, err
 }
 
-func object[T any](obj any) (T, error) {
+func typedObject[T any](obj any) (T, error) {
 	typed, ok := obj.(T)
 	if !ok {
 		return typed, fmt.Errorf("reading an event: object is %T, want %T", obj, typed)

@@ -9,9 +9,9 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// asAdmitted returns the pod of a template with the GPUs that the API server added to the newest of its pods, as a LimitRange does for containers
+// withAdmittedGPUs returns the pod of a template with the GPUs that the API server added to the newest of its pods, as a LimitRange does for containers
 // that request none. GPUs in the template take precedence: pods from before an edit may have other requests.
-func asAdmitted(template *corev1.Pod, pods []corev1.Pod) *corev1.Pod {
+func withAdmittedGPUs(template *corev1.Pod, pods []corev1.Pod) *corev1.Pod {
 	newest := -1
 	for i := range pods {
 		if newest < 0 || pods[newest].CreationTimestamp.Before(&pods[i].CreationTimestamp) {
@@ -22,13 +22,13 @@ func asAdmitted(template *corev1.Pod, pods []corev1.Pod) *corev1.Pod {
 		return template
 	}
 	out := template.DeepCopy()
-	giveAlso(out.Spec.InitContainers, pods[newest].Spec.InitContainers)
-	giveAlso(out.Spec.Containers, pods[newest].Spec.Containers)
+	copyMissingGPUs(out.Spec.InitContainers, pods[newest].Spec.InitContainers)
+	copyMissingGPUs(out.Spec.Containers, pods[newest].Spec.Containers)
 	return out
 }
 
-// giveAlso copies GPUs that containers of the same names have and these do not request.
-func giveAlso(containers, admitted []corev1.Container) {
+// copyMissingGPUs copies GPUs that containers of the same names have and these do not request.
+func copyMissingGPUs(containers, admitted []corev1.Container) {
 	for i := range containers {
 		at := slices.IndexFunc(admitted, func(c corev1.Container) bool { return c.Name == containers[i].Name })
 		if at < 0 {

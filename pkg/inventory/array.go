@@ -29,8 +29,8 @@ type Array struct {
 	FailedTasks string `json:"failedTasks,omitempty"`
 }
 
-// arrayOf is the progress of a Job whose pods are tasks, nil for any other Job.
-func arrayOf(job *batchv1.Job, pods []Pod) *Array {
+// buildArray is the progress of a Job whose pods are tasks, nil for any other Job.
+func buildArray(job *batchv1.Job, pods []Pod) *Array {
 	if !quota.IsArray(job) {
 		return nil
 	}
@@ -39,18 +39,18 @@ func arrayOf(job *batchv1.Job, pods []Pod) *Array {
 		FailedTasks: ptr.Deref(job.Status.FailedIndexes, ""),
 	}
 	// Kubernetes counts a pod some moments after it has ended.
-	out.Succeeded = max(job.Status.Succeeded, count32(pods, func(p Pod) bool { return p.Phase == string(corev1.PodSucceeded) }))
+	out.Succeeded = max(job.Status.Succeeded, countPods(pods, func(p Pod) bool { return p.Phase == string(corev1.PodSucceeded) }))
 	out.Failed = countIndexes(out.FailedTasks)
 	return out
 }
 
-// left is how many tasks have not ended.
-func (a *Array) left() int32 { return max(a.Tasks-a.Succeeded-a.Failed, 0) }
+// remainingTasks is how many tasks have not ended.
+func (a *Array) remainingTasks() int32 { return max(a.Tasks-a.Succeeded-a.Failed, 0) }
 
-// place counts the running and the waiting tasks, out of those that may run now.
-func (a *Array) place(desired int32, pods []Pod) {
-	a.Running = count32(pods, isUp)
-	a.Waiting = max(0, desired-count32(pods, func(p Pod) bool {
+// countRunningTasks counts the running and the waiting tasks, out of those that may run now.
+func (a *Array) countRunningTasks(desired int32, pods []Pod) {
+	a.Running = countPods(pods, isUp)
+	a.Waiting = max(0, desired-countPods(pods, func(p Pod) bool {
 		return p.Node != "" && p.status != StatusFailed && p.status != StatusTerminating
 	}))
 }
@@ -58,7 +58,7 @@ func (a *Array) place(desired int32, pods []Pod) {
 // judgeTasks decides the status of an array from the pods of its tasks. Tasks run independently: it is normal that some wait while others run, unless
 // something is wrong with them.
 func judgeTasks(pods []Pod, desired int32, creation Trouble) (Status, Trouble) {
-	if status, trouble := worst(pods); status == StatusFailing && anyUp(pods) {
+	if status, trouble := worstTrouble(pods); status == StatusFailing && anyUp(pods) {
 		return StatusDegraded, trouble // even if a quota rejects others
 	}
 	status, trouble := judgeMissing(pods, desired, creation)
@@ -76,14 +76,14 @@ func (j *Job) RunsWhole() bool {
 	return j.Status == StatusRunning && (j.Array == nil || j.Array.Waiting == 0)
 }
 
-// Progress describes how far the array has come, and how many tasks run if others wait for room.
-func (a *Array) Progress() phrase.Text {
-	text := phrase.Of("%d of %d done", a.Succeeded, a.Tasks)
+// ProgressText describes how far the array has come, and how many tasks run if others wait for room.
+func (a *Array) ProgressText() phrase.Text {
+	text := phrase.Textf("%d of %d done", a.Succeeded, a.Tasks)
 	if a.Failed > 0 {
-		text = text.And(", %d failed", a.Failed)
+		text = text.Addf(", %d failed", a.Failed)
 	}
 	if a.Running > 0 && a.Waiting > 0 {
-		text = text.And(", %d run, %d wait", a.Running, a.Waiting)
+		text = text.Addf(", %d run, %d wait", a.Running, a.Waiting)
 	}
 	return text
 }
@@ -108,9 +108,9 @@ func countIndexes(text string) int32 {
 	return count
 }
 
-// timeLimitOf is the time limit of a job, or of each run of a task of an array; 0 for no limit. The deadline of an array as a whole only serves to
+// jobTimeLimit is the time limit of a job, or of each run of a task of an array; 0 for no limit. The deadline of an array as a whole only serves to
 // cancel it.
-func timeLimitOf(job *batchv1.Job, isArray bool) time.Duration {
+func jobTimeLimit(job *batchv1.Job, isArray bool) time.Duration {
 	seconds := job.Spec.ActiveDeadlineSeconds
 	if isArray {
 		seconds = job.Spec.Template.Spec.ActiveDeadlineSeconds
@@ -118,7 +118,7 @@ func timeLimitOf(job *batchv1.Job, isArray bool) time.Duration {
 	return time.Duration(ptr.Deref(seconds, 0)) * time.Second
 }
 
-// unended removes the pods of succeeded tasks, which stay until the job is deleted.
-func unended(pods []Pod) []Pod {
+// withoutSucceeded removes the pods of succeeded tasks, which stay until the job is deleted.
+func withoutSucceeded(pods []Pod) []Pod {
 	return slices.DeleteFunc(slices.Clone(pods), func(p Pod) bool { return p.status == StatusSucceeded })
 }

@@ -79,7 +79,7 @@ func TestHowFarAnArrayHasCome(t *testing.T) {
 				objects.Pods = append(objects.Pods, task(string(rune('a'+i)), phase))
 			}
 			job := buildJobs(objects)[0]
-			got := want{job.Status, int64(job.Ready), int64(job.Desired), job.GPUs, job.Array.Progress().String()}
+			got := want{job.Status, int64(job.Ready), int64(job.Desired), job.GPUs, job.Array.ProgressText().String()}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -143,7 +143,7 @@ func TestAQuotaTakesTheTasksOfAnArrayOneByOne(t *testing.T) {
 			if (job.Excess != nil) != (tc.refused > 0) || job.Refused != tc.refused || job.Excess != nil && job.Excess.Never != tc.never {
 				t.Errorf("%d are refused: %v, want %d, never %t", job.Refused, job.Excess, tc.refused, tc.never)
 			}
-			before := quota.OverFor(objects.Quotas, &objects.Jobs[0])
+			before := quota.FindJobExcess(objects.Quotas, &objects.Jobs[0])
 			if (before != nil && before.Never) != tc.never {
 				t.Errorf("before it is created: %v", before)
 			}

@@ -14,9 +14,9 @@ import (
 // ReasonWaitsForJobs is the reason of a job that starts after others, which have not ended.
 const ReasonWaitsForJobs = "WaitsForJobs"
 
-// dependenciesOf returns the jobs that a Job starts after, how they have to end, and those that it still waits for. A list longer than gpuctl ever
+// jobDependencies returns the jobs that a Job starts after, how they have to end, and those that it still waits for. A list longer than gpuctl ever
 // writes is ignored.
-func dependenciesOf(job *batchv1.Job) (after string, jobs, waits []string) {
+func jobDependencies(job *batchv1.Job) (after string, jobs, waits []string) {
 	after, list, _ := strings.Cut(job.Annotations[names.AnnotationDependsOn], "=")
 	if jobs, _ = names.JobNames(list); len(jobs) == 0 {
 		after = ""
@@ -36,24 +36,24 @@ func waitsForJobs(job *batchv1.Job) (Trouble, bool) {
 		return Trouble{Reason: ReasonWaitsForJobs, Message: fmt.Sprintf(
 			"nothing lets it start: annotation %s names more than %d jobs, or one by a name that no job has", names.AnnotationWaitsFor, names.MaxDependencies)}, true
 	}
-	after, _, waits := dependenciesOf(job)
+	after, _, waits := jobDependencies(job)
 	if len(waits) == 0 {
 		return Trouble{}, false
 	}
-	return Trouble{Reason: ReasonWaitsForJobs, Message: fmt.Sprintf("it starts when %s", Ending(waits, after))}, true
+	return Trouble{Reason: ReasonWaitsForJobs, Message: fmt.Sprintf("it starts when %s", EndingText(waits, after))}, true
 }
 
-// Ending describes how jobs have to end: "a and b have succeeded".
-func Ending(jobs []string, after string) phrase.Text {
+// EndingText describes how jobs have to end: "a and b have succeeded".
+func EndingText(jobs []string, after string) phrase.Text {
 	last := jobs[len(jobs)-1]
 	others := strings.Join(jobs[:len(jobs)-1], ", ")
 	switch {
 	case len(jobs) == 1 && after == names.AfterAny:
-		return phrase.Of("%s has ended", last)
+		return phrase.Textf("%s has ended", last)
 	case len(jobs) == 1:
-		return phrase.Of("%s has succeeded", last)
+		return phrase.Textf("%s has succeeded", last)
 	case after == names.AfterAny:
-		return phrase.Of("%s and %s have ended", others, last)
+		return phrase.Textf("%s and %s have ended", others, last)
 	}
-	return phrase.Of("%s and %s have succeeded", others, last)
+	return phrase.Textf("%s and %s have succeeded", others, last)
 }

@@ -45,8 +45,8 @@ type JobDetail struct {
 	TTL *time.Duration `json:"-"`
 	// Began is when its pods were first asked for, nil before that.
 	Began *time.Time `json:"-"`
-	// Noticed is true if a controller of Kubernetes has processed the job.
-	Noticed bool `json:"-"`
+	// ControllerObserved is true if a controller of Kubernetes has processed the job.
+	ControllerObserved bool `json:"-"`
 }
 
 // Container is what each pod of a job runs and asks.
@@ -93,25 +93,25 @@ func BuildDetails(objects *snapshot.Snapshot) []JobDetail {
 		uids, nodes := map[types.UID]bool{job.Object.UID: true}, map[types.UID]string{}
 		out[i].Job = job
 		for j := range sets {
-			if owner, _ := keyOf(&sets[j].ObjectMeta); owner == key {
+			if owner, _ := findJobKey(&sets[j].ObjectMeta); owner == key {
 				uids[sets[j].UID] = true
 			}
 		}
 		for j := range objects.Pods {
-			if owner, _ := keyOf(&objects.Pods[j].ObjectMeta); owner == key {
+			if owner, _ := findJobKey(&objects.Pods[j].ObjectMeta); owner == key {
 				uids[objects.Pods[j].UID], nodes[objects.Pods[j].UID] = true, objects.Pods[j].Spec.NodeName
-				out[i].holding(&objects.Pods[j])
+				out[i].fillHeldDevices(&objects.Pods[j])
 			}
 		}
 		for j := range services {
-			if owner, _ := keyOf(&services[j].ObjectMeta); owner == key {
+			if owner, _ := findJobKey(&services[j].ObjectMeta); owner == key {
 				uids[services[j].UID] = true
 				out[i].Services = append(out[i].Services, buildService(&services[j]))
 			}
 		}
 		out[i].Events = buildEvents(objects.Events, uids, nodes)
 		out[i].Past = pastEvents(objects.Events, out[i].Events, uids)
-		out[i].describe(objects)
+		out[i].fillFromObject(objects)
 	}
 	return out
 }
@@ -128,34 +128,34 @@ func PodDetail(pod *corev1.Pod, kind string) JobDetail {
 	return out
 }
 
-// describe fills in the data of the job's own object.
-func (d *JobDetail) describe(objects *snapshot.Snapshot) {
+// fillFromObject fills in the data of the job's own object.
+func (d *JobDetail) fillFromObject(objects *snapshot.Snapshot) {
 	for i := range objects.Jobs {
 		if job := &objects.Jobs[i]; job.UID == d.Object.UID {
-			d.Meta, d.Notify = &job.ObjectMeta, notifyOf(&job.ObjectMeta)
+			d.Meta, d.Notify = &job.ObjectMeta, readNotify(&job.ObjectMeta)
 			d.Retries = cmp.Or(job.Spec.BackoffLimitPerIndex, job.Spec.BackoffLimit)
 			d.Description = job.Annotations[names.AnnotationDescription]
 			d.Submitted = job.Annotations[names.AnnotationSubmitted]
 			d.Container = buildContainer(&job.Spec.Template.Spec)
 			d.Template = &job.Spec.Template
-			d.TimeLimit = timeLimitOf(job, d.Array != nil)
+			d.TimeLimit = jobTimeLimit(job, d.Array != nil)
 			if ttl := job.Spec.TTLSecondsAfterFinished; ttl != nil {
 				d.TTL = ptr.To(time.Duration(*ttl) * time.Second)
 			}
 			if job.Status.StartTime != nil {
 				d.Began = &job.Status.StartTime.Time
 			}
-			d.Noticed = job.Status.StartTime != nil || len(job.Status.Conditions) > 0
+			d.ControllerObserved = job.Status.StartTime != nil || len(job.Status.Conditions) > 0
 		}
 	}
 	for i := range objects.Deployments {
 		if deployment := &objects.Deployments[i]; deployment.UID == d.Object.UID {
-			d.Meta, d.Notify = &deployment.ObjectMeta, notifyOf(&deployment.ObjectMeta)
+			d.Meta, d.Notify = &deployment.ObjectMeta, readNotify(&deployment.ObjectMeta)
 			d.Description = deployment.Annotations[names.AnnotationDescription]
 			d.Submitted = deployment.Annotations[names.AnnotationSubmitted]
 			d.Container = buildContainer(&deployment.Spec.Template.Spec)
 			d.Template = &deployment.Spec.Template
-			d.Noticed = deployment.Status.ObservedGeneration >= deployment.Generation
+			d.ControllerObserved = deployment.Status.ObservedGeneration >= deployment.Generation
 		}
 	}
 }
@@ -167,7 +167,7 @@ func buildContainer(pod *corev1.PodSpec) Container {
 	}
 	first := &pod.Containers[0]
 	out := Container{Image: first.Image, Command: first.Command, Args: first.Args, Requests: map[string]string{}}
-	out.Env, out.Mounts = variables(first), mounts(pod, first)
+	out.Env, out.Mounts = environmentVariables(first), mountTexts(pod, first)
 	for name, quantity := range first.Resources.Requests {
 		out.Requests[string(name)] = quantity.String()
 	}

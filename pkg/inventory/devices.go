@@ -28,28 +28,28 @@ type BrokenGPU struct {
 	Advice string `json:"advice"`
 }
 
-func brokenGPU(node string, card *gpu.Card) BrokenGPU {
-	says := reason.OfCard(card.Health)
+func brokenGPU(node string, card *gpu.GPU) BrokenGPU {
+	says := reason.GPUFaultOf(card.Health)
 	return BrokenGPU{
-		Node: node, Index: card.Index, UUID: card.UUID, Health: card.Health, Message: says.Says.String(), Since: card.Since, Advice: says.Mend.String(),
+		Node: node, Index: card.Index, UUID: card.UUID, Health: card.Health, Message: says.Message.String(), Since: card.Since, Advice: says.Remedy.String(),
 	}
 }
 
-func brokenOn(node *corev1.Node) []BrokenGPU {
+func brokenGPUsOn(node *corev1.Node) []BrokenGPU {
 	var out []BrokenGPU
-	for _, card := range gpu.BrokenOn(node) {
+	for _, card := range gpu.BrokenGPUsOn(node) {
 		out = append(out, brokenGPU(node.Name, &card))
 	}
 	return out
 }
 
-// look fills in what a pod's node reports of its devices, and returns the broken ones.
-func (p *Pod) look(node *corev1.Node) []BrokenGPU {
+// fillFromNode fills in what a pod's node reports of its devices, and returns the broken ones.
+func (p *Pod) fillFromNode(node *corev1.Node) []BrokenGPU {
 	p.Slices = gpu.SlicesUnder(node, p.UID, p.Slices)
 	var out []BrokenGPU
-	for _, card := range gpu.BrokenOn(node) {
+	for _, card := range gpu.BrokenGPUsOn(node) {
 		held := slices.ContainsFunc(p.GPUs, func(device gpu.Device) bool { return device.UUID == card.UUID }) ||
-			slices.ContainsFunc(p.Slices, func(slice gpu.Slice) bool { return slice.Card == card.UUID })
+			slices.ContainsFunc(p.Slices, func(slice gpu.Slice) bool { return slice.ParentUUID == card.UUID })
 		if held {
 			broken := brokenGPU(node.Name, &card)
 			broken.Pod = p.Name
@@ -59,8 +59,8 @@ func (p *Pod) look(node *corev1.Node) []BrokenGPU {
 	return out
 }
 
-// holding fills in what a pod of the job holds by its own annotations.
-func (d *JobDetail) holding(pod *corev1.Pod) {
+// fillHeldDevices fills in what a pod of the job holds by its own annotations.
+func (d *JobDetail) fillHeldDevices(pod *corev1.Pod) {
 	at := slices.IndexFunc(d.Pods, func(p Pod) bool { return p.UID == pod.UID && p.Name == pod.Name })
 	if at < 0 {
 		return
@@ -71,21 +71,23 @@ func (d *JobDetail) holding(pod *corev1.Pod) {
 	}
 }
 
-// holds reports whether a pod holds devices that its node knows of.
-func (p *Pod) holds() bool { return (len(p.GPUs) > 0 || p.sliced) && p.Node != "" && !p.ended() }
+// holdsKnownDevices reports whether a pod holds devices that its node knows of.
+func (p *Pod) holdsKnownDevices() bool {
+	return (len(p.GPUs) > 0 || p.sliced) && p.Node != "" && !p.hasEnded()
+}
 
-// Sliced reports whether pods of the job request MIG slices, which their nodes can identify.
-func (d *JobDetail) Sliced() bool {
+// HasMIGSlices reports whether pods of the job request MIG slices, which their nodes can identify.
+func (d *JobDetail) HasMIGSlices() bool {
 	return slices.ContainsFunc(d.Pods, func(pod Pod) bool { return pod.sliced })
 }
 
-// Devices fills in what nodes report of the devices of the jobs' pods, if the user may read nodes: their MIG slices, and broken devices. It takes one
+// FillDevices fills in what nodes report of the devices of the jobs' pods, if the user may read nodes: their MIG slices, and broken devices. It takes one
 // request for each of their nodes, or one in all.
-func (r *Reader) Devices(ctx context.Context, jobs []JobDetail) error {
+func (r *Reader) FillDevices(ctx context.Context, jobs []JobDetail) error {
 	var nodes []string
 	for i := range jobs {
 		for j := range jobs[i].Pods {
-			if pod := &jobs[i].Pods[j]; pod.holds() {
+			if pod := &jobs[i].Pods[j]; pod.holdsKnownDevices() {
 				nodes = append(nodes, pod.Node)
 			}
 		}
@@ -102,8 +104,8 @@ func (r *Reader) Devices(ctx context.Context, jobs []JobDetail) error {
 		for j := range jobs[i].Pods {
 			pod := &jobs[i].Pods[j]
 			at := slices.IndexFunc(read.Nodes, func(node corev1.Node) bool { return node.Name == pod.Node })
-			if at >= 0 && pod.holds() {
-				jobs[i].Broken = append(jobs[i].Broken, pod.look(&read.Nodes[at])...)
+			if at >= 0 && pod.holdsKnownDevices() {
+				jobs[i].Broken = append(jobs[i].Broken, pod.fillFromNode(&read.Nodes[at])...)
 			}
 		}
 	}

@@ -63,7 +63,7 @@ func TestBrokenGPUsOfJobs(t *testing.T) {
 				return tc.forbidden, nil, apierrors.NewForbidden(corev1.Resource("nodes"), "", nil)
 			})
 			jobs := []JobDetail{job}
-			if err := NewReader(client).Devices(t.Context(), jobs); err != nil {
+			if err := NewReader(client).FillDevices(t.Context(), jobs); err != nil {
 				t.Fatal(err)
 			}
 			if asked != tc.requests {
@@ -85,12 +85,12 @@ func TestBrokenGPUsOfJobs(t *testing.T) {
 // TestBrokenGPUsOfNodes: all of them, whoever holds them, with what the inventory says.
 func TestBrokenGPUsOfNodes(t *testing.T) {
 	at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
-	cards := gpu.Inventory{Cards: []gpu.Card{{UUID: "a", Health: "TooHot", Since: at}, {UUID: "b", Index: 1, Health: gpu.Healthy}}}
+	cards := gpu.Inventory{GPUs: []gpu.GPU{{UUID: "a", Health: "TooHot", Since: at}, {UUID: "b", Index: 1, Health: gpu.Healthy}}}
 	text, err := cards.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := brokenOn(fixture.Node("n").GPUs(2, "A").Annotate(names.AnnotationInventory, text).Obj())
+	got := brokenGPUsOn(fixture.Node("n").GPUs(2, "A").Annotate(names.AnnotationInventory, text).Obj())
 	want := []BrokenGPU{{Node: "n", UUID: "a", Health: "TooHot", Message: "is slowed down by heat", Since: at, Advice: "see to the cooling of the node"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("broken (-want +got):\n%s", diff)
@@ -100,7 +100,7 @@ func TestBrokenGPUsOfNodes(t *testing.T) {
 // TestSlicesOfJobs: which slices a pod has is asked for where its pods have any.
 func TestSlicesOfJobs(t *testing.T) {
 	slices := []gpu.Slice{
-		{UUID: "MIG-a", Profile: "1g.10gb", Card: "GPU-0", Health: "Lost", Pod: "uid-1"}, {UUID: "MIG-b", Profile: "1g.10gb", Card: "GPU-0", Health: "Lost"},
+		{UUID: "MIG-a", Profile: "1g.10gb", ParentUUID: "GPU-0", Health: "Lost", Pod: "uid-1"}, {UUID: "MIG-b", Profile: "1g.10gb", ParentUUID: "GPU-0", Health: "Lost"},
 	}
 	text, err := gpu.EncodeSlices(slices)
 	if err != nil {
@@ -119,10 +119,10 @@ func TestSlicesOfJobs(t *testing.T) {
 	other := plain.DeepCopy()
 	other.Name, other.Labels = "r", sliced.Labels
 	jobs := BuildDetails(&snapshot.Snapshot{Pods: []corev1.Pod{*sliced, *plain, *other}})
-	if !jobs[0].Sliced() || jobs[1].Sliced() {
-		t.Errorf("sliced are %v and %v, want the first job alone", jobs[0].Sliced(), jobs[1].Sliced())
+	if !jobs[0].HasMIGSlices() || jobs[1].HasMIGSlices() {
+		t.Errorf("sliced are %v and %v, want the first job alone", jobs[0].HasMIGSlices(), jobs[1].HasMIGSlices())
 	}
-	if err := NewReader(client).Devices(t.Context(), jobs); err != nil {
+	if err := NewReader(client).FillDevices(t.Context(), jobs); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(slices[:1], jobs[0].Pods[0].Slices); diff != "" {
@@ -135,7 +135,7 @@ func TestSlicesOfJobs(t *testing.T) {
 
 // TestSlicesOfAPodThatStarts are those that were chosen for it, until its node says which it has got: of the job and of the node.
 func TestSlicesOfAPodThatStarts(t *testing.T) {
-	text, err := gpu.EncodeSlices([]gpu.Slice{{UUID: "MIG-a", Profile: "1g.10gb", Card: "GPU-0", MemoryMiB: 9728, Health: "Lost"}})
+	text, err := gpu.EncodeSlices([]gpu.Slice{{UUID: "MIG-a", Profile: "1g.10gb", ParentUUID: "GPU-0", MemoryMiB: 9728, Health: "Lost"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,11 +146,11 @@ func TestSlicesOfAPodThatStarts(t *testing.T) {
 	starting.Labels = map[string]string{names.LabelJobType: "compute", names.LabelJob: "job"}
 	cluster := &snapshot.Snapshot{Nodes: []corev1.Node{*node}, Pods: []corev1.Pod{*starting}}
 	jobs := BuildDetails(cluster)
-	want := []gpu.Slice{{UUID: "MIG-a", Profile: "1g.10gb", Card: "GPU-0", Pod: "uid-1"}}
+	want := []gpu.Slice{{UUID: "MIG-a", Profile: "1g.10gb", ParentUUID: "GPU-0", Pod: "uid-1"}}
 	if diff := cmp.Diff(want, jobs[0].Pods[0].Slices); diff != "" {
 		t.Errorf("slices of a pod whose node may not be read (-want +got):\n%s", diff)
 	}
-	if err := NewReader(fake.NewClientset(node)).Devices(t.Context(), jobs); err != nil {
+	if err := NewReader(fake.NewClientset(node)).FillDevices(t.Context(), jobs); err != nil {
 		t.Fatal(err)
 	}
 	want[0].MemoryMiB, want[0].Health = 9728, "Lost"

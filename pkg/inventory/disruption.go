@@ -19,9 +19,9 @@ var disruptions = map[string]Trouble{
 	"DeletionByPodGC":                     {Reason: "NodeGone", Message: "its node is gone"},
 }
 
-// disruption explains what removed a pod; it is zero for a pod without disruption.
-func disruption(pod *corev1.Pod) Trouble {
-	condition := conditionOf(pod, corev1.DisruptionTarget)
+// podDisruption explains what removed a pod; it is zero for a pod without disruption.
+func podDisruption(pod *corev1.Pod) Trouble {
+	condition := podCondition(pod, corev1.DisruptionTarget)
 	if condition.Status != corev1.ConditionTrue {
 		return Trouble{}
 	}
@@ -31,24 +31,24 @@ func disruption(pod *corev1.Pod) Trouble {
 	return Trouble{Reason: condition.Reason, Message: condition.Message}
 }
 
-// leaving explains why a pod is deleted, and why it may not terminate.
-func leaving(pod *corev1.Pod) Trouble {
+// terminatingTrouble explains why a pod is deleted, and why it may not terminate.
+func terminatingTrouble(pod *corev1.Pod) Trouble {
 	if isLost(pod) {
 		return Trouble{Reason: ReasonNodeNotReady, Message: fmt.Sprintf(
 			"node %s does not answer, and Kubernetes waits until it is certain that the pod has ended", pod.Spec.NodeName)}
 	}
-	return disruption(pod)
+	return podDisruption(pod)
 }
 
 // isLost reports whether a pod is on a node that does not respond. Kubernetes then marks the pod as not ready without a reason, while kubelets always
 // give one.
 func isLost(pod *corev1.Pod) bool {
-	ready := conditionOf(pod, corev1.PodReady)
+	ready := podCondition(pod, corev1.PodReady)
 	return pod.Spec.NodeName != "" && pod.Status.Phase == corev1.PodRunning && ready.Status == corev1.ConditionFalse && ready.Reason == ""
 }
 
-// lost is the trouble of a pod that is.
-func lost(pod *corev1.Pod) Trouble {
+// lostPodTrouble is the trouble of a pod that is.
+func lostPodTrouble(pod *corev1.Pod) Trouble {
 	return Trouble{Reason: ReasonNodeNotReady, Message: fmt.Sprintf(
 		"node %s does not answer, and whether the pod still runs is not known", pod.Spec.NodeName)}
 }

@@ -58,11 +58,11 @@ type QuotaWaiting struct {
 	Since *time.Time `json:"since,omitempty"`
 }
 
-// mostJobs is how many jobs of a borrower are named.
-const mostJobs = 5
+// maxJobs is how many jobs of a borrower are named.
+const maxJobs = 5
 
-// Condition returns a condition that is true of the quota, nil where it is not.
-func (q *GPUQuota) Condition(kind string) *metav1.Condition {
+// TrueCondition returns a condition that is true of the quota, nil where it is not.
+func (q *GPUQuota) TrueCondition(kind string) *metav1.Condition {
 	if meta.IsStatusConditionTrue(q.Conditions, kind) {
 		return meta.FindStatusCondition(q.Conditions, kind)
 	}
@@ -72,17 +72,17 @@ func (q *GPUQuota) Condition(kind string) *metav1.Condition {
 // NoGPUQuotasError reports that a cluster has no GPUQuotas.
 type NoGPUQuotasError struct{}
 
-func (e *NoGPUQuotasError) Error() string { return e.Says().String() }
+func (e *NoGPUQuotasError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (*NoGPUQuotasError) Says() phrase.Text {
-	return phrase.Of("this cluster knows no GPUQuotas: have the administrators apply manifests/crds")
+// Message implements [phrase.LocalizedError].
+func (*NoGPUQuotasError) Message() phrase.Text {
+	return phrase.Textf("this cluster knows no GPUQuotas: have the administrators apply manifests/crds")
 }
 
 // GPUQuotas reads all GPUQuotas and their state, sorted by pool and name. It returns a [NoGPUQuotasError] if the cluster has no such resource.
 func (r *Reader) GPUQuotas(ctx context.Context, now time.Time) ([]GPUQuota, error) {
 	read, err := snapshot.Read(ctx, r.client, snapshot.GPUQuotas(), snapshot.Clock(now), snapshot.Nodes(snapshot.Scope{Cached: true}).IfAllowed(),
-		snapshot.Pods(snapshot.Scope{Fields: snapshot.Living, Cached: true}).IfAllowed())
+		snapshot.Pods(snapshot.Scope{Fields: snapshot.LivePods, Cached: true}).IfAllowed())
 	if apierrors.IsNotFound(err) {
 		return nil, &NoGPUQuotasError{}
 	}
@@ -99,25 +99,25 @@ func BuildGPUQuotas(s *snapshot.Snapshot) []GPUQuota {
 	quotas := make([]gpuquota.Quota, len(s.GPUQuotas))
 	for i := range s.GPUQuotas {
 		q := &s.GPUQuotas[i]
-		quotas[i] = gpuquota.Of(q)
+		quotas[i] = gpuquota.QuotaOf(q)
 		out[i] = GPUQuota{Name: q.Name, Pool: q.Spec.Pool, GPUType: q.Spec.GPUType, Namespaces: q.Spec.Namespaces, Min: q.Spec.Min, Max: q.Spec.Max, Created: q.CreationTimestamp.Time}
 		if q.Status.ObservedGeneration == q.Generation && q.Generation > 0 {
-			out[i].told(&q.Status)
+			out[i].applyStatus(&q.Status)
 		}
 	}
-	if len(out) > 0 && s.Has(snapshot.PartPods) && s.Has(snapshot.PartAllPods) && s.Has(snapshot.PartNodes) {
+	if len(out) > 0 && s.HasPart(snapshot.PartPods) && s.HasPart(snapshot.PartAllPods) && s.HasPart(snapshot.PartNodes) {
 		account := gpuquota.AccountOf(quotas, s.Nodes, s.Pods)
-		jobs := borrowing(account, s)
-		for i, state := range account.States(stockOf(s), demandOf(s.Pods)) {
-			out[i].count(&state, jobs, s.Now)
+		jobs := borrowingJobs(account, s)
+		for i, state := range account.QuotaStates(gpuStock(s), gpuDemand(s.Pods)) {
+			out[i].applyState(&state, jobs, s.Now)
 		}
 	}
 	slices.SortFunc(out, func(a, b GPUQuota) int { return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Name, b.Name)) })
 	return out
 }
 
-// told adopts the counts of gpu-controller.
-func (q *GPUQuota) told(status *names.GPUQuotaStatus) {
+// applyStatus adopts the counts of gpu-controller.
+func (q *GPUQuota) applyStatus(status *names.GPUQuotaStatus) {
 	q.Used, q.Borrowed, q.Free, q.Lent = &status.Used, &status.Borrowed, &status.Free, &status.Lent
 	q.Waiting = &QuotaWaiting{Jobs: int(status.Waiting.Jobs), GPUs: status.Waiting.GPUs}
 	if since := status.Waiting.Since; since != nil {
@@ -129,8 +129,8 @@ func (q *GPUQuota) told(status *names.GPUQuotaStatus) {
 	q.Conditions = status.Conditions
 }
 
-// count takes what was counted at a time.
-func (q *GPUQuota) count(state *gpuquota.State, jobs map[borrowed][]string, now time.Time) {
+// applyState takes what was counted at a time.
+func (q *GPUQuota) applyState(state *gpuquota.State, jobs map[borrowerKey][]string, now time.Time) {
 	q.Used, q.Borrowed, q.Free, q.Lent = &state.Used, &state.Borrowed, &state.Free, &state.Lent
 	q.Waiting = &QuotaWaiting{Jobs: state.Waiting.Jobs, GPUs: state.Waiting.GPUs}
 	if since := state.Waiting.Since; !since.IsZero() {
@@ -138,7 +138,7 @@ func (q *GPUQuota) count(state *gpuquota.State, jobs map[borrowed][]string, now 
 	}
 	q.Borrowers = nil
 	for _, b := range state.Borrowers {
-		q.Borrowers = append(q.Borrowers, QuotaBorrower{Namespace: b.Namespace, GPUs: b.GPUs, Jobs: jobs[borrowed{gpuquota.Place{Pool: q.Pool, Type: q.GPUType}, b.Namespace}]})
+		q.Borrowers = append(q.Borrowers, QuotaBorrower{Namespace: b.Namespace, GPUs: b.GPUs, Jobs: jobs[borrowerKey{gpuquota.Place{Pool: q.Pool, Type: q.GPUType}, b.Namespace}]})
 	}
 	conditions := slices.Clone(q.Conditions)
 	for _, condition := range state.Conditions() {
@@ -148,13 +148,13 @@ func (q *GPUQuota) count(state *gpuquota.State, jobs map[borrowed][]string, now 
 	q.Conditions = conditions
 }
 
-// stockOf is how many GPUs nodes have, by pool and type.
-func stockOf(s *snapshot.Snapshot) map[gpuquota.Place]gpuquota.Stock {
+// gpuStock is how many GPUs nodes have, by pool and type.
+func gpuStock(s *snapshot.Snapshot) map[gpuquota.Place]gpuquota.Stock {
 	out := map[gpuquota.Place]gpuquota.Stock{}
 	for _, node := range buildNodes(s.Nodes, s.Pods, s.GPUPools) {
 		at := gpuquota.Place{Pool: node.Pool, Type: node.GPUType}
 		stock := gpuquota.Stock{There: node.GPUs.Allocatable}
-		if node.Schedulable() {
+		if node.IsSchedulable() {
 			stock.Open, stock.Free = node.GPUs.Allocatable, node.GPUs.Free
 		}
 		out[at] = out[at].Plus(stock)
@@ -162,7 +162,7 @@ func stockOf(s *snapshot.Snapshot) map[gpuquota.Place]gpuquota.Stock {
 	return out
 }
 
-func demandOf(pods []corev1.Pod) (out []gpuquota.Demand) {
+func gpuDemand(pods []corev1.Pod) (out []gpuquota.Demand) {
 	for i := range pods {
 		if demand, waits := gpuquota.DemandOf(&pods[i]); waits {
 			out = append(out, demand)
@@ -171,37 +171,37 @@ func demandOf(pods []corev1.Pod) (out []gpuquota.Demand) {
 	return out
 }
 
-// borrowed is a namespace that borrows at a place: of a type, or of all of a pool.
-type borrowed struct {
+// borrowerKey is a namespace that borrows at a place: of a type, or of all of a pool.
+type borrowerKey struct {
 	at        gpuquota.Place
 	namespace string
 }
 
-// borrowing are the jobs that borrow, of each namespace those that borrow the most.
-func borrowing(account *gpuquota.Account, s *snapshot.Snapshot) map[borrowed][]string {
+// borrowingJobs are the jobs that borrow, of each namespace those that borrow the most.
+func borrowingJobs(account *gpuquota.Account, s *snapshot.Snapshot) map[borrowerKey][]string {
 	nodes := make(map[string]*corev1.Node, len(s.Nodes))
 	for i := range s.Nodes {
 		nodes[s.Nodes[i].Name] = &s.Nodes[i]
 	}
-	sums := map[borrowed]map[string]int64{}
+	sums := map[borrowerKey]map[string]int64{}
 	for i := range s.Pods {
 		pod := &s.Pods[i]
-		if pod.Spec.NodeName == "" || !account.Borrows(pod.UID) {
+		if pod.Spec.NodeName == "" || !account.IsBorrowing(pod.UID) {
 			continue
 		}
 		at := gpuquota.PlaceOf(pod, nodes[pod.Spec.NodeName])
 		for _, where := range slices.Compact([]gpuquota.Place{at, {Pool: at.Pool}}) {
-			key := borrowed{where, pod.Namespace}
+			key := borrowerKey{where, pod.Namespace}
 			if sums[key] == nil {
 				sums[key] = map[string]int64{}
 			}
 			sums[key][cmp.Or(pod.Labels[names.LabelJob], pod.Name)] += gpuquota.WholeGPUs(pod)
 		}
 	}
-	out := make(map[borrowed][]string, len(sums))
+	out := make(map[borrowerKey][]string, len(sums))
 	for key, jobs := range sums {
 		all := slices.SortedFunc(maps.Keys(jobs), func(a, b string) int { return cmp.Or(cmp.Compare(jobs[b], jobs[a]), cmp.Compare(a, b)) })
-		out[key] = all[:min(len(all), mostJobs)]
+		out[key] = all[:min(len(all), maxJobs)]
 	}
 	return out
 }

@@ -48,7 +48,7 @@ func TestWhoHasHowMuchOfAQuota(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	s.Hide(snapshot.PartAllPods)
+	s.MarkUnread(snapshot.PartAllPods)
 	s.GPUQuotas[0].Generation, s.GPUQuotas[0].Status = 2, names.GPUQuotaStatus{ObservedGeneration: 2, Used: 9}
 	for _, q := range BuildGPUQuotas(s) {
 		if known := q.Used != nil; known != (q.Name == "whole") || known && *q.Used != 9 {

@@ -36,8 +36,8 @@ type GPUs struct {
 	Unhealthy int64 `json:"unhealthy,omitempty"`
 }
 
-// Plus adds up the GPUs of two nodes, or of more. No sum wraps.
-func (g GPUs) Plus(other GPUs) GPUs {
+// Add adds up the GPUs of two nodes, or of more. No sum wraps.
+func (g GPUs) Add(other GPUs) GPUs {
 	return GPUs{
 		Allocatable: amounts.Add(g.Allocatable, other.Allocatable),
 		Used:        amounts.Add(g.Used, other.Used),

@@ -79,7 +79,7 @@ type ObjectRef struct {
 // than gpuctl made them.
 type jobKey struct{ namespace, kind, name string }
 
-func keyOf(meta *metav1.ObjectMeta) (jobKey, bool) {
+func findJobKey(meta *metav1.ObjectMeta) (jobKey, bool) {
 	key := jobKey{namespace: meta.Namespace, kind: meta.Labels[names.LabelJobType], name: meta.Labels[names.LabelJob]}
 	return key, key.kind != "" && key.name != ""
 }
@@ -87,14 +87,14 @@ func keyOf(meta *metav1.ObjectMeta) (jobKey, bool) {
 func buildJobs(objects *snapshot.Snapshot) []Job {
 	pods := map[jobKey][]corev1.Pod{}
 	for i := range objects.Pods {
-		if key, ok := keyOf(&objects.Pods[i].ObjectMeta); ok {
+		if key, ok := findJobKey(&objects.Pods[i].ObjectMeta); ok {
 			pods[key] = append(pods[key], objects.Pods[i])
 		}
 	}
-	creation, quotas := creationFailures(objects.Events), newQuotasOf(objects.Quotas)
+	creation, quotas := creationFailures(objects.Events), groupQuotas(objects.Quotas)
 	out := make([]Job, 0, len(objects.Jobs)+len(objects.Deployments))
 	for i := range objects.Jobs {
-		if key, ok := keyOf(&objects.Jobs[i].ObjectMeta); ok {
+		if key, ok := findJobKey(&objects.Jobs[i].ObjectMeta); ok {
 			job := fromBatchJob(&objects.Jobs[i], pods[key], creation[objects.Jobs[i].UID])
 			quotas.judgeBatchJob(&job, &objects.Jobs[i])
 			out = append(out, job)
@@ -102,7 +102,7 @@ func buildJobs(objects *snapshot.Snapshot) []Job {
 		}
 	}
 	for i := range objects.Deployments {
-		if key, ok := keyOf(&objects.Deployments[i].ObjectMeta); ok {
+		if key, ok := findJobKey(&objects.Deployments[i].ObjectMeta); ok {
 			job := fromDeployment(&objects.Deployments[i], pods[key])
 			quotas.judgeDeployment(&job, &objects.Deployments[i])
 			out = append(out, job)
@@ -123,34 +123,34 @@ func compareJobs(a, b Job) int {
 func fromBatchJob(job *batchv1.Job, pods []corev1.Pod, creation creationFailure) Job {
 	out := newJob(&job.ObjectMeta, &job.Spec.Template, pods)
 	out.Object = ObjectRef{APIVersion: "batch/v1", Kind: "Job", Name: job.Name, UID: job.UID}
-	out.Desired, out.Array = desiredPods(job), arrayOf(job, out.Pods)
+	out.Desired, out.Array = desiredPods(job), buildArray(job, out.Pods)
 	alive := out.Pods
 	out.Finished = finishTime(job)
 	if out.Array != nil {
-		alive = unended(out.Pods)
+		alive = withoutSucceeded(out.Pods)
 		if out.Finished == nil { // a finished job keeps its original request
-			out.Desired = min(out.Array.AtOnce, out.Array.left())
-			out.Array.place(out.Desired, alive)
+			out.Desired = min(out.Array.AtOnce, out.Array.remainingTasks())
+			out.Array.countRunningTasks(out.Desired, alive)
 		}
 	}
 	out.GPUs = out.PodGPUs * int64(out.Desired)
-	out.Ready = min(out.Desired, count32(alive, func(p Pod) bool {
+	out.Ready = min(out.Desired, countPods(alive, func(p Pod) bool {
 		return p.Ready || p.Phase == string(corev1.PodSucceeded)
 	}))
-	out.After, out.DependsOn, out.WaitsFor = dependenciesOf(job)
+	out.After, out.DependsOn, out.WaitsFor = jobDependencies(job)
 	out.QuotaBehind = quotaBehind(job)
-	out.Status, out.Trouble = judgeBatchJob(job, alive, out.Desired, creation.standing(out.Pods))
+	out.Status, out.Trouble = judgeBatchJob(job, alive, out.Desired, creation.currentTrouble(out.Pods))
 	out.judgeWhole(job)
 	if out.Status == StatusSucceeded {
 		out.Ready = out.Desired // its pods may be gone by now
 	}
-	out.Nodes = nodesOf(out.Pods, out.Finished != nil)
-	out.Restarts += replaced(job, out.Array)
+	out.Nodes = jobNodes(out.Pods, out.Finished != nil)
+	out.Restarts += countReplacedPods(job, out.Array)
 	return out
 }
 
-// replaced is how many pods of a Job were made in place of others that failed.
-func replaced(job *batchv1.Job, array *Array) int32 {
+// countReplacedPods is how many pods of a Job were made in place of others that failed.
+func countReplacedPods(job *batchv1.Job, array *Array) int32 {
 	lost := int32(0) // the last pod of a final failure, which is not replaced
 	switch {
 	case array != nil:
@@ -186,7 +186,7 @@ func fromDeployment(deployment *appsv1.Deployment, pods []corev1.Pod) Job {
 	out.Ready = deployment.Status.ReadyReplicas
 	out.Status, out.Trouble = judgeDeployment(deployment, out.Pods)
 	out.judgeWhole(deployment)
-	out.Nodes = nodesOf(out.Pods, false)
+	out.Nodes = jobNodes(out.Pods, false)
 	return out
 }
 
@@ -197,7 +197,7 @@ func fromPods(key jobKey, pods []corev1.Pod) Job {
 	out.Name = key.name
 	out.Desired = int32(len(pods))
 	out.GPUs = out.PodGPUs * int64(out.Desired)
-	out.Ready = count32(out.Pods, func(p Pod) bool { return p.Ready })
+	out.Ready = countPods(out.Pods, func(p Pod) bool { return p.Ready })
 	out.Status = StatusTerminating
 	out.Trouble = Trouble{Reason: "Orphaned", Message: "the job is gone, its pods are still there"}
 	for _, pod := range out.Pods {
@@ -205,13 +205,13 @@ func fromPods(key jobKey, pods []corev1.Pod) Job {
 			out.Trouble = pod.Trouble
 		}
 	}
-	out.Nodes = nodesOf(out.Pods, false)
+	out.Nodes = jobNodes(out.Pods, false)
 	return out
 }
 
 // newJob fills in what every kind has.
 func newJob(meta *metav1.ObjectMeta, template *corev1.PodTemplateSpec, pods []corev1.Pod) Job {
-	pod := asAdmitted(podOf(template), pods)
+	pod := withAdmittedGPUs(templatePod(template), pods)
 	out := Job{
 		Name:      meta.Labels[names.LabelJob],
 		Namespace: meta.Namespace,
@@ -229,7 +229,7 @@ func newJob(meta *metav1.ObjectMeta, template *corev1.PodTemplateSpec, pods []co
 		}
 	}
 	if types, err := gpu.PodTypes(pod); err == nil {
-		out.GPUTypes = types.Names()
+		out.GPUTypes = types.AcceptedNames()
 	}
 	for i := range out.Pods {
 		pod := &out.Pods[i]
@@ -251,11 +251,11 @@ func finishTime(job *batchv1.Job) *time.Time {
 	return nil
 }
 
-// nodesOf returns the nodes of pods that have not ended, or of all when the job has.
-func nodesOf(pods []Pod, finished bool) []string {
+// jobNodes returns the nodes of pods that have not ended, or of all when the job has.
+func jobNodes(pods []Pod, finished bool) []string {
 	var out []string
 	for _, pod := range pods {
-		if pod.Node != "" && (finished || !pod.ended()) {
+		if pod.Node != "" && (finished || !pod.hasEnded()) {
 			out = append(out, pod.Node)
 		}
 	}
@@ -263,9 +263,9 @@ func nodesOf(pods []Pod, finished bool) []string {
 	return slices.Compact(out)
 }
 
-func (p Pod) ended() bool { return p.status == StatusSucceeded || p.status == StatusFailed }
+func (p Pod) hasEnded() bool { return p.status == StatusSucceeded || p.status == StatusFailed }
 
-func count32(pods []Pod, is func(Pod) bool) int32 {
+func countPods(pods []Pod, is func(Pod) bool) int32 {
 	var n int32
 	for _, pod := range pods {
 		if is(pod) {

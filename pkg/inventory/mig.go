@@ -38,7 +38,7 @@ func CountProfiles(node *fit.Node, pods []*corev1.Pod) []ProfileCount {
 	for _, pod := range pods {
 		requests := amounts.Requests(pod)
 		for i := range out {
-			out[i].Used = amounts.Add(out[i].Used, count(requests, names.ResourceMIGPrefix+corev1.ResourceName(out[i].Profile)))
+			out[i].Used = amounts.Add(out[i].Used, resourceCount(requests, names.ResourceMIGPrefix+corev1.ResourceName(out[i].Profile)))
 		}
 	}
 	for i := range out {
@@ -70,8 +70,8 @@ func AddProfiles(sum, node []ProfileCount) []ProfileCount {
 	return sum
 }
 
-// mostProfiles keeps of each profile what the node offers that has most of it.
-func mostProfiles(most, node []ProfileCount) []ProfileCount {
+// maxProfileCounts keeps of each profile what the node offers that has most of it.
+func maxProfileCounts(most, node []ProfileCount) []ProfileCount {
 	for _, offered := range node {
 		i := slices.IndexFunc(most, func(p ProfileCount) bool { return p.Profile == offered.Profile })
 		if i < 0 {

@@ -72,17 +72,17 @@ type Capacity struct {
 	Requested resource.Quantity `json:"requested"`
 }
 
-// Plus is the sum of two. Neither is changed.
-func (c Capacity) Plus(other Capacity) Capacity {
+// Add is the sum of two. Neither is changed.
+func (c Capacity) Add(other Capacity) Capacity {
 	allocatable, requested := c.Allocatable.DeepCopy(), c.Requested.DeepCopy()
 	allocatable.Add(other.Allocatable)
 	requested.Add(other.Requested)
 	return Capacity{Allocatable: allocatable, Requested: requested}
 }
 
-// Schedulable reports whether the node takes new pods.
-func (n Node) Schedulable() bool {
-	return n.Ready && !n.Cordoned && !slices.ContainsFunc(n.States, nodestate.State.Closes)
+// IsSchedulable reports whether the node takes new pods.
+func (n Node) IsSchedulable() bool {
+	return n.Ready && !n.Cordoned && !slices.ContainsFunc(n.States, nodestate.State.ClosesNode)
 }
 
 // Is reports whether the node has a state.
@@ -100,8 +100,8 @@ func buildNodes(nodes []corev1.Node, pods []corev1.Pod, pools []names.GPUPool) [
 	var topologies gpu.Topologies
 	for i := range nodes {
 		node := buildNode(&nodes[i], podsOf[nodes[i].Name], &topologies)
-		node.Violations = nodestate.Broken(constraints[node.Pool], node.offer(&nodes[i]))
-		node.States = nodestate.Of(&nodes[i], node.Violations)
+		node.Violations = nodestate.BrokenConstraints(constraints[node.Pool], node.poolOffer(&nodes[i]))
+		node.States = nodestate.StatesOf(&nodes[i], node.Violations)
 		out = append(out, node)
 	}
 	slices.SortFunc(out, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
@@ -114,7 +114,7 @@ func buildNode(node *corev1.Node, pods []*corev1.Pod, topologies *gpu.Topologies
 		Name:         node.Name,
 		Pool:         gpu.PoolOf(node),
 		GPUType:      gpu.TypeOf(node),
-		MemoryPerGPU: memoryPerGPU(judged.CardMemory()),
+		MemoryPerGPU: memoryPerGPU(judged.GPUMemory()),
 		Interconnect: gpu.InterconnectOf(node),
 		Rack:         node.Labels[names.LabelRack],
 		Ready:        fit.IsReady(node),
@@ -125,8 +125,8 @@ func buildNode(node *corev1.Node, pods []*corev1.Pod, topologies *gpu.Topologies
 		Note:         node.Annotations[names.AnnotationDescription],
 	}
 	var shared GPUs
-	out.GPUs.Allocatable = count(node.Status.Allocatable, names.ResourceGPU)
-	shared.Allocatable = count(node.Status.Allocatable, names.ResourceSharedGPU)
+	out.GPUs.Allocatable = resourceCount(node.Status.Allocatable, names.ResourceGPU)
+	shared.Allocatable = resourceCount(node.Status.Allocatable, names.ResourceSharedGPU)
 	out.CPU.Allocatable = node.Status.Allocatable.Cpu().DeepCopy()
 	out.Memory.Allocatable = node.Status.Allocatable.Memory().DeepCopy()
 	for _, pod := range pods {
@@ -145,11 +145,11 @@ func buildNode(node *corev1.Node, pods []*corev1.Pod, topologies *gpu.Topologies
 	if fit.IsOpen(node) {
 		out.GPUs.Free, shared.Free = judged.FreeGPUs(), judged.FreeSlots()
 	}
-	out.GPUs.Unhealthy, out.Slices = judged.UnhealthyCards(), gpu.HeldSlices(node, pods)
+	out.GPUs.Unhealthy, out.Slices = judged.UnhealthyGPUs(), gpu.HeldSlices(node, pods)
 	if out.GPUs.Unhealthy > 0 || judged.InMIGMode() || len(out.Slices) > 0 { // most nodes are not parsed twice
-		out.Broken = brokenOn(node)
+		out.Broken = brokenGPUsOn(node)
 	}
-	out.countSlots(judged.Slot())
+	out.countSlots(judged.GPUSlot())
 	if !shared.isZero() {
 		out.SharedGPUs, out.ShareablePerGPU = &shared, memoryPerGPU(judged.ShareableMemory())
 	}
@@ -163,12 +163,12 @@ func (n *Node) countSlots(slot gpu.Slot) {
 		return
 	}
 	n.Slots = &Slots{GPUs: n.GPUs, Sharing: slot.Sharing}
-	n.GPUs.Allocatable, n.GPUs.Used = slot.Cards(n.Slots.Allocatable), slot.Cards(n.Slots.Used)
-	n.GPUs.Free = min(slot.WholeCards(n.Slots.Free), max(n.GPUs.Allocatable-n.GPUs.Used, 0))
+	n.GPUs.Allocatable, n.GPUs.Used = slot.GPUsForSlots(n.Slots.Allocatable), slot.GPUsForSlots(n.Slots.Used)
+	n.GPUs.Free = min(slot.WholeGPUs(n.Slots.Free), max(n.GPUs.Allocatable-n.GPUs.Used, 0))
 }
 
-// offer is what a pool may ask of the node.
-func (n Node) offer(object *corev1.Node) nodestate.Offer {
+// poolOffer is what a pool may ask of the node.
+func (n Node) poolOffer(object *corev1.Node) nodestate.Offer {
 	out := nodestate.Offer{
 		GPUType: n.GPUType, Region: object.Labels[corev1.LabelTopologyRegion], Zone: object.Labels[corev1.LabelTopologyZone],
 		GPUs: n.GPUs.Allocatable, CPU: n.CPU.Allocatable, Memory: n.Memory.Allocatable,
@@ -179,7 +179,7 @@ func (n Node) offer(object *corev1.Node) nodestate.Offer {
 	return out
 }
 
-func count(list corev1.ResourceList, name corev1.ResourceName) int64 {
+func resourceCount(list corev1.ResourceList, name corev1.ResourceName) int64 {
 	quantity := list[name]
 	return quantity.Value()
 }

@@ -47,8 +47,8 @@ func TestMemoryIsReadAsTheSchedulerReadsIt(t *testing.T) {
 				t.Errorf("memory %q, want %q", got, tc.want)
 			}
 			cards, _ := gpu.InventoryOf(tc.node)
-			if len(cards.Cards) > 0 && memoryPerGPU(cards.Cards[0].MemoryMiB) != tc.want {
-				t.Errorf("the scheduler reads %d MiB, want %s", cards.Cards[0].MemoryMiB, tc.want)
+			if len(cards.GPUs) > 0 && memoryPerGPU(cards.GPUs[0].MemoryMiB) != tc.want {
+				t.Errorf("the scheduler reads %d MiB, want %s", cards.GPUs[0].MemoryMiB, tc.want)
 			}
 		})
 	}

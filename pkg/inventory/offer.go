@@ -15,18 +15,18 @@ type Offer struct {
 	// GPUType is "" for nodes without GPUs, or with GPUs of unknown type.
 	GPUType string
 	Nodes   int
-	// MostGPUs is the number of whole GPUs of its largest node, MaxShared that of slots on shared ones.
-	MostGPUs, MostShared int64
+	// MaxGPUs is the number of whole GPUs of its largest node, MaxShared that of slots on shared ones.
+	MaxGPUs, MaxShared int64
 	// MIG has the MIG slices of its nodes; Allocatable is that of the node with the most of a profile.
 	MIG []ProfileCount
-	// CardMemory is the memory of its largest GPU, zero if no label gives it.
-	CardMemory resource.Quantity
+	// GPUMemory is the memory of its largest GPU, zero if no label gives it.
+	GPUMemory resource.Quantity
 	// Shareable is the most that shares can hold of one of its GPUs, zero if none is shared or no label gives it.
 	Shareable resource.Quantity
 	// Sizes is the size of each of its nodes: whole GPUs, or slots of shared ones if there are more of them.
 	Sizes []int64
-	// Lie is the topology of each of its nodes, in the order of Sizes.
-	Lie []topology.Node
+	// NodeTopology is the topology of each of its nodes, in the order of Sizes.
+	NodeTopology []topology.Node
 }
 
 // Offers is what the pools of the cluster could ever give to a job, sorted by pool and type.
@@ -45,20 +45,20 @@ func buildOffers(nodes []Node) []Offer {
 		if node.Slots != nil {
 			size, most = node.Slots.Allocatable, min(node.Slots.Allocatable, 1) // a pod gets one
 		}
-		out[i].MostGPUs = max(out[i].MostGPUs, most)
+		out[i].MaxGPUs = max(out[i].MaxGPUs, most)
 		if node.SharedGPUs != nil {
-			out[i].MostShared = max(out[i].MostShared, node.SharedGPUs.Allocatable)
+			out[i].MaxShared = max(out[i].MaxShared, node.SharedGPUs.Allocatable)
 			size = max(size, node.SharedGPUs.Allocatable)
 		}
-		out[i].MIG = mostProfiles(out[i].MIG, node.MIG)
-		if memory, err := resource.ParseQuantity(node.MemoryPerGPU); err == nil && memory.Cmp(out[i].CardMemory) > 0 {
-			out[i].CardMemory = memory
+		out[i].MIG = maxProfileCounts(out[i].MIG, node.MIG)
+		if memory, err := resource.ParseQuantity(node.MemoryPerGPU); err == nil && memory.Cmp(out[i].GPUMemory) > 0 {
+			out[i].GPUMemory = memory
 		}
 		if memory, err := resource.ParseQuantity(node.ShareablePerGPU); err == nil && memory.Cmp(out[i].Shareable) > 0 {
 			out[i].Shareable = memory
 		}
 		out[i].Sizes = append(out[i].Sizes, size)
-		out[i].Lie = append(out[i].Lie, topology.Node{Name: node.Name, Labels: node.Labels})
+		out[i].NodeTopology = append(out[i].NodeTopology, topology.Node{Name: node.Name, Labels: node.Labels})
 	}
 	slices.SortFunc(out, func(a, b Offer) int {
 		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.GPUType, b.GPUType))

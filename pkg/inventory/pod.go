@@ -66,11 +66,11 @@ func buildPod(pod *corev1.Pod) Pod {
 	out := Pod{
 		Name:       pod.Name,
 		UID:        pod.UID,
-		Rank:       rankOf(pod),
+		Rank:       podRank(pod),
 		Node:       pod.Spec.NodeName,
 		IP:         pod.Status.PodIP,
 		Phase:      string(pod.Status.Phase),
-		Ready:      conditionOf(pod, corev1.PodReady).Status == corev1.ConditionTrue,
+		Ready:      podCondition(pod, corev1.PodReady).Status == corev1.ConditionTrue,
 		Devices:    pod.Annotations[names.AnnotationGPUDevices],
 		Created:    pod.CreationTimestamp.Time,
 		Containers: buildContainers(pod),
@@ -82,22 +82,22 @@ func buildPod(pod *corev1.Pod) Pod {
 	for i := range pod.Status.ContainerStatuses {
 		container := &pod.Status.ContainerStatuses[i]
 		out.Restarts += container.RestartCount
-		ended = later(ended, container.LastTerminationState.Terminated)
-		ended = later(ended, container.State.Terminated)
+		ended = laterTermination(ended, container.LastTerminationState.Terminated)
+		ended = laterTermination(ended, container.State.Terminated)
 	}
 	if ended != nil {
 		out.ExitCode = &ended.ExitCode
 	}
 	out.status, out.Trouble = judgePod(pod)
-	out.disrupted = disruption(pod).Reason != ""
+	out.disrupted = podDisruption(pod).Reason != ""
 	return out
 }
 
-// Disrupted reports whether the pod was removed without being at fault. Its Trouble names the cause.
-func (p Pod) Disrupted() bool { return p.disrupted }
+// WasDisrupted reports whether the pod was removed without being at fault. Its Trouble names the cause.
+func (p Pod) WasDisrupted() bool { return p.disrupted }
 
-// rankOf reads the completion index of an indexed Job's pod.
-func rankOf(pod *corev1.Pod) *int {
+// podRank reads the completion index of an indexed Job's pod.
+func podRank(pod *corev1.Pod) *int {
 	index, err := strconv.Atoi(pod.Annotations[batchv1.JobCompletionIndexAnnotation])
 	if err != nil {
 		return nil
@@ -105,7 +105,7 @@ func rankOf(pod *corev1.Pod) *int {
 	return &index
 }
 
-func later(a, b *corev1.ContainerStateTerminated) *corev1.ContainerStateTerminated {
+func laterTermination(a, b *corev1.ContainerStateTerminated) *corev1.ContainerStateTerminated {
 	if a == nil || b != nil && a.FinishedAt.Before(&b.FinishedAt) {
 		return b
 	}
@@ -114,18 +114,18 @@ func later(a, b *corev1.ContainerStateTerminated) *corev1.ContainerStateTerminat
 
 // judgePod decides the status of one pod, and what keeps it from running.
 func judgePod(pod *corev1.Pod) (Status, Trouble) {
-	scheduled := conditionOf(pod, corev1.PodScheduled)
+	scheduled := podCondition(pod, corev1.PodScheduled)
 	switch {
 	case pod.Status.Phase == corev1.PodSucceeded:
 		return StatusSucceeded, Trouble{}
 	case pod.Status.Phase == corev1.PodFailed:
-		return StatusFailed, failure(pod)
+		return StatusFailed, podFailure(pod)
 	case pod.DeletionTimestamp != nil:
-		return StatusTerminating, leaving(pod)
+		return StatusTerminating, terminatingTrouble(pod)
 	case isLost(pod):
-		return StatusFailing, lost(pod)
+		return StatusFailing, lostPodTrouble(pod)
 	case pod.Spec.NodeName == "" && scheduled.Status == corev1.ConditionFalse:
-		return StatusPending, Trouble{Reason: scheduled.Reason, Message: Verdict(scheduled.Message)}
+		return StatusPending, Trouble{Reason: scheduled.Reason, Message: ShortenVerdict(scheduled.Message)}
 	case pod.Spec.NodeName == "":
 		return StatusPending, Trouble{Reason: reasonQueued, Message: "the scheduler has not looked at the pod yet"}
 	}
@@ -152,7 +152,7 @@ func judgeContainers(pod *corev1.Pod) (Status, Trouble) {
 		}
 		return StatusFailing, Trouble{Reason: waiting.Reason, Message: withLastExit(waiting.Message, &statuses[i])}
 	}
-	ready := conditionOf(pod, corev1.PodReady)
+	ready := podCondition(pod, corev1.PodReady)
 	switch {
 	case ready.Status == corev1.ConditionTrue:
 		return StatusRunning, Trouble{}
@@ -164,9 +164,9 @@ func judgeContainers(pod *corev1.Pod) (Status, Trouble) {
 	return StatusStarting, Trouble{Reason: "ContainerCreating", Message: "the node is preparing the containers"}
 }
 
-// failure explains why a pod that will not run again has failed: a disruption first, then its own reason, such as Evicted, then a container's.
-func failure(pod *corev1.Pod) Trouble {
-	if by := disruption(pod); by.Reason != "" {
+// podFailure explains why a pod that will not run again has failed: a disruption first, then its own reason, such as Evicted, then a container's.
+func podFailure(pod *corev1.Pod) Trouble {
+	if by := podDisruption(pod); by.Reason != "" {
 		return by
 	}
 	if pod.Status.Reason != "" {
@@ -204,7 +204,7 @@ func exitSentence(container string, ended *corev1.ContainerStateTerminated) stri
 	return out
 }
 
-func conditionOf(pod *corev1.Pod, kind corev1.PodConditionType) corev1.PodCondition {
+func podCondition(pod *corev1.Pod, kind corev1.PodConditionType) corev1.PodCondition {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == kind {
 			return condition

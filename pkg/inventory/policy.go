@@ -21,9 +21,9 @@ const (
 	MaxWorkdirLimit = 50 << 20
 )
 
-// policy reads the administrators' settings with one request. It is nil if there are none, or none that this user may read. Then only the admission
+// readPolicyConfigMap reads the administrators' settings with one request. It is nil if there are none, or none that this user may read. Then only the admission
 // policies in the cluster, if any, decide.
-func (r *Reader) policy(ctx context.Context) (*corev1.ConfigMap, error) {
+func (r *Reader) readPolicyConfigMap(ctx context.Context) (*corev1.ConfigMap, error) {
 	policy, err := r.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, names.PolicyConfigMap, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err) || apierrors.IsForbidden(err):
@@ -36,7 +36,7 @@ func (r *Reader) policy(ctx context.Context) (*corev1.ConfigMap, error) {
 
 // HostPaths reads which paths of nodes the administrator lets jobs mount, with one request. It is nil if unknown.
 func (r *Reader) HostPaths(ctx context.Context) ([]string, error) {
-	policy, err := r.policy(ctx)
+	policy, err := r.readPolicyConfigMap(ctx)
 	if policy == nil || err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func (r *Reader) HostPaths(ctx context.Context) ([]string, error) {
 
 // Policy reads the administrators' settings as they are written, with one request. It is nil if unknown.
 func (r *Reader) Policy(ctx context.Context) (map[string]string, error) {
-	policy, err := r.policy(ctx)
+	policy, err := r.readPolicyConfigMap(ctx)
 	if policy == nil || err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (r *Reader) Policy(ctx context.Context) (map[string]string, error) {
 
 // WorkdirLimit reads how much a folder may have, compressed, which is sent with a job: one request. 0 allows none.
 func (r *Reader) WorkdirLimit(ctx context.Context) (int64, error) {
-	policy, err := r.policy(ctx)
+	policy, err := r.readPolicyConfigMap(ctx)
 	if policy == nil || err != nil {
 		return DefaultWorkdirLimit, err
 	}

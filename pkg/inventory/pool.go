@@ -37,8 +37,8 @@ type Declared struct {
 	Generation int64 `json:"generation"`
 }
 
-// Stale reports whether the status is not of this spec yet.
-func (d *Declared) Stale() bool { return d.Status.ObservedGeneration < d.Generation }
+// IsStale reports whether the status is not of this spec yet.
+func (d *Declared) IsStale() bool { return d.Status.ObservedGeneration < d.Generation }
 
 // TypeSummary is the part of a pool that has one type of GPU.
 type TypeSummary struct {
@@ -48,17 +48,17 @@ type TypeSummary struct {
 	GPUs    GPUs   `json:"gpus"`
 }
 
-// Pool returns the pool of that name.
-func (c Cluster) Pool(name string) (Pool, bool) {
-	return find(c.Pools, func(p Pool) bool { return p.Name == name })
+// FindPool returns the pool of that name.
+func (c Cluster) FindPool(name string) (Pool, bool) {
+	return findFirst(c.Pools, func(p Pool) bool { return p.Name == name })
 }
 
-// Node returns the node of that name.
-func (c Cluster) Node(name string) (Node, bool) {
-	return find(c.Nodes, func(n Node) bool { return n.Name == name })
+// FindNode returns the node of that name.
+func (c Cluster) FindNode(name string) (Node, bool) {
+	return findFirst(c.Nodes, func(n Node) bool { return n.Name == name })
 }
 
-func find[T any](list []T, is func(T) bool) (T, bool) {
+func findFirst[T any](list []T, is func(T) bool) (T, bool) {
 	if i := slices.IndexFunc(list, is); i >= 0 {
 		return list[i], true
 	}
@@ -80,11 +80,11 @@ func buildPools(nodes []Node, declared []names.GPUPool) []Pool {
 			pool = &Pool{Name: node.Pool, Types: []TypeSummary{}}
 			byName[node.Pool] = pool
 		}
-		pool.add(node)
+		pool.addNode(node)
 	}
 	out := make([]Pool, 0, len(byName))
 	for _, pool := range byName {
-		pool.describe()
+		pool.setDescription()
 		slices.SortFunc(pool.Types, func(a, b TypeSummary) int { return cmp.Compare(a.GPUType, b.GPUType) })
 		out = append(out, *pool)
 	}
@@ -92,8 +92,8 @@ func buildPools(nodes []Node, declared []names.GPUPool) []Pool {
 	return out
 }
 
-// describe gives the description of the GPUPool precedence over that of the nodes.
-func (p *Pool) describe() {
+// setDescription gives the description of the GPUPool precedence over that of the nodes.
+func (p *Pool) setDescription() {
 	if p.Declared != nil && p.Declared.Spec.Description != "" {
 		p.Description = p.Declared.Spec.Description
 	}
@@ -102,22 +102,22 @@ func (p *Pool) describe() {
 	}
 }
 
-func (p *Pool) add(node Node) {
+func (p *Pool) addNode(node Node) {
 	p.Nodes = append(p.Nodes, node.Name)
 	if node.Note != "" && (p.Description == "" || node.Note < p.Description) {
 		p.Description = node.Note
 	}
 	p.MIG = AddProfiles(p.MIG, node.MIG)
-	p.GPUs = p.GPUs.Plus(node.GPUs)
-	p.CPU, p.Memory = p.CPU.Plus(node.CPU), p.Memory.Plus(node.Memory)
-	if node.Schedulable() {
+	p.GPUs = p.GPUs.Add(node.GPUs)
+	p.CPU, p.Memory = p.CPU.Add(node.CPU), p.Memory.Add(node.Memory)
+	if node.IsSchedulable() {
 		p.ReadyNodes++
 	}
 	if node.SharedGPUs != nil {
 		if p.SharedGPUs == nil {
 			p.SharedGPUs = &GPUs{}
 		}
-		*p.SharedGPUs = p.SharedGPUs.Plus(*node.SharedGPUs)
+		*p.SharedGPUs = p.SharedGPUs.Add(*node.SharedGPUs)
 	}
 	if node.GPUs.isZero() && node.GPUType == "" {
 		return // a node without GPUs is in the pool, but adds no type
@@ -128,5 +128,5 @@ func (p *Pool) add(node Node) {
 		p.Types = append(p.Types, TypeSummary{GPUType: node.GPUType})
 	}
 	p.Types[i].Nodes++
-	p.Types[i].GPUs = p.Types[i].GPUs.Plus(node.GPUs)
+	p.Types[i].GPUs = p.Types[i].GPUs.Add(node.GPUs)
 }

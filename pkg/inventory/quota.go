@@ -31,13 +31,13 @@ type QuotaResource struct {
 	Hard resource.Quantity `json:"hard"`
 }
 
-// Of returns the bound of a resource.
-func (q Quota) Of(name string) (QuotaResource, bool) {
-	return find(q.Resources, func(r QuotaResource) bool { return r.Resource == name })
+// ResourceBound returns the bound of a resource.
+func (q Quota) ResourceBound(name string) (QuotaResource, bool) {
+	return findFirst(q.Resources, func(r QuotaResource) bool { return r.Resource == name })
 }
 
-// ofGpuctl are the quotas that gpuctl has made.
-func ofGpuctl(quotas []corev1.ResourceQuota) []corev1.ResourceQuota {
+// managedQuotas are the quotas that gpuctl has made.
+func managedQuotas(quotas []corev1.ResourceQuota) []corev1.ResourceQuota {
 	return slices.DeleteFunc(slices.Clone(quotas), func(quota corev1.ResourceQuota) bool { return quota.Labels[names.LabelQuota] == "" })
 }
 
@@ -91,7 +91,7 @@ func buildNamespaces(namespaces []corev1.Namespace, quotas []Quota) []Namespace 
 	out := make([]Namespace, 0, len(namespaces))
 	for i := range namespaces {
 		row := NamespaceOf(&namespaces[i])
-		if quota, ok := find(quotas, func(q Quota) bool { return q.Namespace == row.Name }); ok {
+		if quota, ok := findFirst(quotas, func(q Quota) bool { return q.Namespace == row.Name }); ok {
 			row.Quota = &quota
 		}
 		out = append(out, row)

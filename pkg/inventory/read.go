@@ -22,61 +22,63 @@ import (
 // Reader reads what its answers are built from, and nothing else. The number of requests of each method is constant.
 type Reader struct {
 	client kubernetes.Interface
-	lost   func(error)
+	onLost func(error)
 }
 
 // NewReader returns a Reader that reads with client's identity.
 func NewReader(client kubernetes.Interface) *Reader {
-	return &Reader{client: client, lost: func(error) {}}
+	return &Reader{client: client, onLost: func(error) {}}
 }
 
-// Telling returns a Reader whose watches also call lost: with the reason why the last value may be stale, possibly again and again, and with nil
+// WithLostHandler returns a Reader whose watches also call lost: with the reason why the last value may be stale, possibly again and again, and with nil
 // after they have delivered a current value. Until then they deliver nothing else.
-func (r *Reader) Telling(lost func(error)) *Reader { return &Reader{client: r.client, lost: lost} }
+func (r *Reader) WithLostHandler(lost func(error)) *Reader {
+	return &Reader{client: r.client, onLost: lost}
+}
 
-// watch calls changed with the results of the queries, while all of them can be watched. It ends with a [snapshot.LostError] when one is refused for
+// watchQueries calls changed with the results of the queries, while all of them can be watched. It ends with a [snapshot.LostError] when one is refused for
 // good.
-func (r *Reader) watch(ctx context.Context, changed func(*snapshot.Snapshot), wants ...snapshot.Want) error {
+func (r *Reader) watchQueries(ctx context.Context, changed func(*snapshot.Snapshot), wants ...snapshot.Query) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	old := false
 	err := snapshot.Watch(ctx, r.client, func(now *snapshot.Snapshot, lost error) {
 		switch {
-		case snapshot.Refused(lost):
+		case snapshot.IsRefused(lost):
 			end(lost)
 		case lost != nil:
 			old = true
-			r.lost(lost)
+			r.onLost(lost)
 		case old:
 			old = false
 			changed(now)
-			r.lost(nil)
+			r.onLost(nil)
 		default:
 			changed(now)
 		}
 	}, wants...)
-	if cause := context.Cause(ctx); snapshot.Refused(cause) {
+	if cause := context.Cause(ctx); snapshot.IsRefused(cause) {
 		return cause
 	}
 	return err
 }
 
-// fleet returns the queries for nodes and pools, from the API server's cache or in their current state.
-func fleet(cached bool) []snapshot.Want {
-	return []snapshot.Want{
-		snapshot.Nodes(snapshot.Scope{Cached: cached}), snapshot.Pods(snapshot.Scope{Fields: snapshot.Holding, Cached: cached}),
+// fleetQueries returns the queries for nodes and pools, from the API server's cache or in their current state.
+func fleetQueries(cached bool) []snapshot.Query {
+	return []snapshot.Query{
+		snapshot.Nodes(snapshot.Scope{Cached: cached}), snapshot.Pods(snapshot.Scope{Fields: snapshot.PlacedPods, Cached: cached}),
 		snapshot.GPUPools(),
 	}
 }
 
 // Fleet reads the nodes and pools: three requests.
-func (r *Reader) Fleet(ctx context.Context) (Cluster, error) { return r.fleet(ctx, true) }
+func (r *Reader) Fleet(ctx context.Context) (Cluster, error) { return r.readFleet(ctx, true) }
 
 // FleetNow is Fleet including the most recent writes, for callers that miss something.
-func (r *Reader) FleetNow(ctx context.Context) (Cluster, error) { return r.fleet(ctx, false) }
+func (r *Reader) FleetNow(ctx context.Context) (Cluster, error) { return r.readFleet(ctx, false) }
 
-func (r *Reader) fleet(ctx context.Context, cached bool) (Cluster, error) {
-	read, err := snapshot.Read(ctx, r.client, fleet(cached)...)
+func (r *Reader) readFleet(ctx context.Context, cached bool) (Cluster, error) {
+	read, err := snapshot.Read(ctx, r.client, fleetQueries(cached)...)
 	if err != nil {
 		return Cluster{}, err
 	}
@@ -90,7 +92,7 @@ func (r *Reader) WatchFleet(ctx context.Context, changed func(Cluster)) error {
 		return err
 	}
 	changed(cluster)
-	return r.watch(ctx, func(now *snapshot.Snapshot) { changed(Build(now)) }, fleet(true)...)
+	return r.watchQueries(ctx, func(now *snapshot.Snapshot) { changed(Build(now)) }, fleetQueries(true)...)
 }
 
 // Offers reads what pools could ever give to a job, sorted by pool and type: one request.
@@ -117,7 +119,7 @@ func (r *Reader) NodeLabels(ctx context.Context) (labels []NodeLabel, nodes []st
 
 // NodePods reads the pods that hold a place on a node: one request. Pods of jobs come with the job's labels.
 func (r *Reader) NodePods(ctx context.Context, node string) ([]NodePod, error) {
-	read, err := snapshot.Read(ctx, r.client, snapshot.Pods(snapshot.Scope{Fields: snapshot.On(node)}))
+	read, err := snapshot.Read(ctx, r.client, snapshot.Pods(snapshot.Scope{Fields: snapshot.PodsOn(node)}))
 	if err != nil {
 		return nil, err
 	}
@@ -186,8 +188,8 @@ func (r *Reader) Quotas(ctx context.Context, namespace string) ([]Quota, error) 
 	return buildQuotas(read.Quotas), nil
 }
 
-// Bounds reads all quotas of a namespace that limit pods, regardless of their creator, with one request. It is nil for a user who may not read them.
-func (r *Reader) Bounds(ctx context.Context, namespace string) ([]corev1.ResourceQuota, error) {
+// NamespaceQuotas reads all quotas of a namespace that limit pods, regardless of their creator, with one request. It is nil for a user who may not read them.
+func (r *Reader) NamespaceQuotas(ctx context.Context, namespace string) ([]corev1.ResourceQuota, error) {
 	read, err := snapshot.Read(ctx, r.client, snapshot.Quotas(snapshot.Scope{Namespace: namespace}).IfAllowed())
 	if err != nil {
 		return nil, err
@@ -234,10 +236,10 @@ type State struct {
 	Quotas     []Quota
 }
 
-// Mirror calls changed with the current cluster and then after every burst of changes, until ctx ends. It never calls changed concurrently. It makes
+// WatchCluster calls changed with the current cluster and then after every burst of changes, until ctx ends. It never calls changed concurrently. It makes
 // no requests beside the watches. Watches that fail leave stale data, which is logged; the others continue.
-func (r *Reader) Mirror(ctx context.Context, changed func(State)) error {
-	jobs, logged := JobQuery{}.scope(), ""
+func (r *Reader) WatchCluster(ctx context.Context, changed func(State)) error {
+	jobs, logged := JobQuery{}.snapshotScope(), ""
 	return snapshot.Watch(ctx, r.client, func(now *snapshot.Snapshot, lost error) {
 		switch {
 		case lost == nil:
@@ -249,10 +251,10 @@ func (r *Reader) Mirror(ctx context.Context, changed func(State)) error {
 		if now == nil {
 			return
 		}
-		quotas := buildQuotas(ofGpuctl(now.Quotas))
+		quotas := buildQuotas(managedQuotas(now.Quotas))
 		changed(State{Cluster: Build(now), Objects: now, Namespaces: buildNamespaces(now.Namespaces, quotas), Quotas: quotas})
 	}, snapshot.Nodes(snapshot.Scope{}), snapshot.Pods(snapshot.Scope{}), snapshot.Jobs(jobs), snapshot.Deployments(jobs),
-		refusals(""), snapshot.Namespaces(), snapshot.Quotas(snapshot.Scope{}), snapshot.GPUPools())
+		refusalEvents(""), snapshot.Namespaces(), snapshot.Quotas(snapshot.Scope{}), snapshot.GPUPools())
 }
 
 // NotFoundError reports that there is no such job.
@@ -264,17 +266,17 @@ type NotFoundError struct {
 	OtherKinds []string
 }
 
-func (e *NotFoundError) Error() string { return e.Says().String() }
+func (e *NotFoundError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *NotFoundError) Says() phrase.Text {
-	kind := phrase.Of("job")
+// Message implements [phrase.LocalizedError].
+func (e *NotFoundError) Message() phrase.Text {
+	kind := phrase.Textf("job")
 	if e.Kind != "" {
-		kind = phrase.Of("%s job", e.Kind)
+		kind = phrase.Textf("%s job", e.Kind)
 	}
-	text := phrase.Of("%s %q not found in namespace %s", kind, e.Name, e.Namespace)
+	text := phrase.Textf("%s %q not found in namespace %s", kind, e.Name, e.Namespace)
 	if len(e.OtherKinds) > 0 {
-		text = text.And(": the job of that name is %s/%s", strings.Join(e.OtherKinds, " and "), e.Name)
+		text = text.Addf(": the job of that name is %s/%s", strings.Join(e.OtherKinds, " and "), e.Name)
 	}
 	return text
 }
@@ -285,9 +287,9 @@ type AmbiguousError struct {
 	Kinds           []string
 }
 
-func (e *AmbiguousError) Error() string { return e.Says().String() }
+func (e *AmbiguousError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *AmbiguousError) Says() phrase.Text {
-	return phrase.Of("%s has several jobs named %q: %s", e.Namespace, e.Name, strings.Join(e.Kinds, ", "))
+// Message implements [phrase.LocalizedError].
+func (e *AmbiguousError) Message() phrase.Text {
+	return phrase.Textf("%s has several jobs named %q: %s", e.Namespace, e.Name, strings.Join(e.Kinds, ", "))
 }

@@ -17,7 +17,7 @@ type JobQuery struct {
 	Selector string
 }
 
-func (q JobQuery) scope() snapshot.Scope {
+func (q JobQuery) snapshotScope() snapshot.Scope {
 	labels := names.LabelJob + "," + names.LabelJobType
 	if q.Name != "" {
 		labels = names.LabelJob + "=" + q.Name + "," + names.LabelJobType
@@ -28,14 +28,14 @@ func (q JobQuery) scope() snapshot.Scope {
 	return snapshot.Scope{Namespace: q.Namespace, Labels: labels}
 }
 
-// wants is what the jobs of a query are built from.
-func (q JobQuery) wants() []snapshot.Want {
-	return []snapshot.Want{snapshot.Jobs(q.scope()), snapshot.Deployments(q.scope()), snapshot.Pods(q.scope())}
+// jobQueries is what the jobs of a query are built from.
+func (q JobQuery) jobQueries() []snapshot.Query {
+	return []snapshot.Query{snapshot.Jobs(q.snapshotScope()), snapshot.Deployments(q.snapshotScope()), snapshot.Pods(q.snapshotScope())}
 }
 
-// refusals are the events that say why pods could not be created.
-func refusals(namespace string) snapshot.Want {
-	return snapshot.Events(snapshot.Scope{Namespace: namespace, Fields: snapshot.Reason(reasonFailedCreate)}).IfAllowed()
+// refusalEvents are the events that say why pods could not be created.
+func refusalEvents(namespace string) snapshot.Query {
+	return snapshot.Events(snapshot.Scope{Namespace: namespace, Fields: snapshot.EventsWithReason(reasonFailedCreate)}).IfAllowed()
 }
 
 // Job reads the one job of a name: a [NotFoundError] if there is none, an [AmbiguousError] if there are several.
@@ -45,11 +45,11 @@ func (r *Reader) Job(ctx context.Context, namespace, name string) (Job, error) {
 	if err != nil {
 		return Job{}, err
 	}
-	return query.Only(jobs)
+	return query.OnlyJob(jobs)
 }
 
-// Only returns the only job of a list that was read with this query, which names one.
-func (q JobQuery) Only(jobs []Job) (Job, error) {
+// OnlyJob returns the only job of a list that was read with this query, which names one.
+func (q JobQuery) OnlyJob(jobs []Job) (Job, error) {
 	switch len(jobs) {
 	case 0:
 		return Job{}, &NotFoundError{Namespace: q.Namespace, Name: q.Name}
@@ -66,15 +66,15 @@ func (q JobQuery) Only(jobs []Job) (Job, error) {
 // Jobs reads jobs and their pods with three requests, and with two more when a job lacks pods, to find out why. It reads committed data, so that a
 // job is listed as soon as its creation has returned.
 func (r *Reader) Jobs(ctx context.Context, query JobQuery) ([]Job, error) {
-	read, err := snapshot.Read(ctx, r.client, query.wants()...)
+	read, err := snapshot.Read(ctx, r.client, query.jobQueries()...)
 	if err != nil {
 		return nil, err
 	}
 	jobs := Build(read).Jobs
-	if !anyShort(jobs) {
+	if !anyMissingPods(jobs) {
 		return jobs, nil
 	}
-	why, err := snapshot.Read(ctx, r.client, refusals(query.Namespace), snapshot.Quotas(snapshot.Scope{Namespace: query.Namespace}).IfAllowed())
+	why, err := snapshot.Read(ctx, r.client, refusalEvents(query.Namespace), snapshot.Quotas(snapshot.Scope{Namespace: query.Namespace}).IfAllowed())
 	if err != nil {
 		return nil, err
 	}
@@ -82,10 +82,10 @@ func (r *Reader) Jobs(ctx context.Context, query JobQuery) ([]Job, error) {
 	return Build(read).Jobs, nil
 }
 
-// anyShort reports whether some job waits for pods that do not exist. An ended job waits for none.
-func anyShort(jobs []Job) bool {
-	_, short := find(jobs, func(j Job) bool {
-		return j.Reason != ReasonWaitsForJobs && (j.Status == StatusPending || j.Status == StatusDegraded) && len(j.Pods) < int(j.Desired) || j.lacking() > 0
+// anyMissingPods reports whether some job waits for pods that do not exist. An ended job waits for none.
+func anyMissingPods(jobs []Job) bool {
+	_, short := findFirst(jobs, func(j Job) bool {
+		return j.Reason != ReasonWaitsForJobs && (j.Status == StatusPending || j.Status == StatusDegraded) && len(j.Pods) < int(j.Desired) || j.countMissingPods() > 0
 	})
 	return short
 }
@@ -98,21 +98,21 @@ func (r *Reader) WatchJobs(ctx context.Context, query JobQuery, changed func([]J
 		return err
 	}
 	changed(jobs)
-	return r.watch(ctx, func(now *snapshot.Snapshot) { changed(Build(now).Jobs) },
-		append(query.wants(), refusals(query.Namespace))...)
+	return r.watchQueries(ctx, func(now *snapshot.Snapshot) { changed(Build(now).Jobs) },
+		append(query.jobQueries(), refusalEvents(query.Namespace))...)
 }
 
 // Details reads all about the jobs of a query: three requests more than [Reader.Jobs] has. The query names a job and
 // a namespace; more than one detail comes back only for jobs of one name and different kinds.
 func (r *Reader) Details(ctx context.Context, query JobQuery) ([]JobDetail, error) {
-	read, err := snapshot.Read(ctx, r.client, query.Details()...)
+	read, err := snapshot.Read(ctx, r.client, query.DetailQueries()...)
 	if err != nil {
 		return nil, err
 	}
 	return BuildDetails(read), nil
 }
 
-// Details is what [BuildDetails] needs of the jobs of a query.
-func (q JobQuery) Details() []snapshot.Want {
-	return append(q.wants(), snapshot.Services(q.scope()), snapshot.ReplicaSets(q.scope()), snapshot.Events(snapshot.Scope{Namespace: q.Namespace}))
+// DetailQueries is what [BuildDetails] needs of the jobs of a query.
+func (q JobQuery) DetailQueries() []snapshot.Query {
+	return append(q.jobQueries(), snapshot.Services(q.snapshotScope()), snapshot.ReplicaSets(q.snapshotScope()), snapshot.Events(snapshot.Scope{Namespace: q.Namespace}))
 }

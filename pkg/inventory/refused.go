@@ -10,14 +10,14 @@ import (
 	"g8s.host/gpu-scheduler/pkg/quota"
 )
 
-// quotasOf are the quotas by namespace; nil if they were not read, and then nothing follows from them.
-type quotasOf map[string][]corev1.ResourceQuota
+// quotasByNamespace are the quotas by namespace; nil if they were not read, and then nothing follows from them.
+type quotasByNamespace map[string][]corev1.ResourceQuota
 
-func newQuotasOf(quotas []corev1.ResourceQuota) quotasOf {
+func groupQuotas(quotas []corev1.ResourceQuota) quotasByNamespace {
 	if quotas == nil {
 		return nil
 	}
-	out := quotasOf{}
+	out := quotasByNamespace{}
 	for i := range quotas {
 		out[quotas[i].Namespace] = append(out[quotas[i].Namespace], quotas[i])
 	}
@@ -25,56 +25,56 @@ func newQuotasOf(quotas []corev1.ResourceQuota) quotasOf {
 }
 
 // judgeBatchJob records the exhausted quotas for a job that lacks pods. All of them start together, except those of an array.
-func (q quotasOf) judgeBatchJob(out *Job, job *batchv1.Job) {
-	lacking := out.lacking()
+func (q quotasByNamespace) judgeBatchJob(out *Job, job *batchv1.Job) {
+	lacking := out.countMissingPods()
 	if q == nil || lacking == 0 {
 		return
 	}
-	pod := podOf(&job.Spec.Template)
+	pod := templatePod(&job.Spec.Template)
 	if out.Array != nil { // its tasks start one by one
-		if lacking > out.leaving() {
-			out.refuse(quota.Over(q[job.Namespace], pod, 1))
+		if lacking > out.countTerminating() {
+			out.applyQuotaRefusal(quota.FindExcess(q[job.Namespace], pod, 1))
 		}
 		return
 	}
-	over := quota.Never(quota.Over(q[job.Namespace], pod, int64(out.Desired)))
+	over := quota.FilterNeverFits(quota.FindExcess(q[job.Namespace], pod, int64(out.Desired)))
 	// Each terminating pod counts until it has ended, and only then is the next one created in its place.
-	if lacking -= out.leaving(); len(over) == 0 && lacking > 0 {
-		over = quota.Over(q[job.Namespace], pod, lacking)
+	if lacking -= out.countTerminating(); len(over) == 0 && lacking > 0 {
+		over = quota.FindExcess(q[job.Namespace], pod, lacking)
 	}
-	out.refuse(over)
+	out.applyQuotaRefusal(over)
 }
 
-// leaving is the number of terminating pods.
-func (j *Job) leaving() int64 {
-	return int64(count32(j.Pods, func(p Pod) bool { return p.status == StatusTerminating }))
+// countTerminating is the number of terminating pods.
+func (j *Job) countTerminating() int64 {
+	return int64(countPods(j.Pods, func(p Pod) bool { return p.status == StatusTerminating }))
 }
 
 // judgeDeployment records the exhausted quotas for the next pod.
-func (q quotasOf) judgeDeployment(out *Job, deployment *appsv1.Deployment) {
-	if q == nil || out.lacking() == 0 {
+func (q quotasByNamespace) judgeDeployment(out *Job, deployment *appsv1.Deployment) {
+	if q == nil || out.countMissingPods() == 0 {
 		return
 	}
-	out.refuse(quota.Over(q[deployment.Namespace], podOf(&deployment.Spec.Template), 1))
+	out.applyQuotaRefusal(quota.FindExcess(q[deployment.Namespace], templatePod(&deployment.Spec.Template), 1))
 }
 
-// lacking is how many pods Kubernetes should have created and has not.
-func (j *Job) lacking() int64 {
+// countMissingPods is how many pods Kubernetes should have created and has not.
+func (j *Job) countMissingPods() int64 {
 	short := j.Status == StatusPending || j.Status == StatusDegraded || j.Status == StatusRunning && j.Array != nil
 	if !short || j.Reason == ReasonIncomplete || j.Reason == ReasonWaitsForJobs {
 		return 0
 	}
-	there := count32(j.Pods, func(p Pod) bool {
+	there := countPods(j.Pods, func(p Pod) bool {
 		return p.status != StatusFailed && p.status != StatusTerminating && (j.Array == nil || p.status != StatusSucceeded)
 	})
 	return int64(max(0, j.Desired-there))
 }
 
-// refuse records which quota is currently exhausted. It clears an event about a quota that would admit the pods now.
-func (j *Job) refuse(over []quota.Excess) {
+// applyQuotaRefusal records which quota is currently exhausted. It clears an event about a quota that would admit the pods now.
+func (j *Job) applyQuotaRefusal(over []quota.Excess) {
 	switch {
 	case len(over) > 0:
-		j.Excess, j.Refused = &over[0], int32(j.lacking())
+		j.Excess, j.Refused = &over[0], int32(j.countMissingPods())
 		if j.QuotaBehind != "" {
 			return // it waits for that job
 		}
@@ -87,6 +87,6 @@ func (j *Job) refuse(over []quota.Excess) {
 // exceededQuota is the API server's text about pods that a quota rejects.
 const exceededQuota = "exceeded quota"
 
-func podOf(template *corev1.PodTemplateSpec) *corev1.Pod {
+func templatePod(template *corev1.PodTemplateSpec) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
 }

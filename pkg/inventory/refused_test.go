@@ -63,7 +63,7 @@ func TestAPodThatHasEndedIsNotThere(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := anyShort(Build(&snapshot.Snapshot{Jobs: []batchv1.Job{job}, Pods: tc.pods}).Jobs); got != tc.want {
+			if got := anyMissingPods(Build(&snapshot.Snapshot{Jobs: []batchv1.Job{job}, Pods: tc.pods}).Jobs); got != tc.want {
 				t.Errorf("pods are missing: %t, want %t", got, tc.want)
 			}
 		})

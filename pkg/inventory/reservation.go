@@ -48,18 +48,18 @@ type PodInTheWay struct {
 // NoReservationsError reports that a cluster has no GPUReservations.
 type NoReservationsError struct{}
 
-func (e *NoReservationsError) Error() string { return e.Says().String() }
+func (e *NoReservationsError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (*NoReservationsError) Says() phrase.Text {
-	return phrase.Of("this cluster knows no GPUReservations: have the administrators apply manifests/crds")
+// Message implements [phrase.LocalizedError].
+func (*NoReservationsError) Message() phrase.Text {
+	return phrase.Textf("this cluster knows no GPUReservations: have the administrators apply manifests/crds")
 }
 
 // Reservations reads all reservations in the order of their start, and the pods in their way, as far as the user may see them, with four requests. It
 // returns a [NoReservationsError] if the cluster has no such resource.
 func (r *Reader) Reservations(ctx context.Context, now time.Time) ([]Reservation, error) {
 	read, err := snapshot.Read(ctx, r.client, snapshot.GPUReservations(), snapshot.Clock(now),
-		snapshot.Nodes(snapshot.Scope{Cached: true}).IfAllowed(), snapshot.Pods(snapshot.Scope{Fields: snapshot.Holding, Cached: true}).IfAllowed())
+		snapshot.Nodes(snapshot.Scope{Cached: true}).IfAllowed(), snapshot.Pods(snapshot.Scope{Fields: snapshot.PlacedPods, Cached: true}).IfAllowed())
 	if apierrors.IsNotFound(err) {
 		return nil, &NoReservationsError{}
 	}
@@ -75,13 +75,13 @@ func BuildReservations(s *snapshot.Snapshot) []Reservation {
 	for i := range s.Pods {
 		on[s.Pods[i].Spec.NodeName] = append(on[s.Pods[i].Spec.NodeName], &s.Pods[i])
 	}
-	seen := s.Has(snapshot.PartNodes) && s.Has(snapshot.PartPods)
+	seen := s.HasPart(snapshot.PartNodes) && s.HasPart(snapshot.PartPods)
 	out := make([]Reservation, 0, len(s.GPUReservations))
 	for i := range s.GPUReservations {
 		object := &s.GPUReservations[i]
-		window := reservation.Of(object)
+		window := reservation.WindowOf(object)
 		one := Reservation{
-			Name: window.Name, Phase: window.Phase(s.Now), Pool: window.Pool, Nodes: window.Nodes, From: window.From.UTC(), To: window.To.UTC(),
+			Name: window.Name, Phase: window.PhaseAt(s.Now), Pool: window.Pool, Nodes: window.Nodes, From: window.From.UTC(), To: window.To.UTC(),
 			Namespaces: window.Namespaces, Reason: window.Reason, Evict: object.Spec.Evict, Created: object.CreationTimestamp.UTC(),
 		}
 		switch {
@@ -103,7 +103,7 @@ func podsInTheWay(window *reservation.Window, s *snapshot.Snapshot, on map[strin
 	out := []PodInTheWay{}
 	for i := range s.Nodes {
 		node := &s.Nodes[i]
-		if !window.Keeps(node) {
+		if !window.KeepsNode(node) {
 			continue
 		}
 		for _, pod := range on[node.Name] {
@@ -111,7 +111,7 @@ func podsInTheWay(window *reservation.Window, s *snapshot.Snapshot, on map[strin
 				continue
 			}
 			one := PodInTheWay{Namespace: pod.Namespace, Name: pod.Name, Job: pod.Labels[names.LabelJob], Node: node.Name}
-			if gone, limited := reservation.Gone(pod, s.Now); limited {
+			if gone, limited := reservation.GoneBy(pod, s.Now); limited {
 				gone = gone.UTC()
 				one.Gone = &gone
 			}

@@ -19,11 +19,11 @@ type Segment struct {
 	Domains []string `json:"domains,omitempty"`
 }
 
-// Segments fills in the domains of the segments of a job, each with that many members, if the user may read nodes.
-func (r *Reader) Segments(ctx context.Context, job *JobDetail, size int, level string) error {
+// FillSegments fills in the domains of the segments of a job, each with that many members, if the user may read nodes.
+func (r *Reader) FillSegments(ctx context.Context, job *JobDetail, size int, level string) error {
 	var nodes []string
 	for i := range job.Pods {
-		if pod := &job.Pods[i]; pod.Node != "" && !pod.ended() {
+		if pod := &job.Pods[i]; pod.Node != "" && !pod.hasEnded() {
 			nodes = append(nodes, pod.Node)
 		}
 	}
@@ -36,14 +36,14 @@ func (r *Reader) Segments(ctx context.Context, job *JobDetail, size int, level s
 			return err
 		}
 	}
-	job.Divide(size, level, read.Nodes)
+	job.FillSegments(size, level, read.Nodes)
 	return nil
 }
 
-// Divide fills in the domains of the segments of a job, each with that many members, by the known nodes. If the job is on nodes and none is known, it
+// FillSegments fills in the domains of the segments of a job, each with that many members, by the known nodes. If the job is on nodes and none is known, it
 // fills in nothing.
-func (d *JobDetail) Divide(size int, level string, nodes []corev1.Node) {
-	if size < 1 || len(nodes) == 0 && slices.ContainsFunc(d.Pods, func(p Pod) bool { return p.Node != "" && !p.ended() }) {
+func (d *JobDetail) FillSegments(size int, level string, nodes []corev1.Node) {
+	if size < 1 || len(nodes) == 0 && slices.ContainsFunc(d.Pods, func(p Pod) bool { return p.Node != "" && !p.hasEnded() }) {
 		return
 	}
 	lie := make(map[string]topology.Node, len(d.Pods))
@@ -55,15 +55,15 @@ func (d *JobDetail) Divide(size int, level string, nodes []corev1.Node) {
 			lie[nodes[i].Name] = topology.Node{Name: nodes[i].Name, Labels: nodes[i].Labels}
 		}
 	}
-	d.Segments = segmentsOf(d, size, level, lie)
+	d.Segments = divideRanks(d, size, level, lie)
 }
 
-// mostRanks is how many members a gang has at most.
-const mostRanks = 10_000
+// maxRanks is how many members a gang has at most.
+const maxRanks = 10_000
 
-// segmentsOf divides the ranks of a job into segments.
-func segmentsOf(job *JobDetail, size int, level string, lie map[string]topology.Node) []Segment {
-	ranks := min(int(job.Desired), mostRanks)
+// divideRanks divides the ranks of a job into segments.
+func divideRanks(job *JobDetail, size int, level string, lie map[string]topology.Node) []Segment {
+	ranks := min(int(job.Desired), maxRanks)
 	segments := make([]Segment, (ranks+size-1)/size)
 	for i := range segments {
 		segments[i] = Segment{First: i * size, Last: min((i+1)*size, ranks) - 1}
@@ -71,7 +71,7 @@ func segmentsOf(job *JobDetail, size int, level string, lie map[string]topology.
 	for i := range job.Pods {
 		pod := &job.Pods[i]
 		node, known := lie[pod.Node]
-		if !known || pod.ended() || pod.Rank == nil || *pod.Rank < 0 || *pod.Rank >= ranks {
+		if !known || pod.hasEnded() || pod.Rank == nil || *pod.Rank < 0 || *pod.Rank >= ranks {
 			continue
 		}
 		of := &segments[*pod.Rank/size]

@@ -36,7 +36,7 @@ func TestWhereSegmentsLie(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			job := &JobDetail{Job: Job{Desired: 3, Pods: tc.pods}}
-			if diff := cmp.Diff(tc.want, segmentsOf(job, 2, "rack", lie)); diff != "" {
+			if diff := cmp.Diff(tc.want, divideRanks(job, 2, "rack", lie)); diff != "" {
 				t.Errorf("segments (-want +got):\n%s", diff)
 			}
 		})
@@ -63,7 +63,7 @@ func TestSegmentsAreToldByNodesThatAreKnown(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			job := &JobDetail{Job: Job{Desired: 2, Pods: tc.pods}}
-			job.Divide(tc.size, "rack", tc.nodes)
+			job.FillSegments(tc.size, "rack", tc.nodes)
 			if diff := cmp.Diff(tc.want, job.Segments); diff != "" {
 				t.Errorf("segments (-want +got):\n%s", diff)
 			}

@@ -45,8 +45,8 @@ func TestPartsOfGPUsAreNoWholeGPUs(t *testing.T) {
 			if diff := cmp.Diff(tc.slots, nodes[0].Slots); diff != "" {
 				t.Errorf("slots (-want +got):\n%s", diff)
 			}
-			if offer := buildOffers(nodes)[0]; tc.slots != nil && (offer.MostGPUs != 1 || offer.Sizes[0] != tc.slots.Allocatable) {
-				t.Errorf("a pod may ask for %d of %v, want 1 of %d", offer.MostGPUs, offer.Sizes, tc.slots.Allocatable)
+			if offer := buildOffers(nodes)[0]; tc.slots != nil && (offer.MaxGPUs != 1 || offer.Sizes[0] != tc.slots.Allocatable) {
+				t.Errorf("a pod may ask for %d of %v, want 1 of %d", offer.MaxGPUs, offer.Sizes, tc.slots.Allocatable)
 			}
 		})
 	}

@@ -37,8 +37,8 @@ type SpotPool struct {
 	Leaving     int32 `json:"leaving"`
 	// MaxPrice is the most that an hour of a machine may cost that is bought now, in the money of the account, "" for the cloud's
 	// own price, which is also that of OnDemand machines; and MaxPerHour that of all machines together which may be there.
-	MaxPrice    string `json:"maxPrice,omitempty"`
-	MostPerHour string `json:"mostPerHour,omitempty"`
+	MaxPrice   string `json:"maxPrice,omitempty"`
+	MaxPerHour string `json:"mostPerHour,omitempty"`
 	// Trouble is what keeps machines from joining, "" for nothing.
 	Trouble string `json:"trouble,omitempty"`
 	// Stale is true if gpu-controller has not processed this version of its spec yet, and Deleted if it is being deleted.
@@ -92,11 +92,11 @@ type Machine struct {
 // NoSpotPoolsError reports that a cluster has no SpotPools.
 type NoSpotPoolsError struct{}
 
-func (e *NoSpotPoolsError) Error() string { return e.Says().String() }
+func (e *NoSpotPoolsError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (*NoSpotPoolsError) Says() phrase.Text {
-	return phrase.Of("this cluster knows no SpotPools: have the administrators apply manifests/crds and manifests/spot")
+// Message implements [phrase.LocalizedError].
+func (*NoSpotPoolsError) Message() phrase.Text {
+	return phrase.Textf("this cluster knows no SpotPools: have the administrators apply manifests/crds and manifests/spot")
 }
 
 // SpotPools reads all SpotPools, sorted by name: one request. It returns a [NoSpotPoolsError] where there can be none.
@@ -115,17 +115,17 @@ func (r *Reader) SpotPools(ctx context.Context) ([]SpotPool, error) {
 func BuildSpotPools(pools []names.SpotPool) []SpotPool {
 	out := make([]SpotPool, 0, len(pools))
 	for i := range pools {
-		out = append(out, spotPoolOf(&pools[i]))
+		out = append(out, buildSpotPool(&pools[i]))
 	}
 	slices.SortFunc(out, func(a, b SpotPool) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 
-func spotPoolOf(p *names.SpotPool) SpotPool {
+func buildSpotPool(p *names.SpotPool) SpotPool {
 	out := SpotPool{
 		Name: p.Name, Pool: p.Spec.Pool, GPUType: p.Spec.GPUType, Provider: p.Spec.Provider.Name, Region: p.Spec.Provider.Region,
 		ChargeType: p.Spec.Template.ChargeType, Minimum: p.Spec.Minimum, Maximum: p.Spec.Maximum,
-		Wanted: p.Status.Size, Running: p.Status.Joined, MaxPrice: maxPriceOf(&p.Spec.Template), Created: p.CreationTimestamp.UTC(),
+		Wanted: p.Status.Size, Running: p.Status.Joined, MaxPrice: maxPrice(&p.Spec.Template), Created: p.CreationTimestamp.UTC(),
 		Stale: p.Status.ObservedGeneration != p.Generation, Deleted: p.DeletionTimestamp != nil,
 		Conditions: []SpotCondition{}, Machines: []Machine{},
 	}
@@ -142,7 +142,7 @@ func spotPoolOf(p *names.SpotPool) SpotPool {
 	paid := 0
 	for i := range p.Status.Machines {
 		m := &p.Status.Machines[i]
-		out.Machines = append(out.Machines, machineOf(m))
+		out.Machines = append(out.Machines, buildMachine(m))
 		switch {
 		case m.Leaving == nil && m.JoinedAt == nil:
 			out.Starting++
@@ -151,41 +151,41 @@ func spotPoolOf(p *names.SpotPool) SpotPool {
 		case m.Leaving != nil:
 			out.Leaving++
 		}
-		if mayCost(m) {
+		if mayBeCharged(m) {
 			paid++
 		}
 	}
 	slices.SortFunc(out.Machines, func(a, b Machine) int { return strings.Compare(a.Name, b.Name) })
-	out.MostPerHour = product(out.MaxPrice, paid)
-	out.Trouble = troubleOf(p.Status.Conditions)
+	out.MaxPerHour = multiplyPrice(out.MaxPrice, paid)
+	out.Trouble = spotPoolTrouble(p.Status.Conditions)
 	return out
 }
 
-// maxPriceOf is the limit on the price of machines. It is not sent to the cloud for OnDemand ones.
-func maxPriceOf(t *names.MachineTemplate) string {
+// maxPrice is the limit on the price of machines. It is not sent to the cloud for OnDemand ones.
+func maxPrice(t *names.MachineTemplate) string {
 	if t.ChargeType == names.ChargeOnDemand {
 		return ""
 	}
 	return t.MaxPrice
 }
 
-// mayCost reports whether a machine may be charged for: one whose order was not answered may already run.
-func mayCost(m *names.SpotMachine) bool {
+// mayBeCharged reports whether a machine may be charged for: one whose order was not answered may already run.
+func mayBeCharged(m *names.SpotMachine) bool {
 	return (m.Instance != "" || m.Asked != nil) && m.State != names.MachineGone
 }
 
-func machineOf(m *names.SpotMachine) Machine {
+func buildMachine(m *names.SpotMachine) Machine {
 	out := Machine{
 		Name: m.Name, State: m.State, InstanceType: m.InstanceType, Zone: m.Zone, Instance: m.Instance, PrivateIP: m.PrivateIP, PublicIP: m.PublicIP,
-		Created: m.Requested.UTC(), Joined: utc(m.JoinedAt), IdleSince: utc(m.IdleSince),
+		Created: m.Requested.UTC(), Joined: utcTime(m.JoinedAt), IdleSince: utcTime(m.IdleSince),
 	}
 	if m.Leaving != nil {
-		out.Leaving, out.End = m.Leaving.Reason, utc(m.Leaving.End)
+		out.Leaving, out.End = m.Leaving.Reason, utcTime(m.Leaving.End)
 	}
 	return out
 }
 
-func utc(t *metav1.Time) *time.Time {
+func utcTime(t *metav1.Time) *time.Time {
 	if t == nil {
 		return nil
 	}
@@ -193,8 +193,8 @@ func utc(t *metav1.Time) *time.Time {
 	return &at
 }
 
-// product is a decimal price times a count; "" for none.
-func product(price string, count int) string {
+// multiplyPrice is a decimal price times a count; "" for none.
+func multiplyPrice(price string, count int) string {
 	one, ok := new(big.Rat).SetString(price)
 	if !ok {
 		return ""
@@ -202,9 +202,9 @@ func product(price string, count int) string {
 	return one.Mul(one, big.NewRat(int64(count), 1)).FloatString(2)
 }
 
-// troubleOf is what keeps machines from joining: the cloud does not answer, they do not join, or it has none. Without such a condition, missing
+// spotPoolTrouble is what keeps machines from joining: the cloud does not answer, they do not join, or it has none. Without such a condition, missing
 // machines have just not arrived yet.
-func troubleOf(conditions []metav1.Condition) string {
+func spotPoolTrouble(conditions []metav1.Condition) string {
 	for _, kind := range []string{names.ConditionCloudAnswers, names.ConditionMachinesJoin, names.ConditionCapacityAvailable} {
 		if condition := meta.FindStatusCondition(conditions, kind); condition != nil && condition.Status == metav1.ConditionFalse {
 			return condition.Message

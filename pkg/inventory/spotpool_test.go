@@ -47,13 +47,13 @@ func TestSpotPools(t *testing.T) {
 		},
 	}
 	got := BuildSpotPools([]names.SpotPool{pool, {ObjectMeta: metav1.ObjectMeta{Name: "a", Generation: 1}}})
-	if len(got) != 2 || got[0].Name != "a" || !got[0].Stale || got[0].Machines == nil || got[0].Conditions == nil || got[0].MostPerHour != "" {
+	if len(got) != 2 || got[0].Name != "a" || !got[0].Stale || got[0].Machines == nil || got[0].Conditions == nil || got[0].MaxPerHour != "" {
 		t.Fatalf("got %+v", got)
 	}
 	b := got[1]
 	want := SpotPool{
 		Name: "b", Pool: "train", GPUType: "A100", Provider: "TencentCloud", Region: "r", ChargeType: "Spot", Minimum: 2, Maximum: 8,
-		Wanted: 3, Running: 1, Starting: 3, Interrupted: 1, Leaving: 2, MaxPrice: "1.905", MostPerHour: "9.53", Trouble: "sold out", Created: at.Time,
+		Wanted: 3, Running: 1, Starting: 3, Interrupted: 1, Leaving: 2, MaxPrice: "1.905", MaxPerHour: "9.53", Trouble: "sold out", Created: at.Time,
 		Conditions: b.Conditions, Machines: b.Machines,
 	}
 	if diff := cmp.Diff(want, b); diff != "" {
@@ -68,7 +68,7 @@ func TestSpotPools(t *testing.T) {
 		t.Errorf("the trouble is %q; more machines would not join either", got)
 	}
 	pool.Spec.Template.ChargeType = names.ChargeOnDemand
-	if got := BuildSpotPools([]names.SpotPool{pool})[0]; got.MaxPrice != "" || got.MostPerHour != "" {
-		t.Errorf("OnDemand machines cost at most %q, %q an hour; the cloud is told of no bound", got.MaxPrice, got.MostPerHour)
+	if got := BuildSpotPools([]names.SpotPool{pool})[0]; got.MaxPrice != "" || got.MaxPerHour != "" {
+		t.Errorf("OnDemand machines cost at most %q, %q an hour; the cloud is told of no bound", got.MaxPrice, got.MaxPerHour)
 	}
 }

@@ -123,7 +123,7 @@ func judgeSuspended(job *batchv1.Job) (Status, Trouble) {
 	if first := quotaBehind(job); first != "" {
 		return StatusPending, Trouble{Reason: quota.Reason, Message: fmt.Sprintf("its pods are made when job %s, which comes first for a quota of the namespace, has all of its own", first)}
 	}
-	return StatusSuspended, paused(job)
+	return StatusSuspended, pausedTrouble(job)
 }
 
 // quotaBehind is the job that a suspended gang comes after for a quota of its namespace, "" for a gang that a user has paused and for any other job.
@@ -134,8 +134,8 @@ func quotaBehind(job *batchv1.Job) string {
 	return job.Annotations[names.AnnotationQuotaBehind]
 }
 
-// paused is the trouble of a job that was paused, by a user or for a recorded reason.
-func paused(top metav1.Object) Trouble {
+// pausedTrouble is the trouble of a job that was paused, by a user or for a recorded reason.
+func pausedTrouble(top metav1.Object) Trouble {
 	if why := top.GetAnnotations()[names.AnnotationPausedBecause]; why != "" {
 		return Trouble{Reason: "Suspended", Message: why + "; gpuctl resume lets it run again"}
 	}
@@ -168,7 +168,7 @@ func judgeDeployment(deployment *appsv1.Deployment, pods []Pod) (Status, Trouble
 	case isCancelled(deployment):
 		return StatusCancelled, cancelled
 	case desired == 0 && deployment.Annotations[names.AnnotationPausedAt] != "":
-		return StatusSuspended, paused(deployment)
+		return StatusSuspended, pausedTrouble(deployment)
 	case desired == 0:
 		return StatusSuspended, Trouble{Reason: "ScaledToZero", Message: "the job has no replicas and holds no GPUs"}
 	}
@@ -200,11 +200,11 @@ func judgeMissing(pods []Pod, desired int32, creation Trouble) (Status, Trouble)
 	goes := func(p Pod) bool { return p.status == StatusFailed || p.status == StatusTerminating }
 	alive := slices.DeleteFunc(slices.Clone(pods), goes)
 	gone := slices.DeleteFunc(slices.Clone(pods), func(p Pod) bool { return !goes(p) })
-	up := count32(alive, isUp)
+	up := countPods(alive, isUp)
 	if up >= desired {
 		return StatusRunning, Trouble{}
 	}
-	status, trouble := worst(alive)
+	status, trouble := worstTrouble(alive)
 	if len(alive) < int(desired) && creation.Reason != "" {
 		status, trouble = StatusPending, creation
 	}
@@ -237,8 +237,8 @@ const reasonNoPods = "NoPods"
 // troubleOrder ranks the statuses of pods by what a user must know first.
 var troubleOrder = []Status{StatusFailing, StatusPending, StatusStarting}
 
-// worst returns the trouble that a user must know first, and the status it means.
-func worst(pods []Pod) (Status, Trouble) {
+// worstTrouble returns the trouble that a user must know first, and the status it means.
+func worstTrouble(pods []Pod) (Status, Trouble) {
 	for _, status := range troubleOrder {
 		troubled := slices.DeleteFunc(slices.Clone(pods), func(p Pod) bool { return p.status != status })
 		if len(troubled) > 0 {
@@ -256,8 +256,8 @@ type creationFailure struct {
 	at time.Time
 }
 
-// standing returns the failure unless a pod was created after it: then it no longer applies.
-func (f creationFailure) standing(pods []Pod) Trouble {
+// currentTrouble returns the failure unless a pod was created after it: then it no longer applies.
+func (f creationFailure) currentTrouble(pods []Pod) Trouble {
 	if slices.ContainsFunc(pods, func(p Pod) bool { return p.Created.After(f.at) }) {
 		return Trouble{}
 	}

@@ -25,7 +25,7 @@ func TestSumsOfAbsurdCapacitiesDoNotWrap(t *testing.T) {
 			t.Errorf("%s: %+v", what, sum)
 		}
 	}
-	for place, stock := range stockOf(s) {
+	for place, stock := range gpuStock(s) {
 		if stock.There != math.MaxInt64 || stock.Open != math.MaxInt64 || stock.Free < 8 {
 			t.Errorf("the stock of %v for quotas: %+v", place, stock)
 		}

@@ -7,9 +7,9 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// Verdict removes the unhelpful parts of a scheduler's message: the count of nodes at its beginning, and the outcome of the search for victims at its
+// ShortenVerdict removes the unhelpful parts of a scheduler's message: the count of nodes at its beginning, and the outcome of the search for victims at its
 // end.
-func Verdict(message string) string {
+func ShortenVerdict(message string) string {
 	if there, all, ok := reason.MissingMembers(message); ok {
 		return fmt.Sprintf("%d of the %d members of the job were there when the scheduler looked", there, all)
 	}
@@ -17,5 +17,5 @@ func Verdict(message string) string {
 	if _, rest, ok := strings.Cut(message, "nodes are available: "); ok {
 		message = rest
 	}
-	return reason.Trim(message)
+	return reason.TrimVerdict(message)
 }

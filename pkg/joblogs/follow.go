@@ -15,9 +15,9 @@ import (
 const (
 	// retryFirst and retryMax are the first and the longest delay between two attempts to read a log; delays double.
 	retryFirst = time.Second
-	retryMost  = 16 * time.Second
-	// settle is how long the log of an ended container may still grow before it is read once more, to its end.
-	settle = 2 * time.Second
+	retryMax   = 16 * time.Second
+	// settleDelay is how long the log of an ended container may still grow before it is read once more, to its end.
+	settleDelay = 2 * time.Second
 	// lastAttempts is the number of attempts to read the log of an ended container: waiting longer does not help.
 	lastAttempts = 3
 )
@@ -42,21 +42,21 @@ func newFollower(r *reader) *follower {
 	}
 }
 
-func follow(ctx context.Context, r *reader, jobs Jobs) (inventory.Job, error) {
+func followLogs(ctx context.Context, r *reader, jobs Jobs) (inventory.Job, error) {
 	f := newFollower(r)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	states := make(chan []inventory.Job)
 	group, inner := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return jobs.WatchJobs(inner, r.options.query(), func(jobs []inventory.Job) {
+		return jobs.WatchJobs(inner, r.options.jobQuery(), func(jobs []inventory.Job) {
 			select {
 			case states <- jobs:
 			case <-inner.Done():
 			}
 		})
 	})
-	err := f.loop(inner, group, states)
+	err := f.processStates(inner, group, states)
 	cancel()
 	if failure := group.Wait(); err == nil || errors.Is(err, context.Canceled) {
 		if failure != nil && !errors.Is(failure, context.Canceled) {
@@ -66,12 +66,12 @@ func follow(ctx context.Context, r *reader, jobs Jobs) (inventory.Job, error) {
 	return f.job, err
 }
 
-// loop returns nil when the job has ended and all of its output was read.
-func (f *follower) loop(ctx context.Context, group *errgroup.Group, states <-chan []inventory.Job) error {
+// processStates returns nil when the job has ended and all of its output was read.
+func (f *follower) processStates(ctx context.Context, group *errgroup.Group, states <-chan []inventory.Job) error {
 	for {
 		select {
 		case jobs := <-states:
-			if err := f.update(ctx, group, jobs); err != nil {
+			if err := f.updateRuns(ctx, group, jobs); err != nil {
 				return err
 			}
 		case <-f.ended:
@@ -88,9 +88,9 @@ func (f *follower) loop(ctx context.Context, group *errgroup.Group, states <-cha
 	}
 }
 
-// update starts to read new runs, and closes the channels of ended ones.
-func (f *follower) update(ctx context.Context, group *errgroup.Group, jobs []inventory.Job) error {
-	job, err := f.options.query().Only(jobs)
+// updateRuns starts to read new runs, and closes the channels of ended ones.
+func (f *follower) updateRuns(ctx context.Context, group *errgroup.Group, jobs []inventory.Job) error {
+	job, err := f.options.jobQuery().OnlyJob(jobs)
 	if errors.As(err, new(*inventory.NotFoundError)) && f.seen {
 		job = f.job
 		job.Status, job.Pods, err = inventory.StatusTerminating, nil, nil
@@ -99,8 +99,8 @@ func (f *follower) update(ctx context.Context, group *errgroup.Group, jobs []inv
 		return err
 	}
 	f.job, f.seen = job, true
-	f.state(job)
-	runs, err := runsOf(job, &f.options)
+	f.emitState(job)
+	runs, err := selectRuns(job, &f.options)
 	if err != nil && (f.first || !errors.As(err, new(*SelectionError))) {
 		return err
 	}
@@ -109,10 +109,10 @@ func (f *follower) update(ctx context.Context, group *errgroup.Group, jobs []inv
 		if over == nil {
 			over = make(chan struct{})
 			f.runs[source.id] = over
-			f.begin(ctx, group, source, over)
+			f.startCopy(ctx, group, source, over)
 		}
 		if source.over {
-			finish(over)
+			closeOnce(over)
 		}
 	}
 	f.finishGone(runs)
@@ -124,12 +124,12 @@ func (f *follower) update(ctx context.Context, group *errgroup.Group, jobs []inv
 func (f *follower) finishGone(runs []run) {
 	for id, over := range f.runs {
 		if !slices.ContainsFunc(runs, func(r run) bool { return r.id == id }) {
-			finish(over)
+			closeOnce(over)
 		}
 	}
 }
 
-func finish(over chan struct{}) {
+func closeOnce(over chan struct{}) {
 	select {
 	case <-over:
 	default:
@@ -137,7 +137,7 @@ func finish(over chan struct{}) {
 	}
 }
 
-func (f *follower) begin(ctx context.Context, group *errgroup.Group, source run, over <-chan struct{}) {
+func (f *follower) startCopy(ctx context.Context, group *errgroup.Group, source run, over <-chan struct{}) {
 	f.active++
 	tail := f.options.Tail
 	if !f.first {
@@ -149,7 +149,7 @@ func (f *follower) begin(ctx context.Context, group *errgroup.Group, source run,
 		case <-ctx.Done():
 			return nil
 		}
-		err := f.copy(ctx, source, tail, over)
+		err := f.copyLog(ctx, source, tail, over)
 		<-f.streams
 		select {
 		case f.ended <- struct{}{}:
@@ -159,23 +159,23 @@ func (f *follower) begin(ctx context.Context, group *errgroup.Group, source run,
 	})
 }
 
-// copy reads the log of a run until the run is over, with retries, and then once to its end. It returns only errors that end everything.
-func (f *follower) copy(ctx context.Context, source run, tail *int64, over <-chan struct{}) error {
+// copyLog reads the log of a run until the run is over, with retries, and then once to its end. It returns only errors that end everything.
+func (f *follower) copyLog(ctx context.Context, source run, tail *int64, over <-chan struct{}) error {
 	at := &cursor{}
-	how := opening{follow: true, tail: tail, since: f.options.Since}
-	for delay := retryFirst; !isClosed(over); delay = min(2*delay, retryMost) {
+	how := openOptions{follow: true, tail: tail, since: f.options.Since}
+	for delay := retryFirst; !isClosed(over); delay = min(2*delay, retryMax) {
 		before := at.last
 		err := f.copyOnce(ctx, source, how, at, over)
 		if isFinal(ctx, err) {
 			return err
 		}
-		f.report(source.Source, err)
+		f.reportError(source.Source, err)
 		if at.last.After(before) {
 			delay = retryFirst
-			how = opening{follow: true, since: at.last}
+			how = openOptions{follow: true, since: at.last}
 		}
-		at.reopen()
-		pause(ctx, delay, over)
+		at.resetForReopen()
+		waitDelay(ctx, delay, over)
 	}
 	how.follow = false
 	var err error
@@ -183,10 +183,10 @@ func (f *follower) copy(ctx context.Context, source run, tail *int64, over <-cha
 		if err = f.copyOnce(ctx, source, how, at, nil); err == nil || isFinal(ctx, err) || apierrors.IsNotFound(err) {
 			break
 		}
-		at.reopen()
-		pause(ctx, retryFirst, nil)
+		at.resetForReopen()
+		waitDelay(ctx, retryFirst, nil)
 	}
-	f.report(source.Source, err)
+	f.reportError(source.Source, err)
 	if isFinal(ctx, err) {
 		return err
 	}
@@ -198,33 +198,33 @@ func isFinal(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.As(err, new(*emitError)) || apierrors.IsForbidden(err)
 }
 
-// report reports an error that a user can act on. A missing pod is not one, nor is a node that does not know the container yet although the API
+// reportError reports an error that a user can act on. A missing pod is not one, nor is a node that does not know the container yet although the API
 // says that it has started.
-func (f *follower) report(source Source, err error) {
+func (f *follower) reportError(source Source, err error) {
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsBadRequest(err) {
-		f.trouble(source, err)
+		f.emitTrouble(source, err)
 	}
 }
 
 // copyOnce reads a log once. A followed log is abandoned some time after its run is over: the connection to its node may be dead.
-func (f *follower) copyOnce(ctx context.Context, source run, how opening, at *cursor, over <-chan struct{}) error {
+func (f *follower) copyOnce(ctx context.Context, source run, how openOptions, at *cursor, over <-chan struct{}) error {
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if how.follow {
 		go func() {
 			select {
 			case <-over:
-				pause(inner, settle, nil)
+				waitDelay(inner, settleDelay, nil)
 				cancel()
 			case <-inner.Done():
 			}
 		}()
 	}
-	err := f.lines(inner, source, how, func(line Line) error {
-		if !at.advance(line.Time) {
+	err := f.readLines(inner, source, how, func(line Line) error {
+		if !at.advanceTo(line.Time) {
 			return nil
 		}
-		return f.emit(line)
+		return f.emitLine(line)
 	})
 	if inner.Err() != nil && ctx.Err() == nil && !errors.As(err, new(*emitError)) {
 		return nil
@@ -241,8 +241,8 @@ func isClosed(over <-chan struct{}) bool {
 	}
 }
 
-// pause waits for the delay, until ctx ends, or until over is closed while waiting.
-func pause(ctx context.Context, delay time.Duration, over <-chan struct{}) {
+// waitDelay waits for the delay, until ctx ends, or until over is closed while waiting.
+func waitDelay(ctx context.Context, delay time.Duration, over <-chan struct{}) {
 	if over != nil && isClosed(over) {
 		return
 	}

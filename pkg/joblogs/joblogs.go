@@ -44,7 +44,7 @@ type Options struct {
 	MaxStreams int
 }
 
-func (o *Options) query() inventory.JobQuery {
+func (o *Options) jobQuery() inventory.JobQuery {
 	return inventory.JobQuery{Namespace: o.Namespace, Name: o.Job}
 }
 
@@ -98,17 +98,17 @@ type NoOutputError struct {
 	Rank *int
 }
 
-func (e *NoOutputError) Error() string { return e.Says().String() }
+func (e *NoOutputError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *NoOutputError) Says() phrase.Text {
+// Message implements [phrase.LocalizedError].
+func (e *NoOutputError) Message() phrase.Text {
 	if e.Previous {
-		return phrase.Of("no container of job %s has restarted", e.Job.Name)
+		return phrase.Textf("no container of job %s has restarted", e.Job.Name)
 	}
 	if e.Rank != nil && e.Job.Array != nil {
-		return phrase.Of("task %d of job %s has no output: it has not begun, or its pod is gone; %s", *e.Rank, e.Job.Name, e.Job.Array.Progress())
+		return phrase.Textf("task %d of job %s has no output: it has not begun, or its pod is gone; %s", *e.Rank, e.Job.Name, e.Job.Array.ProgressText())
 	}
-	return phrase.Of("job %s has no output: it is %s", e.Job.Name, e.Job.Status)
+	return phrase.Textf("job %s has no output: it is %s", e.Job.Name, e.Job.Status)
 }
 
 // SelectionError says that the options select a pod, rank or container that the job does not have.
@@ -116,8 +116,8 @@ type SelectionError struct{ Text phrase.Text }
 
 func (e *SelectionError) Error() string { return e.Text.String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *SelectionError) Says() phrase.Text { return e.Text }
+// Message implements [phrase.LocalizedError].
+func (e *SelectionError) Message() phrase.Text { return e.Text }
 
 // TooManyError says that a job has more containers than may be read at a time.
 type TooManyError struct {
@@ -126,11 +126,11 @@ type TooManyError struct {
 	Max        int
 }
 
-func (e *TooManyError) Error() string { return e.Says().String() }
+func (e *TooManyError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *TooManyError) Says() phrase.Text {
-	return phrase.Of("job %s has the output of %d containers, more than the %d that may be read at a time",
+// Message implements [phrase.LocalizedError].
+func (e *TooManyError) Message() phrase.Text {
+	return phrase.Textf("job %s has the output of %d containers, more than the %d that may be read at a time",
 		e.Job, e.Containers, e.Max)
 }
 
@@ -143,38 +143,38 @@ type Jobs interface {
 // Stream reads the output that the options select and returns the last known state of the job. It returns nil when all was read: at once, or when the
 // job has ended while following. A job deleted meanwhile is Terminating.
 func Stream(ctx context.Context, client kubernetes.Interface, o Options, events Events) (inventory.Job, error) {
-	return StreamOf(ctx, client, inventory.NewReader(client), o, events)
+	return StreamWithJobs(ctx, client, inventory.NewReader(client), o, events)
 }
 
-// StreamOf is Stream for callers with their own source of job states.
-func StreamOf(ctx context.Context, client kubernetes.Interface, jobs Jobs, o Options, events Events) (inventory.Job, error) {
+// StreamWithJobs is Stream for callers with their own source of job states.
+func StreamWithJobs(ctx context.Context, client kubernetes.Interface, jobs Jobs, o Options, events Events) (inventory.Job, error) {
 	reader := &reader{client: client, options: o, events: events}
 	if o.Follow {
-		return follow(ctx, reader, jobs)
+		return followLogs(ctx, reader, jobs)
 	}
 	job, err := jobs.Job(ctx, o.Namespace, o.Job)
 	if err != nil {
 		return job, err
 	}
-	runs, err := runsOf(job, &o)
+	runs, err := selectRuns(job, &o)
 	if err == nil && len(runs) == 0 {
 		err = &NoOutputError{Job: job, Previous: o.Previous, Rank: o.Rank}
 	}
 	if err != nil {
 		return job, err
 	}
-	reader.state(job)
-	return job, reader.merge(ctx, runs)
+	reader.emitState(job)
+	return job, reader.mergeLogs(ctx, runs)
 }
 
 // podNames lists the pods of a job for an error.
 func podNames(job inventory.Job) phrase.Text {
 	if len(job.Pods) == 0 {
-		return phrase.Of("it has none")
+		return phrase.Textf("it has none")
 	}
 	out := make([]string, len(job.Pods))
 	for i, pod := range job.Pods {
 		out[i] = pod.Name
 	}
-	return phrase.Of("its pods are %s", strings.Join(out, ", "))
+	return phrase.Textf("its pods are %s", strings.Join(out, ", "))
 }

@@ -76,7 +76,7 @@ func TestWhichContainersAreRead(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			runs, err := runsOf(inventory.Job{Name: "sft", Desired: 2, Pods: tc.pods}, &tc.options)
+			runs, err := selectRuns(inventory.Job{Name: "sft", Desired: 2, Pods: tc.pods}, &tc.options)
 			if tc.says != "" && (err == nil || !strings.Contains(err.Error(), tc.says)) || tc.says == "" && err != nil {
 				t.Fatalf("error %v, want it to say %q", err, tc.says)
 			}
@@ -159,14 +159,14 @@ func TestLogsAreMergedByTime(t *testing.T) {
 	}
 	r, got := newTestReader(t, k, Options{})
 	runs := []run{{Source: Source{Pod: "a"}}, {Source: Source{Pod: "b"}}, {Source: Source{Pod: "c"}}}
-	if err := r.merge(t.Context(), runs); err != nil {
+	if err := r.mergeLogs(t.Context(), runs); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"a: 1", "a: 1", "b: 1", "b: 1", "a: 2", "a: 2", "b: 2", "c cannot be read"}
 	if diff := cmp.Diff(want, *got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if err := r.merge(t.Context(), runs[2:]); err == nil {
+	if err := r.mergeLogs(t.Context(), runs[2:]); err == nil {
 		t.Error("nothing could be read, and that is no error")
 	}
 }
@@ -174,7 +174,7 @@ func TestLogsAreMergedByTime(t *testing.T) {
 func TestOnlyMatchingLinesAreGiven(t *testing.T) {
 	k := &kubelet{logs: map[string][]string{"a": {"loss 1", "step", "loss 2"}}}
 	r, got := newTestReader(t, k, Options{Match: regexp.MustCompile("^loss")})
-	if err := r.merge(t.Context(), []run{{Source: Source{Pod: "a"}}}); err != nil {
+	if err := r.mergeLogs(t.Context(), []run{{Source: Source{Pod: "a"}}}); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"a: loss 1", "a: loss 2"}, *got); diff != "" {
@@ -187,7 +187,7 @@ func TestAReceiverThatFailsEndsTheStream(t *testing.T) {
 	r, _ := newTestReader(t, k, Options{})
 	full := errors.New("disk full")
 	r.events.Line = func(Line) error { return full }
-	if err := r.merge(t.Context(), []run{{Source: Source{Pod: "a"}}}); !errors.Is(err, full) {
+	if err := r.mergeLogs(t.Context(), []run{{Source: Source{Pod: "a"}}}); !errors.Is(err, full) {
 		t.Errorf("error %v, want %v", err, full)
 	}
 }
@@ -199,7 +199,7 @@ func TestTasksOfAnArray(t *testing.T) {
 	finished.Finished, finished.Array = &t0, &inventory.Array{Tasks: 5, AtOnce: 3, Succeeded: 5}
 	for name, job := range map[string]inventory.Job{"running": running, "finished": finished} {
 		for index, valid := range map[int]bool{-1: false, 0: true, 4: true, 5: false} {
-			_, err := runsOf(job, &Options{Rank: &index})
+			_, err := selectRuns(job, &Options{Rank: &index})
 			if valid != (err == nil) || !valid && !strings.Contains(err.Error(), "it has 5, from 0 to 4") {
 				t.Errorf("%s: task %d gives %v", name, index, err)
 			}
@@ -216,7 +216,7 @@ func TestFollowingAnArray(t *testing.T) {
 	f := newFollower(r)
 	group, ctx := errgroup.WithContext(t.Context())
 	finished := make(chan error, 1)
-	go func() { finished <- f.loop(ctx, group, states) }()
+	go func() { finished <- f.processStates(ctx, group, states) }()
 	job := inventory.Job{Name: "sweep", Array: &inventory.Array{Tasks: tasks, AtOnce: 1}}
 	for i := range tasks {
 		k.logs[fmt.Sprint("p", i)] = []string{fmt.Sprint(i)}
@@ -241,7 +241,7 @@ func TestFollowingAnArray(t *testing.T) {
 		t.Errorf("%d lines of %d tasks: %v", len(*got), tasks, *got)
 	}
 	job.Pods = []inventory.Pod{ranked(pod("a", nil), 0), ranked(pod("b", nil), 1), ranked(pod("c", nil), 2)}
-	if _, err := runsOf(job, &r.options); !errors.As(err, new(*TooManyError)) {
+	if _, err := selectRuns(job, &r.options); !errors.As(err, new(*TooManyError)) {
 		t.Errorf("three that run at a time give %v", err)
 	}
 }
@@ -257,7 +257,7 @@ func TestFollowing(t *testing.T) {
 	f := newFollower(r)
 	group, ctx := errgroup.WithContext(t.Context())
 	finished := make(chan error, 1)
-	go func() { finished <- f.loop(ctx, group, states) }()
+	go func() { finished <- f.processStates(ctx, group, states) }()
 
 	job := inventory.Job{Name: "sft", Status: inventory.StatusPending}
 	states <- []inventory.Job{job}
@@ -302,7 +302,7 @@ func TestFollowingEnds(t *testing.T) {
 			f := newFollower(r)
 			group, ctx := errgroup.WithContext(t.Context())
 			finished := make(chan error, 1)
-			go func() { finished <- f.loop(ctx, group, states) }()
+			go func() { finished <- f.processStates(ctx, group, states) }()
 			for _, state := range tc.states {
 				states <- state
 			}
@@ -321,7 +321,7 @@ func TestCancellingEndsFollowing(t *testing.T) {
 	f := newFollower(r)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := f.loop(ctx, &errgroup.Group{}, nil); !errors.Is(err, context.Canceled) {
+	if err := f.processStates(ctx, &errgroup.Group{}, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("it ended with %v", err)
 	}
 }
@@ -389,19 +389,19 @@ func TestPiecesComeOnce(t *testing.T) {
 	c := &cursor{}
 	read := func(times ...time.Time) (news []bool) {
 		for _, at := range times {
-			news = append(news, c.advance(at))
+			news = append(news, c.advanceTo(at))
 		}
 		return news
 	}
 	if diff := cmp.Diff([]bool{true, true, true, true}, read(at(1), piece, at(2), piece)); diff != "" {
 		t.Error(diff)
 	}
-	c.reopen()
+	c.resetForReopen()
 	want := []bool{false, false, false, false, true, true, true}
 	if diff := cmp.Diff(want, read(at(1), piece, at(2), piece, piece, at(3), piece)); diff != "" {
 		t.Errorf("after it was opened again (-want +got):\n%s", diff)
 	}
-	c.reopen()
+	c.resetForReopen()
 	if diff := cmp.Diff([]bool{false, false, true}, read(at(3), piece, at(3))); diff != "" {
 		t.Errorf("after it was opened once more (-want +got):\n%s", diff)
 	}

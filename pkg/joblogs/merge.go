@@ -14,9 +14,9 @@ const (
 	aheadOfAll  = 1024
 )
 
-// merge reads existing logs and passes on their lines ordered by time. An unreadable log does not affect the others; it is an error only if no
+// mergeLogs reads existing logs and passes on their lines ordered by time. An unreadable log does not affect the others; it is an error only if no
 // log is readable.
-func (r *reader) merge(ctx context.Context, runs []run) error {
+func (r *reader) mergeLogs(ctx context.Context, runs []run) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ahead := max(1, min(aheadOfEach, aheadOfAll/max(1, len(runs))))
@@ -26,7 +26,7 @@ func (r *reader) merge(ctx context.Context, runs []run) error {
 		heads[i] = &head{lines: make(chan Line, ahead)}
 		group.Go(func() error {
 			defer close(heads[i].lines)
-			heads[i].err = r.lines(ctx, source, opening{tail: r.options.Tail, since: r.options.Since}, func(line Line) error {
+			heads[i].err = r.readLines(ctx, source, openOptions{tail: r.options.Tail, since: r.options.Since}, func(line Line) error {
 				select {
 				case heads[i].lines <- line:
 					return nil
@@ -43,7 +43,7 @@ func (r *reader) merge(ctx context.Context, runs []run) error {
 	if err != nil {
 		return err
 	}
-	return r.unread(runs, heads)
+	return r.reportUnread(runs, heads)
 }
 
 // head is the log of one run and its next line.
@@ -54,8 +54,8 @@ type head struct {
 	last  time.Time
 }
 
-// fill loads the head's next line, and reports whether there is one.
-func (h *head) fill() bool {
+// loadNext loads the head's next line, and reports whether there is one.
+func (h *head) loadNext() bool {
 	if h.next != nil {
 		return true
 	}
@@ -74,22 +74,22 @@ func (r *reader) mergeHeads(ctx context.Context, heads []*head) error {
 	for {
 		var first *head
 		for _, h := range heads {
-			if h.fill() && (first == nil || h.last.Before(first.last)) {
+			if h.loadNext() && (first == nil || h.last.Before(first.last)) {
 				first = h
 			}
 		}
 		if err := ctx.Err(); err != nil || first == nil {
 			return err
 		}
-		if err := r.emit(*first.next); err != nil {
+		if err := r.emitLine(*first.next); err != nil {
 			return err
 		}
 		first.next = nil
 	}
 }
 
-// unread reports which logs could not be read, and returns the errors if none could.
-func (r *reader) unread(runs []run, heads []*head) error {
+// reportUnread reports which logs could not be read, and returns the errors if none could.
+func (r *reader) reportUnread(runs []run, heads []*head) error {
 	var failures []error
 	for _, h := range heads {
 		if h.err != nil {
@@ -101,7 +101,7 @@ func (r *reader) unread(runs []run, heads []*head) error {
 	}
 	for i, h := range heads {
 		if h.err != nil {
-			r.trouble(runs[i].Source, h.err)
+			r.emitTrouble(runs[i].Source, h.err)
 		}
 	}
 	return nil

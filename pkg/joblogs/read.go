@@ -32,7 +32,7 @@ type emitError struct{ err error }
 func (e *emitError) Error() string { return e.err.Error() }
 func (e *emitError) Unwrap() error { return e.err }
 
-func (r *reader) emit(line Line) error {
+func (r *reader) emitLine(line Line) error {
 	if r.events.Line == nil || r.options.Match != nil && !r.options.Match.MatchString(line.Text) {
 		return nil
 	}
@@ -44,7 +44,7 @@ func (r *reader) emit(line Line) error {
 	return nil
 }
 
-func (r *reader) state(job inventory.Job) {
+func (r *reader) emitState(job inventory.Job) {
 	if r.events.State == nil {
 		return
 	}
@@ -53,7 +53,7 @@ func (r *reader) state(job inventory.Job) {
 	r.events.State(job)
 }
 
-func (r *reader) trouble(source Source, err error) {
+func (r *reader) emitTrouble(source Source, err error) {
 	if r.events.Trouble == nil {
 		return
 	}
@@ -62,16 +62,16 @@ func (r *reader) trouble(source Source, err error) {
 	r.events.Trouble(source, err)
 }
 
-// opening says how to open the log of a run.
-type opening struct {
+// openOptions says how to open the log of a run.
+type openOptions struct {
 	follow bool
 	// tail is nil for all lines.
 	tail  *int64
 	since time.Time
 }
 
-// lines reads a log to its end and passes on every line.
-func (r *reader) lines(ctx context.Context, source run, how opening, pass func(Line) error) error {
+// readLines reads a log to its end and passes on every line.
+func (r *reader) readLines(ctx context.Context, source run, how openOptions, pass func(Line) error) error {
 	options := &corev1.PodLogOptions{
 		Container: source.Container, Follow: how.follow, Previous: r.options.Previous, Timestamps: true, TailLines: how.tail,
 	}

@@ -28,8 +28,8 @@ type runID struct {
 	started   int64
 }
 
-// runsOf returns the runs of a job that have output and that the options select, in the order of their pods.
-func runsOf(job inventory.Job, o *Options) ([]run, error) {
+// selectRuns returns the runs of a job that have output and that the options select, in the order of their pods.
+func selectRuns(job inventory.Job, o *Options) ([]run, error) {
 	pods, err := chosenPods(job, o)
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func chosenPods(job inventory.Job, o *Options) ([]inventory.Pod, error) {
 	case len(pods) > 0:
 		return pods, nil
 	case o.Pod != "":
-		return nil, &SelectionError{phrase.Of("job %s has no pod %q: %s", job.Name, o.Pod, podNames(job))}
+		return nil, &SelectionError{phrase.Textf("job %s has no pod %q: %s", job.Name, o.Pod, podNames(job))}
 	case o.Rank != nil && job.Array != nil:
 		return nil, noTask(&job, *o.Rank)
 	case o.Rank != nil:
@@ -88,9 +88,9 @@ func chosenPods(job inventory.Job, o *Options) ([]inventory.Pod, error) {
 func noRank(job *inventory.Job, rank int) error {
 	switch {
 	case rank < 0 || rank >= int(job.Desired):
-		return &SelectionError{phrase.Of("job %s has no rank %d: it has %d pods, of ranks 0 to %d", job.Name, rank, job.Desired, job.Desired-1)}
+		return &SelectionError{phrase.Textf("job %s has no rank %d: it has %d pods, of ranks 0 to %d", job.Name, rank, job.Desired, job.Desired-1)}
 	case slices.ContainsFunc(job.Pods, func(pod inventory.Pod) bool { return pod.Rank == nil }):
-		return &SelectionError{phrase.Of("the pods of job %s have no ranks: %s", job.Name, podNames(*job))}
+		return &SelectionError{phrase.Textf("the pods of job %s have no ranks: %s", job.Name, podNames(*job))}
 	}
 	return nil
 }
@@ -100,7 +100,7 @@ func noTask(job *inventory.Job, index int) error {
 	if index >= 0 && index < int(job.Array.Tasks) {
 		return nil
 	}
-	return &SelectionError{phrase.Of("job %s has no task %d: it has %d, from 0 to %d", job.Name, index, job.Array.Tasks, job.Array.Tasks-1)}
+	return &SelectionError{phrase.Textf("job %s has no task %d: it has %d, from 0 to %d", job.Name, index, job.Array.Tasks, job.Array.Tasks-1)}
 }
 
 func rankOr(pod inventory.Pod, otherwise int) int {
@@ -121,7 +121,7 @@ func chosenContainer(pod inventory.Pod, name string) (*inventory.ContainerState,
 			return &pod.Containers[i], nil
 		}
 	}
-	return nil, &SelectionError{phrase.Of("pod %s has no container %q: it has %s", pod.Name, name, strings.Join(known, ", "))}
+	return nil, &SelectionError{phrase.Textf("pod %s has no container %q: it has %s", pod.Name, name, strings.Join(known, ", "))}
 }
 
 // defaultContainer returns the first container that is not an init container, or a failed init container that prevented it from starting.
@@ -169,11 +169,11 @@ type cursor struct {
 	passedOver bool
 }
 
-// reopen prepares for reading the log again from the cursor's time on.
-func (c *cursor) reopen() { c.skip, c.skipPieces, c.passedOver = c.count, c.pieces, false }
+// resetForReopen prepares for reading the log again from the cursor's time on.
+func (c *cursor) resetForReopen() { c.skip, c.skipPieces, c.passedOver = c.count, c.pieces, false }
 
-// advance reports whether a line is new, and moves the cursor onto it.
-func (c *cursor) advance(at time.Time) bool {
+// advanceTo reports whether a line is new, and moves the cursor onto it.
+func (c *cursor) advanceTo(at time.Time) bool {
 	switch {
 	case at.IsZero():
 		return c.advancePiece()

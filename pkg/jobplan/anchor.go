@@ -6,22 +6,22 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// own replaces an alias by a copy of its value, so that changing it changes nothing else.
-func own(node *yaml.Node) {
+// resolveAlias replaces an alias by a copy of its value, so that changing it changes nothing else.
+func resolveAlias(node *yaml.Node) {
 	if node.Kind == yaml.AliasNode {
-		*node = *copyOf(node)
+		*node = *copyExpanded(node)
 	}
 }
 
-// copyOf returns a copy of a node with all aliases expanded, and without anchors.
-func copyOf(node *yaml.Node) *yaml.Node {
+// copyExpanded returns a copy of a node with all aliases expanded, and without anchors.
+func copyExpanded(node *yaml.Node) *yaml.Node {
 	if node.Kind == yaml.AliasNode {
-		return copyOf(node.Alias)
+		return copyExpanded(node.Alias)
 	}
 	out := *node
 	out.Anchor, out.Content = "", make([]*yaml.Node, len(node.Content))
 	for i, below := range node.Content {
-		out.Content[i] = copyOf(below)
+		out.Content[i] = copyExpanded(below)
 	}
 	return &out
 }
@@ -29,27 +29,27 @@ func copyOf(node *yaml.Node) *yaml.Node {
 // aliases maps each alias of a document to a copy of its value. Aliases of one anchor share a copy.
 type aliases map[*yaml.Node]*yaml.Node
 
-func aliasesOf(root *yaml.Node) aliases {
+func collectAliases(root *yaml.Node) aliases {
 	out, copies := aliases{}, map[*yaml.Node]*yaml.Node{}
-	walk(root, func(node *yaml.Node) {
+	walkNodes(root, func(node *yaml.Node) {
 		if node.Kind != yaml.AliasNode {
 			return
 		}
 		if copies[node.Alias] == nil {
-			copies[node.Alias] = copyOf(node.Alias)
+			copies[node.Alias] = copyExpanded(node.Alias)
 			copies[node.Alias].Anchor = node.Value
-			unplace(copies[node.Alias])
+			clearPosition(copies[node.Alias])
 		}
 		out[node] = copies[node.Alias]
 	})
 	return out
 }
 
-// reanchor restores the values of aliases in a changed document: if the anchored node is gone or has changed, the first alias becomes the
+// restoreAnchors restores the values of aliases in a changed document: if the anchored node is gone or has changed, the first alias becomes the
 // anchored node, and the others refer to it.
-func (a aliases) reanchor(root *yaml.Node) {
+func (a aliases) restoreAnchors(root *yaml.Node) {
 	anchored, moved := map[*yaml.Node]bool{}, map[*yaml.Node]*yaml.Node{}
-	walk(root, func(node *yaml.Node) {
+	walkNodes(root, func(node *yaml.Node) {
 		if node.Anchor != "" {
 			anchored[node] = true
 		}
@@ -71,17 +71,17 @@ func (a aliases) reanchor(root *yaml.Node) {
 	})
 }
 
-// walk visits the nodes of a document in document order.
-func walk(node *yaml.Node, visit func(*yaml.Node)) {
+// walkNodes visits the nodes of a document in document order.
+func walkNodes(node *yaml.Node, visit func(*yaml.Node)) {
 	visit(node)
 	for _, below := range node.Content {
-		walk(below, visit)
+		walkNodes(below, visit)
 	}
 }
 
-// drop removes entries from a mapping, with the comments on their lines. Comments above and below them stay, as they may concern more than the
+// dropEntries removes entries from a mapping, with the comments on their lines. Comments above and below them stay, as they may concern more than the
 // one entry.
-func drop(mapping *yaml.Node, goes func(key string, value *yaml.Node) bool) {
+func dropEntries(mapping *yaml.Node, goes func(key string, value *yaml.Node) bool) {
 	var kept []*yaml.Node
 	var left []string
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
@@ -90,19 +90,19 @@ func drop(mapping *yaml.Node, goes func(key string, value *yaml.Node) bool) {
 			left = append(left, key.HeadComment, key.FootComment)
 			continue
 		}
-		key.HeadComment, left = paragraphs(append(left, key.HeadComment)...), nil
+		key.HeadComment, left = joinComments(append(left, key.HeadComment)...), nil
 		kept = append(kept, key, value)
 	}
 	if last := len(kept) - 2; last >= 0 {
-		kept[last].FootComment = paragraphs(append([]string{kept[last].FootComment}, left...)...)
+		kept[last].FootComment = joinComments(append([]string{kept[last].FootComment}, left...)...)
 	} else {
-		mapping.HeadComment = paragraphs(append([]string{mapping.HeadComment}, left...)...)
+		mapping.HeadComment = joinComments(append([]string{mapping.HeadComment}, left...)...)
 	}
 	mapping.Content = kept
 }
 
-// paragraphs joins comments.
-func paragraphs(comments ...string) string {
+// joinComments joins comments.
+func joinComments(comments ...string) string {
 	var out []string
 	for _, comment := range comments {
 		if comment != "" {

@@ -32,9 +32,9 @@ func DependenciesOf(top metav1.Object) Dependencies {
 	return Dependencies{Jobs: jobs, Any: after == names.AfterAny}
 }
 
-// WaitsFor returns the jobs for which a Job is suspended until they end; none for any other job. A Job with a list that [names.JobNames]
+// PendingDependencies returns the jobs for which a Job is suspended until they end; none for any other job. A Job with a list that [names.JobNames]
 // refuses waits until it is resumed.
-func WaitsFor(top metav1.Object) []string {
+func PendingDependencies(top metav1.Object) []string {
 	job, ok := top.(*batchv1.Job)
 	left, _ := names.JobNames(top.GetAnnotations()[names.AnnotationWaitsFor])
 	if !ok || len(left) == 0 || !ptr.Deref(job.Spec.Suspend, false) || StateOf(job) != StatePaused {
@@ -43,10 +43,10 @@ func WaitsFor(top metav1.Object) []string {
 	return left
 }
 
-// startsByItself reports whether gpu-controller resumes a suspended Job: when its dependencies have ended, or when it is its turn for a quota
+// resumesAutomatically reports whether gpu-controller resumes a suspended Job: when its dependencies have ended, or when it is its turn for a quota
 // of its namespace.
-func startsByItself(top metav1.Object) bool {
-	return WaitsFor(top) != nil || top.GetAnnotations()[names.AnnotationQuotaBehind] != ""
+func resumesAutomatically(top metav1.Object) bool {
+	return PendingDependencies(top) != nil || top.GetAnnotations()[names.AnnotationQuotaBehind] != ""
 }
 
 // HeldForQuota reports whether a Job is suspended only until its turn for a quota of its namespace. A Job that is also paused, or is replaced while
@@ -61,59 +61,59 @@ func pausedByUser(top metav1.Object) bool {
 	return top.GetAnnotations()[names.AnnotationPausedAt] != ""
 }
 
-// Settle plans the next step of a Job that waits for others, given the states of those that exist: dependencies that are satisfied are
+// SettleDependencies plans the next step of a Job that waits for others, given the states of those that exist: dependencies that are satisfied are
 // removed from the list, and when none is left, the Job may start unless it is paused.
-func Settle(held *batchv1.Job, states map[string]State) (Step, error) {
-	waits, ended := WaitsFor(held), DependenciesOf(held).Any
-	left := slices.DeleteFunc(slices.Clone(waits), func(name string) bool { return states[name].meets(ended) })
+func SettleDependencies(held *batchv1.Job, states map[string]State) (Step, error) {
+	waits, ended := PendingDependencies(held), DependenciesOf(held).Any
+	left := slices.DeleteFunc(slices.Clone(waits), func(name string) bool { return states[name].satisfiesDependency(ended) })
 	switch {
 	case len(left) == len(waits):
 		return Step{GPUs: GPUs(held)}, nil
 	case len(left) > 0:
-		return step(held, map[string]any{names.AnnotationWaitsFor: strings.Join(left, ",")}, map[string]any{})
+		return newStep(held, map[string]any{names.AnnotationWaitsFor: strings.Join(left, ",")}, map[string]any{})
 	}
 	spec := map[string]any{}
 	if !pausedByUser(held) {
 		spec["suspend"] = false
 	}
-	return step(held, map[string]any{names.AnnotationWaitsFor: nil}, spec)
+	return newStep(held, map[string]any{names.AnnotationWaitsFor: nil}, spec)
 }
 
-// heldBecause explains to a user why a job is held if nothing released it.
-const heldBecause = "it is made again, and the pods of its last run had not ended"
+// heldReason explains to a user why a job is held if nothing released it.
+const heldReason = "it is made again, and the pods of its last run had not ended"
 
-// TellHeld records on a Job, before it is created suspended, why it is: a user who finds it after an interruption knows what to do. [StartHeldPatch]
+// AnnotateHeld records on a Job, before it is created suspended, why it is: a user who finds it after an interruption knows what to do. [StartHeldPatch]
 // removes the note.
-func TellHeld(fresh *batchv1.Job) {
+func AnnotateHeld(fresh *batchv1.Job) {
 	if fresh.Annotations == nil {
 		fresh.Annotations = map[string]string{}
 	}
-	fresh.Annotations[names.AnnotationPausedBecause] = heldBecause
+	fresh.Annotations[names.AnnotationPausedBecause] = heldReason
 }
 
-// LetGo returns a merge patch that starts a held Job and removes the note of AnnotateHeld.
-func LetGo() ([]byte, error) {
+// StartHeldPatch returns a merge patch that starts a held Job and removes the note of AnnotateHeld.
+func StartHeldPatch() ([]byte, error) {
 	return json.Marshal(map[string]any{
 		"metadata": map[string]any{"annotations": map[string]any{names.AnnotationPausedBecause: nil}},
 		"spec":     map[string]any{"suspend": false},
 	})
 }
 
-// Hold marks a Job as paused before it is created, if it waits for others, so that it does not start while the pods of the Job that it
+// HoldIfWaiting marks a Job as paused before it is created, if it waits for others, so that it does not start while the pods of the Job that it
 // replaces still run. It reports whether it did: a Job paused by a user is held anyway. If nothing releases the Job, it is paused as by a user:
 // resuming it lets it wait for the others.
-func Hold(fresh *batchv1.Job, now time.Time) bool {
-	if len(WaitsFor(fresh)) == 0 || pausedByUser(fresh) {
+func HoldIfWaiting(fresh *batchv1.Job, now time.Time) bool {
+	if len(PendingDependencies(fresh)) == 0 || pausedByUser(fresh) {
 		return false
 	}
 	fresh.Annotations[names.AnnotationPausedAt] = now.UTC().Format(time.RFC3339)
-	fresh.Annotations[names.AnnotationPausedBecause] = heldBecause
+	fresh.Annotations[names.AnnotationPausedBecause] = heldReason
 	return true
 }
 
-// Release plans to undo HoldIfWaiting, given the current Job. A Job that was resumed, paused again, cancelled or replaced since is not changed;
+// ReleaseHold plans to undo HoldIfWaiting, given the current Job. A Job that was resumed, paused again, cancelled or replaced since is not changed;
 // if its dependencies have all ended meanwhile, it starts.
-func Release(top client.Object, held *batchv1.Job) (Step, error) {
+func ReleaseHold(top client.Object, held *batchv1.Job) (Step, error) {
 	same := top.GetUID() == held.UID && top.GetAnnotations()[names.AnnotationPausedAt] == held.Annotations[names.AnnotationPausedAt]
 	if !same || StateOf(top) != StatePaused {
 		return Step{GPUs: GPUs(top)}, nil
@@ -121,13 +121,13 @@ func Release(top client.Object, held *batchv1.Job) (Step, error) {
 	return Resume(top)
 }
 
-// meets reports whether a dependency in this state is satisfied; ended says that it suffices that it has ended.
-func (s State) meets(ended bool) bool {
+// satisfiesDependency reports whether a dependency in this state is satisfied; ended says that it suffices that it has ended.
+func (s State) satisfiesDependency(ended bool) bool {
 	return s == StateSucceeded || ended && (s == StateFailed || s == StateCancelled)
 }
 
-// Cycle returns a dependency path from a job back to itself, nil if there is none. The first and the last name are the job's own.
-func Cycle(job string, dependsOn map[string][]string) []string {
+// FindCycle returns a dependency path from a job back to itself, nil if there is none. The first and the last name are the job's own.
+func FindCycle(job string, dependsOn map[string][]string) []string {
 	seen := map[string]bool{}
 	var walk func(name string) []string
 	walk = func(name string) []string {
@@ -150,15 +150,15 @@ func Cycle(job string, dependsOn map[string][]string) []string {
 	return way
 }
 
-// wayNames is the maximum number of names in the text of a cycle.
-const wayNames = names.MaxDependencies
+// maxCycleNames is the maximum number of names in the text of a cycle.
+const maxCycleNames = names.MaxDependencies
 
-// WayOf formats the result of [FindCycle]: "a waits for b waits for a". The middle of a long cycle is left out.
-func WayOf(way []string) string {
+// FormatCycle formats the result of [FindCycle]: "a waits for b waits for a". The middle of a long cycle is left out.
+func FormatCycle(way []string) string {
 	const and = " waits for "
-	if len(way) <= wayNames {
+	if len(way) <= maxCycleNames {
 		return strings.Join(way, and)
 	}
-	left := fmt.Sprintf("%d others", len(way)-wayNames)
-	return strings.Join(slices.Concat(way[:wayNames-1], []string{left, way[len(way)-1]}), and)
+	left := fmt.Sprintf("%d others", len(way)-maxCycleNames)
+	return strings.Join(slices.Concat(way[:maxCycleNames-1], []string{left, way[len(way)-1]}), and)
 }

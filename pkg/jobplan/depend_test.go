@@ -68,7 +68,7 @@ func TestWhoWaitsStarts(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			step, err := Settle(tc.held, tc.states)
+			step, err := SettleDependencies(tc.held, tc.states)
 			if diff := cmp.Diff(tc.want, change(t, step, err)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -105,10 +105,10 @@ func TestAJobIsHeldUntilItsLastRunHasEnded(t *testing.T) {
 	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	ended := map[string]State{"a": StateSucceeded}
 	held := waiting("ok=a", "a")
-	if !Hold(held, now) {
+	if !HoldIfWaiting(held, now) {
 		t.Fatal("one that waits for others is not held")
 	}
-	step, err := Settle(held, ended)
+	step, err := SettleDependencies(held, ended)
 	if spec := change(t, step, err)["spec"].(map[string]any); len(spec) != 0 {
 		t.Errorf("while it is held: %v", spec)
 	}
@@ -133,7 +133,7 @@ func TestAJobIsHeldUntilItsLastRunHasEnded(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			step, err := Release(tc.top, held)
+			step, err := ReleaseHold(tc.top, held)
 			got := change(t, step, err)
 			if diff := cmp.Diff(tc.spec, got["spec"]); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -145,7 +145,7 @@ func TestAJobIsHeldUntilItsLastRunHasEnded(t *testing.T) {
 			}
 		})
 	}
-	if Hold(waiting("ok=a", "a", names.AnnotationPausedAt), now) || Hold(&batchv1.Job{}, now) {
+	if HoldIfWaiting(waiting("ok=a", "a", names.AnnotationPausedAt), now) || HoldIfWaiting(&batchv1.Job{}, now) {
 		t.Error("one is held, and would be released, that a user has paused or that waits for nobody")
 	}
 }
@@ -176,7 +176,7 @@ func TestApplyingKeepsWhatWasWaitedFor(t *testing.T) {
 			if tc.asks == "" {
 				desired.Annotations, desired.Spec.Suspend = nil, nil
 			}
-			Keep(desired, tc.live)
+			PreserveState(desired, tc.live)
 			suspend := ptr.Deref(desired.Spec.Suspend, false)
 			if got := desired.Annotations[names.AnnotationWaitsFor]; got != tc.waits || suspend != tc.suspend {
 				t.Errorf("it waits for %q, suspended %t; want %q and %t", got, suspend, tc.waits, tc.suspend)
@@ -190,7 +190,7 @@ func TestApplyingKeepsWhatWasWaitedFor(t *testing.T) {
 func TestNobodyLooksUpAHundredThousandJobs(t *testing.T) {
 	long := strings.Repeat("a,", 130_000) + "b"
 	job := waiting("ok="+long, long)
-	if waits, asks := WaitsFor(job), DependenciesOf(job).Jobs; len(waits) != 0 || len(asks) != 0 {
+	if waits, asks := PendingDependencies(job), DependenciesOf(job).Jobs; len(waits) != 0 || len(asks) != 0 {
 		t.Errorf("it waits for %d jobs, and starts after %d", len(waits), len(asks))
 	}
 	step, err := Resume(job)
@@ -199,17 +199,17 @@ func TestNobodyLooksUpAHundredThousandJobs(t *testing.T) {
 	if got["spec"].(map[string]any)["suspend"] != false || !named || value != nil {
 		t.Errorf("resuming it: %v", got)
 	}
-	if diff := cmp.Diff([]string{"a", "b"}, WaitsFor(waiting("ok=a,b", "a,b,a"))); diff != "" {
+	if diff := cmp.Diff([]string{"a", "b"}, PendingDependencies(waiting("ok=a,b", "a,b,a"))); diff != "" {
 		t.Errorf("each once (-want +got):\n%s", diff)
 	}
 }
 
 func TestALongWayIsToldInShort(t *testing.T) {
-	if got := WayOf([]string{"a", "b", "a"}); got != "a waits for b waits for a" {
+	if got := FormatCycle([]string{"a", "b", "a"}); got != "a waits for b waits for a" {
 		t.Error(got)
 	}
 	way := strings.Split(strings.Repeat("job,", 10_000)+"last", ",")
-	if got := WayOf(way); len(got) > 500 || !strings.HasSuffix(got, " waits for 9985 others waits for last") {
+	if got := FormatCycle(way); len(got) > 500 || !strings.HasSuffix(got, " waits for 9985 others waits for last") {
 		t.Errorf("%d bytes: %.300s", len(got), got)
 	}
 }
@@ -228,7 +228,7 @@ func TestJobsThatWaitForEachOther(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, Cycle("a", tc.waits)); diff != "" {
+			if diff := cmp.Diff(tc.want, FindCycle("a", tc.waits)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

@@ -24,22 +24,22 @@ var bookkeeping = []string{"creationTimestamp", "generation", "managedFields", "
 // The submitted YAML of a job is left out unless nothing else differs: its author knows it anyway.
 func Diff(before, after *unstructured.Unstructured) (string, error) {
 	for _, withSource := range []bool{false, true} {
-		old, err := text(before, withSource)
+		old, err := objectYAML(before, withSource)
 		if err != nil {
 			return "", err
 		}
-		changed, err := text(after, withSource)
+		changed, err := objectYAML(after, withSource)
 		if err != nil {
 			return "", err
 		}
-		if out := diff.Diff("live/"+title(before, after), old, "applied/"+title(before, after), changed); out != nil {
+		if out := diff.Diff("live/"+objectTitle(before, after), old, "applied/"+objectTitle(before, after), changed); out != nil {
 			return string(dropFirstLine(out)), nil
 		}
 	}
 	return "", nil
 }
 
-func title(before, after *unstructured.Unstructured) string {
+func objectTitle(before, after *unstructured.Unstructured) string {
 	object := after
 	if object == nil {
 		object = before
@@ -52,8 +52,8 @@ func dropFirstLine(out []byte) []byte {
 	return out[slices.Index(out, '\n')+1:]
 }
 
-// text formats an object for people; empty for a missing object.
-func text(object *unstructured.Unstructured, withSource bool) ([]byte, error) {
+// objectYAML formats an object for people; empty for a missing object.
+func objectYAML(object *unstructured.Unstructured, withSource bool) ([]byte, error) {
 	if object == nil {
 		return nil, nil
 	}

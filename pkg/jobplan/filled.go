@@ -10,19 +10,19 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// values are fields of resources with their values.
-type values map[string]*yaml.Node
+// presetValues are fields of resources with their values.
+type presetValues map[string]*yaml.Node
 
-// write encodes fields on one line of YAML, as [names.AnnotationPresetFilled] stores them.
-func (v values) write() (string, error) {
+// encodeNote encodes fields on one line of YAML, as [names.AnnotationPresetFilled] stores them.
+func (v presetValues) encodeNote() (string, error) {
 	mapping := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Style: yaml.FlowStyle}
 	for _, field := range presetFields {
 		if v[field] == nil {
 			continue
 		}
-		value := copyOf(v[field])
-		flow(value)
-		mapping.Content = append(mapping.Content, literal(field), value)
+		value := copyExpanded(v[field])
+		setFlowStyle(value)
+		mapping.Content = append(mapping.Content, literalNode(field), value)
 	}
 	out, err := yaml.Marshal(mapping)
 	if err != nil {
@@ -31,40 +31,40 @@ func (v values) write() (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// flow sets the flow style, so that a value is written on one line.
-func flow(node *yaml.Node) {
+// setFlowStyle sets the flow style, so that a value is written on one line.
+func setFlowStyle(node *yaml.Node) {
 	if node.Kind == yaml.ScalarNode {
 		node.Style &^= yaml.LiteralStyle | yaml.FoldedStyle
 	} else {
 		node.Style = yaml.FlowStyle
 	}
 	for _, below := range node.Content {
-		flow(below)
+		setFlowStyle(below)
 	}
 }
 
 // readValues decodes the recorded fields; nil if there are none, or if the text is invalid because somebody else wrote it.
-func readValues(note string) values {
+func readValues(note string) presetValues {
 	var root yaml.Node
-	if note == "" || safeyaml.Check([]byte(note), workload.Unfolded) != nil || yaml.Unmarshal([]byte(note), &root) != nil {
+	if note == "" || safeyaml.Check([]byte(note), workload.UnfoldLimits) != nil || yaml.Unmarshal([]byte(note), &root) != nil {
 		return nil
 	}
 	if len(root.Content) != 1 || root.Content[0].Kind != yaml.MappingNode {
 		return nil
 	}
-	read := Preset{values: values{}}
+	read := Preset{values: presetValues{}}
 	for i := 0; i+1 < len(root.Content[0].Content); i += 2 {
-		if read.put(root.Content[0].Content[i].Value, root.Content[0].Content[i+1]) != nil {
+		if read.putField(root.Content[0].Content[i].Value, root.Content[0].Content[i+1]) != nil {
 			return nil
 		}
 	}
 	return read.values
 }
 
-// FilledAgain is [FillPreset] for the new YAML of an existing job. Fields that the preset filled before stay recorded while the job has that preset
+// FillPresetAgain is [FillPreset] for the new YAML of an existing job. Fields that the preset filled before stay recorded while the job has that preset
 // and the field; if they are unknown, they remain unknown.
-func FilledAgain(before, after workload.Document, texts map[string]string) (workload.Document, error) {
-	out, err := Filled(after, texts)
+func FillPresetAgain(before, after workload.Document, texts map[string]string) (workload.Document, error) {
+	out, err := FillPreset(after, texts)
 	if err != nil || before.Job.Resources.Preset != after.Job.Resources.Preset {
 		return out, err
 	}
@@ -73,7 +73,7 @@ func FilledAgain(before, after workload.Document, texts map[string]string) (work
 		out.Filled = ""
 		return out, nil
 	}
-	is, err := fieldsOf(after.Source)
+	is, err := readPresetFields(after.Source)
 	if err != nil {
 		return out, err
 	}
@@ -85,16 +85,16 @@ func FilledAgain(before, after workload.Document, texts map[string]string) (work
 	for field, value := range readValues(out.Filled) {
 		all[field] = value
 	}
-	out.Filled, err = all.write()
+	out.Filled, err = all.encodeNote()
 	return out, err
 }
 
-// fieldsOf returns the fields of a job's resources that a preset may fill.
-func fieldsOf(source string) (values, error) {
-	out := values{}
-	_, err := edit(source, func(root *yaml.Node) error {
-		resources := child(root, "resources")
-		own(resources)
+// readPresetFields returns the fields of a job's resources that a preset may fill.
+func readPresetFields(source string) (presetValues, error) {
+	out := presetValues{}
+	_, err := editDocument(source, func(root *yaml.Node) error {
+		resources := ensureChild(root, "resources")
+		resolveAlias(resources)
 		for i := 0; resources.Kind == yaml.MappingNode && i+1 < len(resources.Content); i += 2 {
 			if field := presetField(resources.Content[i].Value); field != "" {
 				out[field] = resources.Content[i+1]

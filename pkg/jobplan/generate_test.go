@@ -29,14 +29,14 @@ func TestNamed(t *testing.T) {
 			if len(docs) != 1 {
 				t.Fatal(diagnostics)
 			}
-			named, err := Named(docs[0], "x7k2p")
+			named, err := WithGeneratedName(docs[0], "x7k2p")
 			if err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tc.want, named.Source); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if named.NamesItself() || named.Name != "sft-x7k2p" || named.Job.Name != "sft-x7k2p" || docs[0].Job.Name == named.Name {
+			if named.GeneratesName() || named.Name != "sft-x7k2p" || named.Job.Name != "sft-x7k2p" || docs[0].Job.Name == named.Name {
 				t.Errorf("named %q, its job %q, of a job that is %q", named.Name, named.Job.Name, docs[0].Job.Name)
 			}
 			again, _ := workload.Parse("", []byte(named.Source))

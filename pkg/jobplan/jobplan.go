@@ -45,7 +45,7 @@ func StateOf(top client.Object) State {
 	cancelled := top.GetAnnotations()[names.AnnotationCancelledAt] != ""
 	switch object := top.(type) {
 	case *batchv1.Job:
-		switch finished := conditionOf(object); {
+		switch finished := finishCondition(object); {
 		case object.DeletionTimestamp != nil:
 			return StateDeleted
 		case finished == batchv1.JobComplete:
@@ -70,8 +70,8 @@ func StateOf(top client.Object) State {
 	return StateActive
 }
 
-// conditionOf returns the condition with which a Job has finished, "" if it has not.
-func conditionOf(job *batchv1.Job) batchv1.JobConditionType {
+// finishCondition returns the condition with which a Job has finished, "" if it has not.
+func finishCondition(job *batchv1.Job) batchv1.JobConditionType {
 	for _, condition := range job.Status.Conditions {
 		finished := condition.Type == batchv1.JobComplete || condition.Type == batchv1.JobFailed
 		if finished && condition.Status == corev1.ConditionTrue {
@@ -90,22 +90,22 @@ type StateError struct {
 	Hint phrase.Text
 }
 
-func (e *StateError) Error() string { return e.Says().String() }
+func (e *StateError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *StateError) Says() phrase.Text {
+// Message implements [phrase.LocalizedError].
+func (e *StateError) Message() phrase.Text {
 	words := map[State]phrase.Text{
-		StateActive: phrase.Of("waits or runs"), StatePaused: phrase.Of("is paused"), StateCancelled: phrase.Of("was cancelled"),
-		StateSucceeded: phrase.Of("has succeeded"), StateFailed: phrase.Of("has failed"), StateDeleted: phrase.Of("is being deleted"),
+		StateActive: phrase.Textf("waits or runs"), StatePaused: phrase.Textf("is paused"), StateCancelled: phrase.Textf("was cancelled"),
+		StateSucceeded: phrase.Textf("has succeeded"), StateFailed: phrase.Textf("has failed"), StateDeleted: phrase.Textf("is being deleted"),
 	}
-	text := phrase.Of("job %q %s", e.Job, words[e.State])
+	text := phrase.Textf("job %q %s", e.Job, words[e.State])
 	if len(e.Hint) > 0 {
-		text = text.And("\n%s", e.Hint)
+		text = text.Addf("\n%s", e.Hint)
 	}
 	return text
 }
 
-func refuse(top client.Object, hint phrase.Text) error {
+func newStateError(top client.Object, hint phrase.Text) error {
 	return &StateError{Job: top.GetLabels()[names.LabelJob], State: StateOf(top), Hint: hint}
 }
 
@@ -125,14 +125,14 @@ func Pause(top client.Object, now time.Time) (Step, error) { return PauseBecause
 func PauseBecause(top client.Object, now time.Time, why string) (Step, error) {
 	switch StateOf(top) {
 	case StatePaused:
-		if startsByItself(top) && !pausedByUser(top) { // now it no longer starts when what it waits for has ended
-			return step(top, map[string]any{names.AnnotationPausedAt: now.UTC().Format(time.RFC3339)}, map[string]any{})
+		if resumesAutomatically(top) && !pausedByUser(top) { // now it no longer starts when what it waits for has ended
+			return newStep(top, map[string]any{names.AnnotationPausedAt: now.UTC().Format(time.RFC3339)}, map[string]any{})
 		}
 		return Step{GPUs: GPUs(top)}, nil
 	case StateActive:
-		return halt(top, names.AnnotationPausedAt, now, why)
+		return haltPods(top, names.AnnotationPausedAt, now, why)
 	}
-	return Step{}, refuse(top, phrase.Of("Only a job that waits or runs can be paused"))
+	return Step{}, newStateError(top, phrase.Textf("Only a job that waits or runs can be paused"))
 }
 
 // Resume plans to let a paused job wait for GPUs again. A job paused while it waited for other jobs waits for them again; a job that only waits for
@@ -142,12 +142,12 @@ func Resume(top client.Object) (Step, error) {
 	case StateActive:
 		return Step{GPUs: GPUs(top)}, nil
 	case StatePaused:
-		if startsByItself(top) && pausedByUser(top) {
-			return step(top, map[string]any{names.AnnotationPausedAt: nil, names.AnnotationPausedBecause: nil}, map[string]any{})
+		if resumesAutomatically(top) && pausedByUser(top) {
+			return newStep(top, map[string]any{names.AnnotationPausedAt: nil, names.AnnotationPausedBecause: nil}, map[string]any{})
 		}
-		return wake(top)
+		return resumePods(top)
 	}
-	return Step{}, refuse(top, phrase.Of("Start it over: gpuctl retry %s", top.GetLabels()[names.LabelJob]))
+	return Step{}, newStateError(top, phrase.Textf("Start it over: gpuctl retry %s", top.GetLabels()[names.LabelJob]))
 }
 
 // Cancel plans to end a job for good and to keep its record. A Job fails at once: its deadline is set to zero, which also ends a suspended Job
@@ -157,17 +157,17 @@ func Cancel(top client.Object, now time.Time) (Step, error) {
 	case StateCancelled:
 		return Step{GPUs: GPUs(top)}, nil
 	case StateActive, StatePaused:
-		step, err := halt(top, names.AnnotationCancelledAt, now, "")
+		step, err := haltPods(top, names.AnnotationCancelledAt, now, "")
 		if StateOf(top) == StatePaused {
 			step.GPUs = 0 // it holds no GPUs that could be released
 		}
 		return step, err
 	}
-	return Step{}, refuse(top, nil)
+	return Step{}, newStateError(top, nil)
 }
 
-// halt stops the pods of a job and records when.
-func halt(top client.Object, annotation string, now time.Time, why string) (Step, error) {
+// haltPods stops the pods of a job and records when.
+func haltPods(top client.Object, annotation string, now time.Time, why string) (Step, error) {
 	annotations := map[string]any{annotation: now.UTC().Format(time.RFC3339)}
 	if why != "" {
 		annotations[names.AnnotationPausedBecause] = why
@@ -185,11 +185,11 @@ func halt(top client.Object, annotation string, now time.Time, why string) (Step
 			annotations[names.AnnotationReplicas] = strconv.Itoa(int(replicas))
 		}
 	}
-	return step(top, annotations, spec)
+	return newStep(top, annotations, spec)
 }
 
-// wake reverts haltPods, except for a cancelled Job, which has ended.
-func wake(top client.Object) (Step, error) {
+// resumePods reverts haltPods, except for a cancelled Job, which has ended.
+func resumePods(top client.Object) (Step, error) {
 	annotations := map[string]any{names.AnnotationPausedAt: nil, names.AnnotationPausedBecause: nil, names.AnnotationCancelledAt: nil}
 	if _, waits := top.GetAnnotations()[names.AnnotationWaitsFor]; waits {
 		annotations[names.AnnotationWaitsFor] = nil
@@ -205,7 +205,7 @@ func wake(top client.Object) (Step, error) {
 		spec["replicas"] = replicasBefore(object)
 		annotations[names.AnnotationReplicas] = nil
 	}
-	return step(top, annotations, spec)
+	return newStep(top, annotations, spec)
 }
 
 // replicasBefore returns the number of replicas of a Deployment while it is not paused.
@@ -233,10 +233,10 @@ func Scale(top *appsv1.Deployment, source string, replicas int32) (Step, error) 
 	default:
 		spec["replicas"] = replicas
 	}
-	return step(top, annotations, spec)
+	return newStep(top, annotations, spec)
 }
 
-func step(top client.Object, annotations, spec map[string]any) (Step, error) {
+func newStep(top client.Object, annotations, spec map[string]any) (Step, error) {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": top.GetResourceVersion(), "annotations": annotations},
 		"spec":     spec,
@@ -271,10 +271,10 @@ func Retry(top client.Object) (out Step, remake bool, err error) {
 		if _, ok := top.(*appsv1.Deployment); !ok {
 			return Step{GPUs: GPUs(top)}, true, nil
 		}
-		out, err = wake(top)
+		out, err = resumePods(top)
 		return out, false, err
 	case StatePaused:
-		return Step{}, false, refuse(top, phrase.Of("Let it go on: gpuctl resume %s", name))
+		return Step{}, false, newStateError(top, phrase.Textf("Let it go on: gpuctl resume %s", name))
 	}
-	return Step{}, false, refuse(top, phrase.Of("Only a job that has ended can be started over. End it first: gpuctl cancel %s", name))
+	return Step{}, false, newStateError(top, phrase.Textf("Only a job that has ended can be started over. End it first: gpuctl cancel %s", name))
 }

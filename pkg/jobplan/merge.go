@@ -43,7 +43,7 @@ func Merge(live *unstructured.Unstructured, last, desired client.Object) (*unstr
 	if body[2], err = live.MarshalJSON(); err != nil {
 		return nil, false, phrase.Errorf("encoding %s: %w", live.GetName(), err)
 	}
-	merged, err := merge(body[0], body[1], body[2], desired)
+	merged, err := threeWayMerge(body[0], body[1], body[2], desired)
 	if err != nil {
 		return nil, false, phrase.Errorf("comparing %s with what is there: %w", desired.GetName(), err)
 	}
@@ -54,8 +54,8 @@ func Merge(live *unstructured.Unstructured, last, desired client.Object) (*unstr
 	return after, !reflect.DeepEqual(live.Object, after.Object), nil
 }
 
-// merge uses the fields of a Go type to find lists that are merged by key; without a Go type it replaces lists.
-func merge(last, desired, live []byte, object client.Object) ([]byte, error) {
+// threeWayMerge uses the fields of a Go type to find lists that are merged by key; without a Go type it replaces lists.
+func threeWayMerge(last, desired, live []byte, object client.Object) ([]byte, error) {
 	if _, ok := object.(*unstructured.Unstructured); ok {
 		patch, err := jsonmergepatch.CreateThreeWayJSONMergePatch(last, desired, live)
 		if err != nil {
@@ -74,19 +74,19 @@ func merge(last, desired, live []byte, object client.Object) ([]byte, error) {
 	return strategicpatch.StrategicMergePatchUsingLookupPatchMeta(live, patch, schema)
 }
 
-// kept are the annotations that record what was done to a job since its creation. Applying its YAML keeps them.
-var kept = []string{
+// stateAnnotations are the annotations that record what was done to a job since its creation. Applying its YAML keeps them.
+var stateAnnotations = []string{
 	names.AnnotationSubmission, names.AnnotationUser, names.AnnotationIncomplete,
 	names.AnnotationPausedAt, names.AnnotationPausedBecause, names.AnnotationCancelledAt, names.AnnotationReplicas,
-	names.AnnotationNotified, names.AnnotationNotifiedEvictions, names.AnnotationNotTold, names.AnnotationTold,
+	names.AnnotationNotified, names.AnnotationNotifiedEvictions, names.AnnotationNotifyFailed, names.AnnotationLastNotified,
 }
 
-// Keep copies from live to desired what is not in the author's YAML: the owners, and the paused or cancelled state. Applying the YAML of a
+// PreserveState copies from live to desired what is not in the author's YAML: the owners, and the paused or cancelled state. Applying the YAML of a
 // paused job does not resume it.
-func Keep(desired, live client.Object) {
+func PreserveState(desired, live client.Object) {
 	desired.SetOwnerReferences(live.GetOwnerReferences())
 	annotations := maps.Clone(desired.GetAnnotations())
-	for _, key := range kept {
+	for _, key := range stateAnnotations {
 		delete(annotations, key)
 		if value, ok := live.GetAnnotations()[key]; ok {
 			if annotations == nil {
@@ -112,7 +112,7 @@ func InPlace(desired, live client.Object, placed bool) client.Object {
 	if had != nil && (wants == nil || *wants >= *had) {
 		return desired
 	}
-	if !placed && LimitsTime(after, before) {
+	if !placed && ChangesTimeLimit(after, before) {
 		return desired
 	}
 	after = after.DeepCopy()
@@ -120,27 +120,27 @@ func InPlace(desired, live client.Object, placed bool) client.Object {
 	return after
 }
 
-// LimitsTime reports whether the time limit of a Job changes.
-func LimitsTime(desired, live client.Object) bool {
+// ChangesTimeLimit reports whether the time limit of a Job changes.
+func ChangesTimeLimit(desired, live client.Object) bool {
 	after, ok := desired.(*batchv1.Job)
 	before, also := live.(*batchv1.Job)
 	return ok && also && after.Spec.ActiveDeadlineSeconds != nil && !ptr.Equal(before.Spec.ActiveDeadlineSeconds, after.Spec.ActiveDeadlineSeconds)
 }
 
-// Inherit copies to desired, which replaces another object, the labels and annotations of merged, the result of [Merge], that desired does
+// InheritMetadata copies to desired, which replaces another object, the labels and annotations of merged, the result of [Merge], that desired does
 // not set. They were written by others. desired itself records what was done to the job.
-func Inherit(desired client.Object, merged metav1.Object) {
+func InheritMetadata(desired client.Object, merged metav1.Object) {
 	labels := maps.Clone(merged.GetLabels())
 	annotations := maps.Clone(merged.GetAnnotations())
-	for _, key := range kept {
+	for _, key := range stateAnnotations {
 		delete(annotations, key)
 	}
-	desired.SetLabels(union(labels, desired.GetLabels()))
-	desired.SetAnnotations(union(annotations, desired.GetAnnotations()))
+	desired.SetLabels(mergeMaps(labels, desired.GetLabels()))
+	desired.SetAnnotations(mergeMaps(annotations, desired.GetAnnotations()))
 }
 
-// union adds the second of two maps to the first. Either may be nil.
-func union(out, wins map[string]string) map[string]string {
+// mergeMaps adds the second of two maps to the first. Either may be nil.
+func mergeMaps(out, wins map[string]string) map[string]string {
 	if out == nil {
 		return wins
 	}
@@ -162,9 +162,9 @@ func keepWaiting(annotations map[string]string, live client.Object) map[string]s
 	return annotations
 }
 
-// startsAnyway reports whether a Job that is not paused, and only waits for others, no longer waits for any. It sets the Job to start,
+// startsWithoutWaiting reports whether a Job that is not paused, and only waits for others, no longer waits for any. It sets the Job to start,
 // because nothing else would.
-func startsAnyway(desired, live *batchv1.Job) bool {
+func startsWithoutWaiting(desired, live *batchv1.Job) bool {
 	_, waited := live.Annotations[names.AnnotationWaitsFor]
 	_, waits := desired.Annotations[names.AnnotationWaitsFor]
 	if !waited || waits || pausedByUser(live) || StateOf(live) != StatePaused {
@@ -199,7 +199,7 @@ func keepSuspended(desired, live *batchv1.Job, state State) {
 		}
 		return
 	}
-	if startsAnyway(desired, live) {
+	if startsWithoutWaiting(desired, live) {
 		return
 	}
 	desired.Spec.Suspend = live.Spec.Suspend

@@ -94,7 +94,7 @@ func TestInherit(t *testing.T) {
 		Labels:      map[string]string{"g8s.host/job": "sft", "g8s.host/priority": "high"},
 		Annotations: map[string]string{names.AnnotationSubmitted: "the new YAML", names.AnnotationUser: "alice"},
 	}}
-	Inherit(desired, merged)
+	InheritMetadata(desired, merged)
 	want := metav1.ObjectMeta{
 		Labels:      map[string]string{"g8s.host/job": "sft", "g8s.host/priority": "high", "team": "a"},
 		Annotations: map[string]string{names.AnnotationSubmitted: "the new YAML", names.AnnotationUser: "alice", "ticket": "17"},
@@ -102,7 +102,7 @@ func TestInherit(t *testing.T) {
 	if diff := cmp.Diff(want, desired.ObjectMeta); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	Inherit(&corev1.Pod{}, &metav1.ObjectMeta{}) // neither has any
+	InheritMetadata(&corev1.Pod{}, &metav1.ObjectMeta{}) // neither has any
 }
 
 // TestTheDeadlineOfPodsIsKeptInPlace where the Job ends them before it, since its template never changes.

@@ -23,18 +23,18 @@ type Overrides struct {
 	Env []string
 }
 
-// None reports whether there are no overrides.
-func (o Overrides) None() bool { return o.Name == "" && len(o.Set) == 0 && len(o.Env) == 0 }
+// IsEmpty reports whether there are no overrides.
+func (o Overrides) IsEmpty() bool { return o.Name == "" && len(o.Set) == 0 && len(o.Env) == 0 }
 
 // Apply returns the YAML document of a job of a kind with the overrides applied. An override with an unknown field or a value that is not YAML is an
 // error; [workload.Parse] validates the value.
 func (o Overrides) Apply(kind workload.Kind, source string) (string, error) {
 	var err error
 	if o.Name != "" {
-		if source, err = SetField(source, "job.name", literal(o.Name)); err != nil {
+		if source, err = SetField(source, "job.name", literalNode(o.Name)); err != nil {
 			return "", err
 		}
-		if source, err = o.instead(source, "job.name"); err != nil {
+		if source, err = o.dropReplaced(source, "job.name"); err != nil {
 			return "", err
 		}
 	}
@@ -61,56 +61,56 @@ func (o Overrides) applySet(kind workload.Kind, source, set string) (string, err
 		return "", phrase.Errorf("--set %s: write FIELD=VALUE, such as resources.gpu=8", set)
 	}
 	_, field, _, err := workload.Lookup(string(kind) + "." + path)
-	if err := settable(set, path, field, err); err != nil {
+	if err := checkSettable(set, path, field, err); err != nil {
 		return "", err
 	}
-	node, err := valueOf(value)
+	node, err := parseValue(value)
 	if err != nil {
 		return "", phrase.Errorf("--set %s: the value is no YAML: %w", set, err)
 	}
-	if source, err = SetField(source, field.Path, severalOf(node, field)); err != nil {
+	if source, err = SetField(source, field.Path, splitList(node, field)); err != nil {
 		return "", err
 	}
-	return o.instead(source, field.Path)
+	return o.dropReplaced(source, field.Path)
 }
 
-// severalOf converts a value with commas to a list, if the field accepts one value or a list: such values never contain commas.
-func severalOf(node *yaml.Node, field workload.Field) *yaml.Node {
+// splitList converts a value with commas to a list, if the field accepts one value or a list: such values never contain commas.
+func splitList(node *yaml.Node, field workload.Field) *yaml.Node {
 	if node.Kind != yaml.ScalarNode || !strings.Contains(node.Value, ",") || !strings.HasSuffix(field.Type, "a list of them") {
 		return node
 	}
 	list := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
 	for word := range strings.SplitSeq(node.Value, ",") {
-		list.Content = append(list.Content, literal(strings.TrimSpace(word)))
+		list.Content = append(list.Content, literalNode(strings.TrimSpace(word)))
 	}
 	return list
 }
 
-// inPlace lists, for fields of a section, the alternative fields that they replace.
-var inPlace = map[string]map[string][]string{
-	"resources": besides, "job": {"name": {"generate-name"}, "generate-name": {"name"}},
+// alternativeFields lists, for fields of a section, the alternative fields that they replace.
+var alternativeFields = map[string]map[string][]string{
+	"resources": exclusiveFields, "job": {"name": {"generate-name"}, "generate-name": {"name"}},
 }
 
-// instead removes the alternatives of a field that is set: whole GPUs if slices are set. If both are set, both stay, so that validation refuses
+// dropReplaced removes the alternatives of a field that is set: whole GPUs if slices are set. If both are set, both stay, so that validation refuses
 // them.
-func (o Overrides) instead(source, path string) (string, error) {
+func (o Overrides) dropReplaced(source, path string) (string, error) {
 	section, name, _ := strings.Cut(path, ".")
-	others := slices.DeleteFunc(slices.Clone(inPlace[section][name]), func(other string) bool {
-		return o.sets(other) || other == "name" && o.Name != ""
+	others := slices.DeleteFunc(slices.Clone(alternativeFields[section][name]), func(other string) bool {
+		return o.setsField(other) || other == "name" && o.Name != ""
 	})
 	if len(others) == 0 {
 		return source, nil
 	}
-	return edit(source, func(root *yaml.Node) error {
-		drop(child(root, section), func(key string, _ *yaml.Node) bool {
-			return slices.ContainsFunc(others, func(other string) bool { return workload.Spells(key, other) })
+	return editDocument(source, func(root *yaml.Node) error {
+		dropEntries(ensureChild(root, section), func(key string, _ *yaml.Node) bool {
+			return slices.ContainsFunc(others, func(other string) bool { return workload.IsSpelling(key, other) })
 		})
 		return nil
 	})
 }
 
-// settable returns why a field cannot be set, nil if it can. found is the error of looking it up.
-func settable(set, path string, field workload.Field, found error) error {
+// checkSettable returns why a field cannot be set, nil if it can. found is the error of looking it up.
+func checkSettable(set, path string, field workload.Field, found error) error {
 	// A field that may be a word or a list as well, such as resources.mig, is set as a whole.
 	isOneSection := field.Section && !strings.Contains(field.Type, "list")
 	switch {
@@ -126,33 +126,33 @@ func settable(set, path string, field workload.Field, found error) error {
 	return nil
 }
 
-// valueOf parses a value as YAML; an empty value is the empty text.
-func valueOf(value string) (*yaml.Node, error) {
-	if err := safeyaml.Check([]byte(value), workload.Unfolded); err != nil {
+// parseValue parses a value as YAML; an empty value is the empty text.
+func parseValue(value string) (*yaml.Node, error) {
+	if err := safeyaml.Check([]byte(value), workload.UnfoldLimits); err != nil {
 		return nil, err
 	}
 	documents := yaml.NewDecoder(strings.NewReader(value))
 	var document yaml.Node
 	switch err := documents.Decode(&document); {
 	case errors.Is(err, io.EOF):
-		return literal(""), nil
+		return literalNode(""), nil
 	case err != nil:
 		return nil, err
 	case !errors.Is(documents.Decode(&yaml.Node{}), io.EOF):
 		return nil, phrase.Errorf("it goes on behind the value")
 	case len(document.Content) == 0:
-		return literal(""), nil
+		return literalNode(""), nil
 	}
 	node := document.Content[0]
-	unplace(node)
+	clearPosition(node)
 	return node, nil
 }
 
-// unplace clears the position of the value, which refers to another text, and its comments.
-func unplace(node *yaml.Node) {
+// clearPosition clears the position of the value, which refers to another text, and its comments.
+func clearPosition(node *yaml.Node) {
 	node.Line, node.Column = 0, 0
 	node.HeadComment, node.LineComment, node.FootComment = "", "", ""
 	for _, below := range node.Content {
-		unplace(below)
+		clearPosition(below)
 	}
 }

@@ -41,11 +41,11 @@ type PoolShareError struct {
 	Text        phrase.Text
 }
 
-func (e *PoolShareError) Error() string { return e.Says().String() }
+func (e *PoolShareError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *PoolShareError) Says() phrase.Text {
-	return phrase.Of("GPUPool %s gives its jobs a gpu-share of %q: %s", e.Pool, e.Share, e.Text)
+// Message implements [phrase.LocalizedError].
+func (e *PoolShareError) Message() phrase.Text {
+	return phrase.Textf("GPUPool %s gives its jobs a gpu-share of %q: %s", e.Pool, e.Share, e.Text)
 }
 
 // KeptShare returns the pool's share that a job keeps when its file is applied again, "" for whole GPUs: neither the file nor the existing job
@@ -71,35 +71,35 @@ func ShareNote(pool, share, now string) phrase.Text {
 	case share == "" && now == "":
 		return nil
 	case share == now:
-		return phrase.Of("pool %s gives its jobs gpu-share: %s; gpu-share: 0 asks for whole GPUs", pool, share)
+		return phrase.Textf("pool %s gives its jobs gpu-share: %s; gpu-share: 0 asks for whole GPUs", pool, share)
 	case share == "":
-		return phrase.Of("it keeps whole GPUs: pool %s gives new jobs gpu-share: %s, which the job gets if its file says so", pool, now)
+		return phrase.Textf("it keeps whole GPUs: pool %s gives new jobs gpu-share: %s, which the job gets if its file says so", pool, now)
 	case now == "":
-		return phrase.Of("it keeps gpu-share: %s, which pool %s gave it, and gives new jobs no more; gpu-share: 0 asks for whole GPUs", share, pool)
+		return phrase.Textf("it keeps gpu-share: %s, which pool %s gave it, and gives new jobs no more; gpu-share: 0 asks for whole GPUs", share, pool)
 	}
-	return phrase.Of("it keeps gpu-share: %s, which pool %s gave it: new jobs get %s, and so does the job if its file says so", share, pool, now)
+	return phrase.Textf("it keeps gpu-share: %s, which pool %s gave it: new jobs get %s, and so does the job if its file says so", share, pool, now)
 }
 
-// Shared returns a document with the share that its pool gives it, which is "" if it gives none or the job has its own value. From then on it
+// FillPoolShare returns a document with the share that its pool gives it, which is "" if it gives none or the job has its own value. From then on it
 // is a normal field of the job: a later change of the pool does not change existing jobs. The error is a [PoolShareError].
-func Shared(doc workload.Document, shares map[string]string) (out workload.Document, share string, err error) {
+func FillPoolShare(doc workload.Document, shares map[string]string) (out workload.Document, share string, err error) {
 	if !TakesShare(doc) || shares[doc.Job.Resources.Pool] == "" {
 		return doc, "", nil
 	}
 	pool := doc.Job.Resources.Pool
 	share = shares[pool]
-	source, err := edit(doc.Source, func(root *yaml.Node) error {
-		resources := child(root, "resources")
-		own(resources)
-		*child(resources, "gpu-share") = *literal(share)
+	source, err := editDocument(doc.Source, func(root *yaml.Node) error {
+		resources := ensureChild(root, "resources")
+		resolveAlias(resources)
+		*ensureChild(resources, "gpu-share") = *literalNode(share)
 		return nil
 	})
 	if err != nil {
-		return doc, "", &PoolShareError{pool, share, phrase.Of("it cannot be filled in: %s", err)}
+		return doc, "", &PoolShareError{pool, share, phrase.Textf("it cannot be filled in: %s", err)}
 	}
-	out, wrong := rewritten(doc, source)
+	out, wrong := reparseFilled(doc, source)
 	if wrong != nil {
-		return doc, "", &PoolShareError{pool, share, phrase.Of("it does not go with the job: %s", wrong.Says)}
+		return doc, "", &PoolShareError{pool, share, phrase.Textf("it does not go with the job: %s", wrong.Text)}
 	}
 	out.PoolShare = share
 	return out, share, nil

@@ -46,7 +46,7 @@ func TestAJobGetsTheShareOfItsPool(t *testing.T) {
 			doc := parsed(t, head+"resources: "+tc.resources+" # mine\n")
 			doc.Line, doc.Filled = 7, "{cpu: 1}"
 			pool := names.GPUPool{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: names.GPUPoolSpec{Defaults: names.PoolDefaults{GPUShare: tc.share}}}
-			got, share, err := Shared(doc, PoolShares([]names.GPUPool{pool}, nil))
+			got, share, err := FillPoolShare(doc, PoolShares([]names.GPUPool{pool}, nil))
 			if tc.fails != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.fails) {
 					t.Errorf("error %v, want %q", err, tc.fails)
@@ -63,7 +63,7 @@ func TestAJobGetsTheShareOfItsPool(t *testing.T) {
 			if has != tc.want || (share != "") != tc.fills || got.Line != 7 || got.Filled != "{cpu: 1}" || !strings.Contains(got.Source, "# mine") {
 				t.Errorf("it gets %q, filled %q: %+v", has, share, got)
 			}
-			again, share, err := Shared(got, map[string]string{"p": "1Gi"}) // a pool that says otherwise later
+			again, share, err := FillPoolShare(got, map[string]string{"p": "1Gi"}) // a pool that says otherwise later
 			if tc.fills && (err != nil || share != "" || again.Source != got.Source) {
 				t.Errorf("later it gets %q, error %v", share, err)
 			}
@@ -124,7 +124,7 @@ func TestAJobKeepsTheShareOfItsPool(t *testing.T) {
 			var live workload.Document
 			if tc.live != "" {
 				var err error
-				if live, _, err = Shared(parsed(t, head+tc.live+"\n"), map[string]string{"p": tc.gave, "q": tc.gave}); err != nil {
+				if live, _, err = FillPoolShare(parsed(t, head+tc.live+"\n"), map[string]string{"p": tc.gave, "q": tc.gave}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -148,7 +148,7 @@ func TestAJobKeepsTheShareOfItsPool(t *testing.T) {
 			if !kept {
 				return
 			}
-			again, _, err := Shared(doc, map[string]string{"p": share})
+			again, _, err := FillPoolShare(doc, map[string]string{"p": share})
 			if err != nil {
 				t.Fatal(err)
 			}

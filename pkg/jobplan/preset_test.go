@@ -50,7 +50,7 @@ func TestFilled(t *testing.T) {
 			if diagnostics.HasErrors() {
 				t.Fatal(diagnostics)
 			}
-			got, err := Filled(docs[0], presets)
+			got, err := FillPreset(docs[0], presets)
 			if tc.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.err) {
 					t.Errorf("error %v, want %q", err, tc.err)
@@ -63,7 +63,7 @@ func TestFilled(t *testing.T) {
 			if _, resources, _ := strings.Cut(got.Source, "resources: "); strings.TrimSpace(resources) != tc.want {
 				t.Errorf("resources are %s, want %s", resources, tc.want)
 			}
-			again, err := Filled(got, map[string]string{"a100-small": "gpu: 8\n", "slice": "gpu: 8\n"})
+			again, err := FillPreset(got, map[string]string{"a100-small": "gpu: 8\n", "slice": "gpu: 8\n"})
 			if err != nil || again.Source != got.Source && !strings.Contains(tc.resources, "mig") {
 				t.Errorf("filled once more it is %s, error %v", again.Source, err)
 			}
@@ -78,7 +78,7 @@ func TestWhatAPresetLoses(t *testing.T) {
 		"gpuType: B\npool: p\ngpu: 2\ncpu: 1\nmemory: 1Gi\ndescription: x\n": "",
 		"gpu: 4\n": "pool gpu-type cpu memory description",
 	} {
-		if got := strings.Join(was.Loses(ParsePreset("p", text)), " "); got != want {
+		if got := strings.Join(was.LostFields(ParsePreset("p", text)), " "); got != want {
 			t.Errorf("it loses %q by %q, want %q", got, text, want)
 		}
 	}
@@ -88,15 +88,15 @@ func TestWhatAPresetLoses(t *testing.T) {
 func TestWhatIsFilledInKeepsTheFolder(t *testing.T) {
 	doc := parsed(t, "kind: training\njob: {name: a, workdir: .}\nenvironment: {image: busybox}\nresources: {preset: a100-small}\n")
 	doc.Upload = workload.NewUpload("sha", []byte("archive"))
-	filled, err := Filled(doc, presets)
+	filled, err := FillPreset(doc, presets)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := FilledAgain(filled, filled, presets)
+	again, err := FillPresetAgain(filled, filled, presets)
 	if err != nil {
 		t.Fatal(err)
 	}
-	shared, share, err := Shared(filled, map[string]string{"train": "8Gi"})
+	shared, share, err := FillPoolShare(filled, map[string]string{"train": "8Gi"})
 	if err != nil || share == "" {
 		t.Fatalf("share %q, error %v", share, err)
 	}

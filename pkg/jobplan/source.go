@@ -18,12 +18,12 @@ const sourceIndent = 2
 // SetField returns the YAML document of a job with one field changed and comments kept. The path is one of section and key, such as resources.pool,
 // in any spelling; a missing section or key is added. The value is a string, a number, a list of strings, or a [yaml.Node].
 func SetField(source, path string, value any) (string, error) {
-	return edit(source, func(root *yaml.Node) error {
+	return editDocument(source, func(root *yaml.Node) error {
 		node := root
 		for _, key := range strings.Split(path, ".") {
-			node = child(node, key)
+			node = ensureChild(node, key)
 		}
-		if err := replace(node, value); err != nil {
+		if err := replaceNode(node, value); err != nil {
 			return phrase.Errorf("writing %s into the job's YAML: %w", path, err)
 		}
 		return nil
@@ -33,36 +33,36 @@ func SetField(source, path string, value any) (string, error) {
 // SetVariable returns the YAML document of a job with one environment variable set, in the form that the document uses for its variables: a list of
 // name and value, a list of NAME: value, or a section.
 func SetVariable(source, name, value string) (string, error) {
-	return edit(source, func(root *yaml.Node) error {
-		given := literal(value)
-		variables := child(child(root, "environment"), "env")
-		own(variables)
+	return editDocument(source, func(root *yaml.Node) error {
+		given := literalNode(value)
+		variables := ensureChild(ensureChild(root, "environment"), "env")
+		resolveAlias(variables)
 		if variables.Kind != yaml.SequenceNode {
-			*exactly(variables, name) = *given
+			*ensureKey(variables, name) = *given
 			return nil
 		}
 		for _, entry := range variables.Content {
-			own(entry)
+			resolveAlias(entry)
 			if entry.Kind != yaml.MappingNode {
 				continue
 			}
-			if named := find(entry, "name"); named != nil && named.Value == name {
-				*entry = *variable(name, given)
+			if named := findValue(entry, "name"); named != nil && named.Value == name {
+				*entry = *variableNode(name, given)
 				return nil
 			}
-			if held := find(entry, name); held != nil {
+			if held := findValue(entry, name); held != nil {
 				*held = *given
 				return nil
 			}
 		}
-		variables.Content = append(variables.Content, variable(name, given))
+		variables.Content = append(variables.Content, variableNode(name, given))
 		return nil
 	})
 }
 
-// edit changes the root mapping of a document.
-func edit(source string, change func(root *yaml.Node) error) (string, error) {
-	if err := safeyaml.Check([]byte(source), workload.Unfolded); err != nil {
+// editDocument changes the root mapping of a document.
+func editDocument(source string, change func(root *yaml.Node) error) (string, error) {
+	if err := safeyaml.Check([]byte(source), workload.UnfoldLimits); err != nil {
 		return "", phrase.Errorf("reading the job's YAML: %w", err)
 	}
 	var root yaml.Node
@@ -72,11 +72,11 @@ func edit(source string, change func(root *yaml.Node) error) (string, error) {
 	if len(root.Content) != 1 || root.Content[0].Kind != yaml.MappingNode {
 		return "", phrase.Errorf("reading the job's YAML: it is no mapping")
 	}
-	stands := aliasesOf(&root)
+	stands := collectAliases(&root)
 	if err := change(root.Content[0]); err != nil {
 		return "", err
 	}
-	stands.reanchor(&root)
+	stands.restoreAnchors(&root)
 	var out bytes.Buffer
 	encoder := yaml.NewEncoder(&out)
 	encoder.SetIndent(sourceIndent)
@@ -86,18 +86,18 @@ func edit(source string, change func(root *yaml.Node) error) (string, error) {
 	return out.String(), nil
 }
 
-// replace replaces the value of a node and keeps its comments. Lists are written on one line if their texts fit on one.
-func replace(node *yaml.Node, value any) error {
+// replaceNode replaces the value of a node and keeps its comments. Lists are written on one line if their texts fit on one.
+func replaceNode(node *yaml.Node, value any) error {
 	var changed yaml.Node
 	switch value := value.(type) {
 	case *yaml.Node:
 		changed = *value
 	case string:
-		changed = *literal(value)
+		changed = *literalNode(value)
 	case []string:
 		changed = yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
 		for _, text := range value {
-			changed.Content = append(changed.Content, literal(text))
+			changed.Content = append(changed.Content, literalNode(text))
 		}
 	default:
 		if err := changed.Encode(value); err != nil {
@@ -125,8 +125,8 @@ func quoteIndented(node *yaml.Node) {
 
 func ofSeveralLines(node *yaml.Node) bool { return strings.Contains(node.Value, "\n") }
 
-// Unexpanded escapes the words of a command such that Kubernetes passes them on unchanged: Kubernetes replaces $$ by $.
-func Unexpanded(command []string) []string {
+// EscapeDollars escapes the words of a command such that Kubernetes passes them on unchanged: Kubernetes replaces $$ by $.
+func EscapeDollars(command []string) []string {
 	out := make([]string, len(command))
 	for i, word := range command {
 		out[i] = strings.ReplaceAll(word, "$$", "$$$$")
@@ -136,21 +136,21 @@ func Unexpanded(command []string) []string {
 
 const stringTag = "!!str"
 
-// literal returns a value that stays text, whatever it looks like.
-func literal(value string) *yaml.Node {
+// literalNode returns a value that stays text, whatever it looks like.
+func literalNode(value string) *yaml.Node {
 	node := &yaml.Node{}
 	node.SetString(value)
 	return node
 }
 
-// variable returns an entry of a list of variables.
-func variable(name string, value *yaml.Node) *yaml.Node {
+// variableNode returns an entry of a list of variables.
+func variableNode(name string, value *yaml.Node) *yaml.Node {
 	return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Style: yaml.FlowStyle,
-		Content: []*yaml.Node{literal("name"), literal(name), literal("value"), value}}
+		Content: []*yaml.Node{literalNode("name"), literalNode(name), literalNode("value"), value}}
 }
 
-// find returns the value of a key of a mapping, nil if it is missing.
-func find(mapping *yaml.Node, key string) *yaml.Node {
+// findValue returns the value of a key of a mapping, nil if it is missing.
+func findValue(mapping *yaml.Node, key string) *yaml.Node {
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		if mapping.Content[i].Value == key {
 			return mapping.Content[i+1]
@@ -159,23 +159,23 @@ func find(mapping *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// child returns the value of a key of a mapping, in any spelling. It adds a missing key.
-func child(mapping *yaml.Node, key string) *yaml.Node {
-	own(mapping)
+// ensureChild returns the value of a key of a mapping, in any spelling. It adds a missing key.
+func ensureChild(mapping *yaml.Node, key string) *yaml.Node {
+	resolveAlias(mapping)
 	for i := 0; mapping.Kind == yaml.MappingNode && i+1 < len(mapping.Content); i += 2 {
-		if workload.Spells(mapping.Content[i].Value, key) {
+		if workload.IsSpelling(mapping.Content[i].Value, key) {
 			return mapping.Content[i+1]
 		}
 	}
-	return exactly(mapping, key)
+	return ensureKey(mapping, key)
 }
 
-// exactly returns the value of a key of a mapping in its exact spelling. It adds a missing key.
-func exactly(mapping *yaml.Node, key string) *yaml.Node {
+// ensureKey returns the value of a key of a mapping in its exact spelling. It adds a missing key.
+func ensureKey(mapping *yaml.Node, key string) *yaml.Node {
 	if mapping.Kind != yaml.MappingNode {
 		*mapping = yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
 	}
-	if value := find(mapping, key); value != nil {
+	if value := findValue(mapping, key); value != nil {
 		return value
 	}
 	value := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}

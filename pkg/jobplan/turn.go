@@ -9,8 +9,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/quota"
 )
 
-// QuotaTurn returns the merge patch for a gang's turn for a quota of its namespace. It fails if the Job has changed since it was read.
-func QuotaTurn(job *batchv1.Job, turn quota.Turn, now time.Time) ([]byte, error) {
+// QuotaTurnPatch returns the merge patch for a gang's turn for a quota of its namespace. It fails if the Job has changed since it was read.
+func QuotaTurnPatch(job *batchv1.Job, turn quota.GangChange, now time.Time) ([]byte, error) {
 	annotations, spec := map[string]any{}, map[string]any{}
 	switch {
 	case turn.Suspend:
@@ -20,6 +20,6 @@ func QuotaTurn(job *batchv1.Job, turn quota.Turn, now time.Time) ([]byte, error)
 	case turn.Retry:
 		annotations[names.AnnotationQuotaTurn] = now.UTC().Format(time.RFC3339)
 	}
-	out, err := step(job, annotations, spec)
+	out, err := newStep(job, annotations, spec)
 	return out.Patch, err
 }

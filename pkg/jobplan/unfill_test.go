@@ -26,7 +26,7 @@ func jobOf(t *testing.T, source, filled string) workload.Document {
 // made is a job as a preset makes it.
 func made(t *testing.T, source string) workload.Document {
 	t.Helper()
-	doc, err := Filled(jobOf(t, source, ""), presets)
+	doc, err := FillPreset(jobOf(t, source, ""), presets)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestWhatWasFilledCountsOnWhileTheJobHasThePreset(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			before := jobOf(t, refillHead+"resources: {"+all+"}\n", tc.filled)
-			got, err := FilledAgain(before, jobOf(t, refillHead+"resources: {"+tc.after+"}\n", tc.filled), presets)
+			got, err := FillPresetAgain(before, jobOf(t, refillHead+"resources: {"+tc.after+"}\n", tc.filled), presets)
 			if err != nil || got.Filled != tc.want {
 				t.Errorf("it noted %q, want %q: %v", got.Filled, tc.want, err)
 			}
@@ -134,7 +134,7 @@ func TestRefilled(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			before := jobOf(t, refillHead+"resources: {"+tc.before+"}\n", tc.filled)
-			got, err := Refilled(before, refillHead+"resources: {"+tc.after+"}\n", Overrides{Set: tc.set}, with)
+			got, err := ChangePreset(before, refillHead+"resources: {"+tc.after+"}\n", Overrides{Set: tc.set}, with)
 			if tc.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.err) {
 					t.Errorf("error %v, want %q", err, tc.err)
@@ -147,7 +147,7 @@ func TestRefilled(t *testing.T) {
 			if _, resources, _ := strings.Cut(got.Source, "resources: "); strings.TrimSpace(resources) != tc.want {
 				t.Errorf("resources are %s, want %s", resources, tc.want)
 			}
-			if says := got.Says().String(); says != tc.says {
+			if says := got.Message().String(); says != tc.says {
 				t.Errorf("it says\n%s\nwant\n%s", says, tc.says)
 			}
 		})
@@ -183,7 +183,7 @@ func TestARefillKeepsComments(t *testing.T) {
   # the end
 `
 	before := jobOf(t, strings.Replace(source, "big", "small", 1), "{gpu: 2, memory: 64Gi}")
-	got, err := Refilled(before, source, Overrides{}, map[string]string{"big": "gpu: 4\n"})
+	got, err := ChangePreset(before, source, Overrides{}, map[string]string{"big": "gpu: 4\n"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,13 +208,13 @@ func TestAnchorsOfWhatIsDropped(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			refill := Refill{Source: "resources: " + tc.resources + "\n"}
-			if _, _, err := refill.unfill(readValues(tc.filled)); err != nil {
+			if _, _, err := refill.removeFilled(readValues(tc.filled)); err != nil {
 				t.Fatal(err)
 			}
 			if got := strings.TrimSpace(strings.TrimPrefix(refill.Source, "resources:")); got != tc.want {
 				t.Errorf("resources are %s, want %s", got, tc.want)
 			}
-			if _, err := edit(refill.Source, func(*yaml.Node) error { return nil }); err != nil {
+			if _, err := editDocument(refill.Source, func(*yaml.Node) error { return nil }); err != nil {
 				t.Errorf("it cannot be read any more: %v", err)
 			}
 		})
@@ -242,7 +242,7 @@ func TestANoteIsReadAsItWasWritten(t *testing.T) {
 		"mig: [{profile: 1g.5gb, count: 2}]\n", "pool: |\n  two\n  lines\n", "pool: \"#1, {x}\"\n", "cpu: &n 2\ngpu: *n\n", "{}\n",
 	} {
 		preset := ParsePreset("p", text)
-		note, err := preset.values.write()
+		note, err := preset.values.encodeNote()
 		if err != nil || strings.Contains(note, "\n") {
 			t.Errorf("%q is noted as %q: %v", text, note, err)
 		}
@@ -251,7 +251,7 @@ func TestANoteIsReadAsItWasWritten(t *testing.T) {
 			t.Errorf("of %q is read %d fields, want %d", note, len(read), len(preset.values))
 		}
 		for field, value := range preset.values {
-			if !isSame(value, read[field]) {
+			if !isSameValue(value, read[field]) {
 				t.Errorf("%s of %q is read otherwise than it was written", field, note)
 			}
 		}

@@ -52,8 +52,8 @@ type GPU struct {
 	MemoryMiB int64 `json:"memoryMiB,omitempty"`
 }
 
-// Ended reports whether the pod no longer holds its GPUs.
-func (h *Holding) Ended() bool { return !h.To.IsZero() }
+// HasEnded reports whether the pod no longer holds its GPUs.
+func (h *Holding) HasEnded() bool { return !h.To.IsZero() }
 
 // OutcomeDeleted is the outcome of a pod or job that was deleted before it had ended.
 const OutcomeDeleted = "Deleted"

@@ -46,7 +46,7 @@ func (s *EfficiencySum) AddKnown(hours float64, e *Efficiency) {
 	}
 }
 
-func (s *EfficiencySum) join(other *EfficiencySum) {
+func (s *EfficiencySum) addSum(other *EfficiencySum) {
 	s.held, s.measured, s.busy = s.held+other.held, s.measured+other.measured, s.busy+other.busy
 }
 
@@ -65,7 +65,7 @@ func (s *EfficiencySum) Efficiency() *Efficiency {
 
 // LifeUntil returns how long a pod has held its GPUs: to its end, or up to a known time if it has not ended.
 func (h *Holding) LifeUntil(known time.Time) time.Duration {
-	if h.Ended() {
+	if h.HasEnded() {
 		return h.To.Sub(h.From)
 	}
 	return max(0, known.Sub(h.From))

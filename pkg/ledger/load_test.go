@@ -60,7 +60,7 @@ func TestEfficiency(t *testing.T) {
 
 // TestSumsTellHowBusyGPUsWere within the time that is asked about, of those that still run up to what is known.
 func TestSumsTellHowBusyGPUsWere(t *testing.T) {
-	sums := NewSumming([]Key{ByUser}, at(0), at(7200))
+	sums := NewUsageSummer([]Key{ByUser}, at(0), at(7200))
 	sums.Measured = at(3600)
 	ended := &Row{From: at(0).Unix(), To: at(1000).Unix(), Milli: 1000, User: []byte("ada"), Load: Load{1000 * time.Second, 500 * time.Second}}
 	running := &Row{From: at(0).Unix(), Milli: 1000, User: []byte("bob"), Load: Load{1800 * time.Second, 1800 * time.Second}}
@@ -74,7 +74,7 @@ func TestSumsTellHowBusyGPUsWere(t *testing.T) {
 	if diff := cmp.Diff(&Efficiency{Utilization: ptr.To(50.0), Measured: 100}, rest.Efficiency); diff != "" {
 		t.Errorf("of who has ended (-want +got):\n%s", diff)
 	}
-	sums = NewSumming([]Key{ByUser}, at(0), at(7200))
+	sums = NewUsageSummer([]Key{ByUser}, at(0), at(7200))
 	sums.Add(ended)
 	if items, _ := sums.Sums(1); items[0].Efficiency != nil {
 		t.Errorf("a ledger that measures nothing says %v", items[0].Efficiency)

@@ -14,8 +14,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// Sight is an observation of a pod.
-type Sight struct {
+// Sighting is an observation of a pod.
+type Sighting struct {
 	Pod *corev1.Pod
 	// Gone says that it has been deleted, and Pod is its last state.
 	Gone bool
@@ -29,15 +29,15 @@ const MostSkew = time.Minute
 // precision is the precision of Kubernetes' times.
 const precision = time.Second
 
-// Observe returns the holding of a pod after an observation. known is the previous holding, nil for none. The result is nil for a pod without GPUs.
+// ObservePod returns the holding of a pod after an observation. known is the previous holding, nil for none. The result is nil for a pod without GPUs.
 // The node is the pod's, nil if unknown.
-func Observe(known *Holding, seen Sight, node *corev1.Node) *Holding {
-	if known != nil && known.Ended() {
+func ObservePod(known *Holding, seen Sighting, node *corev1.Node) *Holding {
+	if known != nil && known.HasEnded() {
 		return known
 	}
 	next := known
 	if next == nil {
-		if next = begin(seen.Pod, node); next == nil {
+		if next = newHolding(seen.Pod, node); next == nil {
 			return nil
 		}
 	} else {
@@ -49,7 +49,7 @@ func Observe(known *Holding, seen Sight, node *corev1.Node) *Holding {
 		next.Pool, next.GPUType = gpu.PoolOf(node), gpu.TypeOf(node)
 	}
 	if gpu.HasEnded(seen.Pod) || seen.Gone {
-		next.end(seen)
+		next.endHolding(seen)
 	}
 	return next
 }
@@ -61,20 +61,20 @@ func (h *Holding) weighAgain(pod *corev1.Pod, node *corev1.Node) {
 		return
 	}
 	request, err := gpu.RequestOf(pod)
-	if err == nil && h.Milli == milliOf(h.GPUs, pod, request, measuresOf(nil)) {
-		h.Milli = milliOf(h.GPUs, pod, request, measuresOf(node))
+	if err == nil && h.Milli == milliOf(h.GPUs, pod, request, measuresOfNode(nil)) {
+		h.Milli = milliOf(h.GPUs, pod, request, measuresOfNode(node))
 	}
 }
 
-// Vanish ends a holding whose pod has disappeared unobserved: after since, the last moment with complete knowledge, and before at.
-func Vanish(known *Holding, since, at time.Time) *Holding {
+// EndVanished ends a holding whose pod has disappeared unobserved: after since, the last moment with complete knowledge, and before at.
+func EndVanished(known *Holding, since, at time.Time) *Holding {
 	gone := *known
-	gone.close(later(since, known.From), at)
+	gone.closeBetween(laterTime(since, known.From), at)
 	gone.Outcome = OutcomeDeleted
 	return &gone
 }
 
-func begin(pod *corev1.Pod, node *corev1.Node) *Holding {
+func newHolding(pod *corev1.Pod, node *corev1.Node) *Holding {
 	if pod.Spec.NodeName == "" {
 		return nil
 	}
@@ -89,8 +89,8 @@ func begin(pod *corev1.Pod, node *corev1.Node) *Holding {
 	if node != nil {
 		h.Pool, h.GPUType = gpu.PoolOf(node), gpu.TypeOf(node)
 	}
-	h.GPUs = cardsOf(pod)
-	h.Milli = milliOf(h.GPUs, pod, request, measuresOf(node))
+	h.GPUs = gpusOf(pod)
+	h.Milli = milliOf(h.GPUs, pod, request, measuresOfNode(node))
 	return h
 }
 
@@ -99,14 +99,14 @@ func boundAt(pod *corev1.Pod) time.Time {
 	for i := range pod.Status.Conditions {
 		c := &pod.Status.Conditions[i]
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && !c.LastTransitionTime.IsZero() {
-			return later(c.LastTransitionTime.Time, pod.CreationTimestamp.Time).UTC()
+			return laterTime(c.LastTransitionTime.Time, pod.CreationTimestamp.Time).UTC()
 		}
 	}
 	return pod.CreationTimestamp.UTC()
 }
 
-// cardsOf returns the GPUs that the scheduler assigned to a pod, each once; none if another scheduler bound it.
-func cardsOf(pod *corev1.Pod) []GPU {
+// gpusOf returns the GPUs that the scheduler assigned to a pod, each once; none if another scheduler bound it.
+func gpusOf(pod *corev1.Pod) []GPU {
 	assignment, err := gpu.ParseAssignment(pod.Annotations[names.AnnotationGPUDevices])
 	if err != nil {
 		return nil
@@ -132,22 +132,22 @@ func cardsOf(pod *corev1.Pod) []GPU {
 	return out
 }
 
-// measures is what a node reports about its GPUs.
-type measures struct {
+// nodeMeasures is what a node reports about its GPUs.
+type nodeMeasures struct {
 	// memory is the memory of each GPU in MiB, by UUID; "" is the default for the others.
 	memory map[string]int64
 	// slot is the size of each of its units in thousandths of a GPU.
 	slot int64
 }
 
-func measuresOf(node *corev1.Node) measures {
-	out := measures{memory: map[string]int64{}, slot: whole}
+func measuresOfNode(node *corev1.Node) nodeMeasures {
+	out := nodeMeasures{memory: map[string]int64{}, slot: whole}
 	if node == nil {
 		return out
 	}
 	inventory, _ := gpu.InventoryOf(node) // the error describes what was ignored; the rest is valid
-	out.slot = inventory.Slot.Milli()
-	for _, card := range inventory.Cards {
+	out.slot = inventory.Slot.MilliGPUs()
+	for _, card := range inventory.GPUs {
 		out.memory[card.UUID] = card.MemoryMiB
 		out.memory[""] = max(out.memory[""], card.MemoryMiB)
 	}
@@ -159,7 +159,7 @@ const whole = 1000
 
 // milliOf returns the amount of GPUs that a pod holds. A share of a GPU with unknown memory counts as the whole GPU, and a part of a GPU that a
 // device plugin offers as a whole one (gpu.Slot) as that part.
-func milliOf(cards []GPU, pod *corev1.Pod, request gpu.Request, node measures) int64 {
+func milliOf(cards []GPU, pod *corev1.Pod, request gpu.Request, node nodeMeasures) int64 {
 	sum := migMilli(pod)
 	for _, card := range cards {
 		of := node.memory[card.UUID]
@@ -176,9 +176,9 @@ func milliOf(cards []GPU, pod *corev1.Pod, request gpu.Request, node measures) i
 		}
 	}
 	if len(cards) == 0 {
-		sum += min(request.Whole, gpu.MaxCards)*node.slot + min(request.Shared, gpu.MaxCards)*whole
+		sum += min(request.Whole, gpu.MaxGPUs)*node.slot + min(request.Shared, gpu.MaxGPUs)*whole
 	}
-	return min(sum, gpu.MaxCards*whole)
+	return min(sum, gpu.MaxGPUs*whole)
 }
 
 // isDerived reports whether the node did not report its GPUs when this one was assigned.
@@ -199,15 +199,15 @@ func migMilli(pod *corev1.Pod) int64 {
 		for name, quantity := range pod.Spec.Containers[i].Resources.Limits {
 			if found := migProfile.FindStringSubmatch(string(name)); found != nil {
 				parts, _ := strconv.ParseInt(found[1], 10, 64) // one digit
-				sevenths += parts * min(max(quantity.Value(), 0), gpu.MaxCards*migSlices)
+				sevenths += parts * min(max(quantity.Value(), 0), gpu.MaxGPUs*migSlices)
 			}
 		}
 	}
 	return sevenths * whole / migSlices // divide once: seven slices are a whole GPU
 }
 
-// end records how and when a pod ended.
-func (h *Holding) end(seen Sight) {
+// endHolding records how and when a pod ended.
+func (h *Holding) endHolding(seen Sighting) {
 	pod := seen.Pod
 	h.Outcome = OutcomeDeleted
 	if gpu.HasEnded(pod) {
@@ -218,7 +218,7 @@ func (h *Holding) end(seen Sight) {
 		if finished.After(seen.At) {
 			finished = seen.At // the node's clock is ahead
 		}
-		h.close(finished, finished)
+		h.closeBetween(finished, finished)
 		return
 	}
 	since := seen.Since
@@ -228,31 +228,31 @@ func (h *Holding) end(seen Sight) {
 		if grace := pod.DeletionGracePeriodSeconds; grace != nil {
 			asked = asked.Add(-time.Duration(*grace) * time.Second)
 		}
-		since = later(since, asked)
+		since = laterTime(since, asked)
 	}
 	if disrupted := disruptedAt(pod); !disrupted.IsZero() {
-		since = later(since, disrupted)
+		since = laterTime(since, disrupted)
 		if gpu.HasEnded(pod) {
 			// Whoever ends a pod instead of the kubelet sets the condition in the same write.
-			h.close(disrupted, disrupted)
+			h.closeBetween(disrupted, disrupted)
 			return
 		}
 	}
-	h.close(since, seen.At)
+	h.closeBetween(since, seen.At)
 }
 
-// close ends a holding between two moments: at the later one, if they are equal within the precision.
-func (h *Holding) close(since, at time.Time) {
-	since, at = later(since, h.From), later(at, h.From)
+// closeBetween ends a holding between two moments: at the later one, if they are equal within the precision.
+func (h *Holding) closeBetween(since, at time.Time) {
+	since, at = laterTime(since, h.From), laterTime(at, h.From)
 	if ahead := since.Sub(at); ahead > 0 && ahead <= MostSkew {
 		at = since // it had not ended before, by the API server's clock
 	}
 	if at.Sub(since) <= precision {
 		h.To = at.UTC().Truncate(precision)
-		h.To = later(h.To, h.From)
+		h.To = laterTime(h.To, h.From)
 		return
 	}
-	h.To, h.Until = later(since.UTC().Truncate(precision), h.From), at.UTC().Truncate(precision)
+	h.To, h.Until = laterTime(since.UTC().Truncate(precision), h.From), at.UTC().Truncate(precision)
 }
 
 // finishedAt returns when the last container of a pod ended, false if not all have ended or the time is unknown.
@@ -265,7 +265,7 @@ func finishedAt(pod *corev1.Pod) (last time.Time, ok bool) {
 			case state.Running != nil:
 				return time.Time{}, false
 			case state.Terminated != nil && !state.Terminated.FinishedAt.IsZero():
-				last = later(last, state.Terminated.FinishedAt.Time)
+				last = laterTime(last, state.Terminated.FinishedAt.Time)
 				ended++
 			}
 		}
@@ -295,7 +295,7 @@ func firstFailure(pod *corev1.Pod) int32 {
 	return code
 }
 
-func later(a, b time.Time) time.Time {
+func laterTime(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}

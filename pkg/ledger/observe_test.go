@@ -65,43 +65,43 @@ func disrupted(when int) func(*corev1.Pod) {
 
 // TestWhenAPodHolds: from its binding to its end, and what cannot be known is between two moments.
 func TestWhenAPodHolds(t *testing.T) {
-	live := func(pod *corev1.Pod, gone bool, when int) Sight {
-		return Sight{Pod: pod, Gone: gone, Since: at(when), At: at(when)}
+	live := func(pod *corev1.Pod, gone bool, when int) Sighting {
+		return Sighting{Pod: pod, Gone: gone, Since: at(when), At: at(when)}
 	}
 	tests := map[string]struct {
-		sights          []Sight
+		sights          []Sighting
 		from, to, until int // seconds; to -1 while it is held
 		outcome         string
 		code            int32
 	}{
-		"it runs":           {sights: []Sight{live(bound(), false, 11)}, from: 10, to: -1},
-		"it is being ended": {sights: []Sight{live(bound(deletion(20, 30)), false, 21)}, from: 10, to: -1},
-		"it succeeded":      {sights: []Sight{live(bound(ended(corev1.PodSucceeded, 50, 0)), false, 52)}, from: 10, to: 50, outcome: "Succeeded"},
-		"it failed":         {sights: []Sight{live(bound(ended(corev1.PodFailed, 50, 3)), false, 52)}, from: 10, to: 50, outcome: "Failed", code: 3},
-		"it ended, and then it was deleted": {from: 10, to: 50, outcome: "Succeeded", sights: []Sight{
+		"it runs":           {sights: []Sighting{live(bound(), false, 11)}, from: 10, to: -1},
+		"it is being ended": {sights: []Sighting{live(bound(deletion(20, 30)), false, 21)}, from: 10, to: -1},
+		"it succeeded":      {sights: []Sighting{live(bound(ended(corev1.PodSucceeded, 50, 0)), false, 52)}, from: 10, to: 50, outcome: "Succeeded"},
+		"it failed":         {sights: []Sighting{live(bound(ended(corev1.PodFailed, 50, 3)), false, 52)}, from: 10, to: 50, outcome: "Failed", code: 3},
+		"it ended, and then it was deleted": {from: 10, to: 50, outcome: "Succeeded", sights: []Sighting{
 			live(bound(ended(corev1.PodSucceeded, 50, 0)), false, 52), live(bound(ended(corev1.PodSucceeded, 50, 0)), true, 90)}},
 		"it ended while nobody watched, and is still there": {from: 10, to: 50, outcome: "Succeeded",
-			sights: []Sight{{Pod: bound(ended(corev1.PodSucceeded, 50, 0)), Since: at(20), At: at(500)}}},
-		"it was seen to go":                                  {sights: []Sight{live(bound(), true, 70)}, from: 10, to: 70, outcome: "Deleted"},
-		"its containers had ended when it went":              {sights: []Sight{live(bound(ended(corev1.PodRunning, 66, 0)), true, 70)}, from: 10, to: 66, outcome: "Deleted"},
-		"it went while nobody watched":                       {sights: []Sight{{Pod: bound(), Gone: true, Since: at(30), At: at(90)}}, from: 10, to: 30, until: 90, outcome: "Deleted"},
-		"it went then, and when that was asked for is known": {sights: []Sight{{Pod: bound(deletion(60, 30)), Gone: true, Since: at(30), At: at(90)}}, from: 10, to: 60, until: 90, outcome: "Deleted"},
-		"it went then, within a second":                      {sights: []Sight{{Pod: bound(deletion(89, 0)), Gone: true, Since: at(30), At: at(90)}}, from: 10, to: 90, outcome: "Deleted"},
-		"its node died":                                      {sights: []Sight{live(bound(disrupted(80)), false, 85)}, from: 10, to: 80, outcome: "Failed"},
-		"its node died while nobody watched":                 {sights: []Sight{{Pod: bound(disrupted(80)), Since: at(30), At: at(500)}}, from: 10, to: 80, outcome: "Failed"},
-		"it failed, and nothing says when": {sights: []Sight{{Pod: bound(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), Since: at(30), At: at(90)}},
+			sights: []Sighting{{Pod: bound(ended(corev1.PodSucceeded, 50, 0)), Since: at(20), At: at(500)}}},
+		"it was seen to go":                                  {sights: []Sighting{live(bound(), true, 70)}, from: 10, to: 70, outcome: "Deleted"},
+		"its containers had ended when it went":              {sights: []Sighting{live(bound(ended(corev1.PodRunning, 66, 0)), true, 70)}, from: 10, to: 66, outcome: "Deleted"},
+		"it went while nobody watched":                       {sights: []Sighting{{Pod: bound(), Gone: true, Since: at(30), At: at(90)}}, from: 10, to: 30, until: 90, outcome: "Deleted"},
+		"it went then, and when that was asked for is known": {sights: []Sighting{{Pod: bound(deletion(60, 30)), Gone: true, Since: at(30), At: at(90)}}, from: 10, to: 60, until: 90, outcome: "Deleted"},
+		"it went then, within a second":                      {sights: []Sighting{{Pod: bound(deletion(89, 0)), Gone: true, Since: at(30), At: at(90)}}, from: 10, to: 90, outcome: "Deleted"},
+		"its node died":                                      {sights: []Sighting{live(bound(disrupted(80)), false, 85)}, from: 10, to: 80, outcome: "Failed"},
+		"its node died while nobody watched":                 {sights: []Sighting{{Pod: bound(disrupted(80)), Since: at(30), At: at(500)}}, from: 10, to: 80, outcome: "Failed"},
+		"it failed, and nothing says when": {sights: []Sighting{{Pod: bound(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), Since: at(30), At: at(90)}},
 			from: 10, to: 30, until: 90, outcome: "Failed"},
-		"the node's clock is ahead":               {sights: []Sight{live(bound(ended(corev1.PodSucceeded, 5000, 0)), false, 52)}, from: 10, to: 52, outcome: "Succeeded"},
-		"the node's clock is behind":              {sights: []Sight{live(bound(ended(corev1.PodSucceeded, 3, 0)), false, 52)}, from: 10, to: 10, outcome: "Succeeded"},
-		"our clock is behind, and it was deleted": {sights: []Sight{live(bound(deletion(75, 0)), true, 70)}, from: 10, to: 75, outcome: "Deleted"},
-		"a deletion far ahead of our clock":       {sights: []Sight{live(bound(deletion(7500, 0)), true, 70)}, from: 10, to: 70, outcome: "Deleted"},
-		"it was created on its node":              {sights: []Sight{live(bound(func(p *corev1.Pod) { p.Status.Conditions = nil }), false, 11)}, from: 0, to: -1},
+		"the node's clock is ahead":               {sights: []Sighting{live(bound(ended(corev1.PodSucceeded, 5000, 0)), false, 52)}, from: 10, to: 52, outcome: "Succeeded"},
+		"the node's clock is behind":              {sights: []Sighting{live(bound(ended(corev1.PodSucceeded, 3, 0)), false, 52)}, from: 10, to: 10, outcome: "Succeeded"},
+		"our clock is behind, and it was deleted": {sights: []Sighting{live(bound(deletion(75, 0)), true, 70)}, from: 10, to: 75, outcome: "Deleted"},
+		"a deletion far ahead of our clock":       {sights: []Sighting{live(bound(deletion(7500, 0)), true, 70)}, from: 10, to: 70, outcome: "Deleted"},
+		"it was created on its node":              {sights: []Sighting{live(bound(func(p *corev1.Pod) { p.Status.Conditions = nil }), false, 11)}, from: 0, to: -1},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			var held *Holding
 			for _, sight := range tc.sights {
-				held = Observe(held, sight, nil)
+				held = ObservePod(held, sight, nil)
 			}
 			want := &Holding{From: at(tc.from), Outcome: tc.outcome, ExitCode: tc.code}
 			if tc.to >= 0 {
@@ -149,11 +149,11 @@ func TestWhatAPodHolds(t *testing.T) {
 		"more than there can be": {pod: bound(func(p *corev1.Pod) {
 			p.Annotations = nil
 			p.Spec.Containers[0].Resources = asking(names.ResourceGPU, "9223372036854775807")
-		}), want: &Holding{Pool: "default", Milli: gpu.MaxCards * 1000}},
+		}), want: &Holding{Pool: "default", Milli: gpu.MaxGPUs * 1000}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := Observe(nil, Sight{Pod: tc.pod, At: at(11), Since: at(11)}, tc.node)
+			got := ObservePod(nil, Sighting{Pod: tc.pod, At: at(11), Since: at(11)}, tc.node)
 			if got != nil {
 				got = &Holding{Pool: got.Pool, GPUType: got.GPUType, Milli: got.Milli, GPUs: got.GPUs}
 			}
@@ -166,12 +166,12 @@ func TestWhatAPodHolds(t *testing.T) {
 
 // TestAnUnseenEndIsMarked: who is gone after a gap held until the gap began, and may have until it ended.
 func TestAnUnseenEndIsMarked(t *testing.T) {
-	held := Observe(nil, Sight{Pod: bound(), At: at(11), Since: at(11)}, nil)
-	gone := Vanish(held, at(60), at(300))
-	if !gone.To.Equal(at(60)) || !gone.Until.Equal(at(300)) || held.Ended() {
+	held := ObservePod(nil, Sighting{Pod: bound(), At: at(11), Since: at(11)}, nil)
+	gone := EndVanished(held, at(60), at(300))
+	if !gone.To.Equal(at(60)) || !gone.Until.Equal(at(300)) || held.HasEnded() {
 		t.Errorf("held until %v, perhaps %v; before it was %v", gone.To, gone.Until, held.To)
 	}
-	if early := Vanish(held, at(5), at(300)); !early.To.Equal(at(10)) {
+	if early := EndVanished(held, at(5), at(300)); !early.To.Equal(at(10)) {
 		t.Errorf("it ends at %v, before it was bound", early.To)
 	}
 }
@@ -189,13 +189,13 @@ func TestAShareIsWeighedAgain(t *testing.T) {
 		node *corev1.Node
 		want int64
 	}{{nil, 1000}, {early, 1000}, {node, 250}, {nil, 250}, {node, 250}} {
-		held = Observe(held, Sight{Pod: share, At: at(11 + i), Since: at(11 + i)}, step.node)
+		held = ObservePod(held, Sighting{Pod: share, At: at(11 + i), Since: at(11 + i)}, step.node)
 		if held.Milli != step.want {
 			t.Errorf("at sight %d it holds %d thousandths of a GPU, want %d", i, held.Milli, step.want)
 		}
 	}
-	whole := Observe(nil, Sight{Pod: bound(), At: at(11), Since: at(11)}, nil)
-	if again := Observe(whole, Sight{Pod: bound(), At: at(12), Since: at(12)}, node); again.Milli != 2000 {
+	whole := ObservePod(nil, Sighting{Pod: bound(), At: at(11), Since: at(11)}, nil)
+	if again := ObservePod(whole, Sighting{Pod: bound(), At: at(12), Since: at(12)}, node); again.Milli != 2000 {
 		t.Errorf("two whole cards are %d thousandths of a GPU", again.Milli)
 	}
 }
@@ -214,19 +214,19 @@ func TestAPartOfAGPUIsChargedAsThat(t *testing.T) {
 	}
 	derived := `{"version":1,"containers":{"main":[{"uuid":"index-3","index":3}]}}`
 	reported := `{"version":1,"containers":{"main":[{"uuid":"GPU-a","index":0}]}}`
-	seen := func(pod *corev1.Pod) Sight { return Sight{Pod: pod, Since: at(12), At: at(12)} }
+	seen := func(pod *corev1.Pod) Sighting { return Sighting{Pod: pod, Since: at(12), At: at(12)} }
 	for name, tc := range map[string]struct {
 		annotation string
 		want       int64
 	}{
 		"a slot": {derived, 250}, "of another scheduler": {"", 250}, "a card that an agent reported": {reported, 1000},
 	} {
-		if got := Observe(nil, seen(chosen(tc.annotation)), node).Milli; got != tc.want {
+		if got := ObservePod(nil, seen(chosen(tc.annotation)), node).Milli; got != tc.want {
 			t.Errorf("%s: %d thousandths, want %d", name, got, tc.want)
 		}
 	}
-	before := Observe(nil, seen(chosen(derived)), nil)
-	if after := Observe(before, seen(chosen(derived)), node); before.Milli != 1000 || after.Milli != 250 {
+	before := ObservePod(nil, seen(chosen(derived)), nil)
+	if after := ObservePod(before, seen(chosen(derived)), node); before.Milli != 1000 || after.Milli != 250 {
 		t.Errorf("a slot weighs %d before the node is known and %d after, want 1000 and 250", before.Milli, after.Milli)
 	}
 }

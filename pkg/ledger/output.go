@@ -43,12 +43,12 @@ type Tail struct {
 func (t *Tail) Write(p []byte) (int, error) {
 	t.kept = append(t.kept, p...)
 	if len(t.kept) > t.Max+t.Max/4 { // not each time, because it moves everything kept
-		t.trim()
+		t.trimToMax()
 	}
 	return len(p), nil
 }
 
-func (t *Tail) trim() {
+func (t *Tail) trimToMax() {
 	if over := len(t.kept) - t.Max; over > 0 {
 		t.cut = true
 		t.kept = t.kept[:copy(t.kept, t.kept[over:])]
@@ -57,7 +57,7 @@ func (t *Tail) trim() {
 
 // Bytes returns the complete lines that are kept, and whether earlier output was dropped.
 func (t *Tail) Bytes() ([]byte, bool) {
-	t.trim()
+	t.trimToMax()
 	if !t.cut {
 		return t.kept, false
 	}

@@ -33,19 +33,19 @@ const longest = 100 * 365 * 24 * 60 * 60
 
 // Learn returns the statistics of runs for predicting others. The runs are in the order of an answer.
 func Learn(runs []Run) *survival.History {
-	return learn(runs, func(run *Run) string { return run.User })
+	return learnBy(runs, func(run *Run) string { return run.User })
 }
 
 // LearnOfNamespaces is Learn without distinguishing the users of a namespace.
 func LearnOfNamespaces(runs []Run) *survival.History {
-	return learn(runs, func(*Run) string { return "" })
+	return learnBy(runs, func(*Run) string { return "" })
 }
 
-func learn(runs []Run, userOf func(*Run) string) *survival.History {
+func learnBy(runs []Run, userOf func(*Run) string) *survival.History {
 	out := &survival.History{}
 	for _, run := range slices.Backward(runs) { // the newest last
 		ran := time.Duration(min(max(run.Seconds, 0), longest)) * time.Second
-		out.Learn(survival.Job{Namespace: run.Namespace, User: userOf(&run), Pool: run.Pool, GPUs: run.GPUs}, ran)
+		out.AddRun(survival.Job{Namespace: run.Namespace, User: userOf(&run), Pool: run.Pool, GPUs: run.GPUs}, ran)
 	}
 	return out
 }
@@ -53,13 +53,13 @@ func learn(runs []Run, userOf func(*Run) string) *survival.History {
 // mostOfOwner bounds the runs of one user in a namespace, the newest: otherwise a user with very many short runs would displace those of all others.
 const mostOfOwner = 500
 
-// Joining joins holdings into runs: simultaneous holdings of a job's pods are one run, and those after a break, such as after a failure, are another.
+// RunJoiner joins holdings into runs: simultaneous holdings of a job's pods are one run, and those after a break, such as after a failure, are another.
 // Pods of an array follow each other within seconds.
-type Joining struct {
+type RunJoiner struct {
 	// held is the earliest known run of each job. One that is not reported has no end and is not among runs: it is still running, or its owner has
 	// enough runs.
-	held   map[string]*joined
-	runs   []*joined
+	held   map[string]*joinedRun
+	runs   []*joinedRun
 	owners map[owner]int
 	// skipped says that owners had more runs than are reported.
 	skipped bool
@@ -68,7 +68,7 @@ type Joining struct {
 // owner is a user of a namespace.
 type owner struct{ namespace, user string }
 
-type joined struct {
+type joinedRun struct {
 	run Run
 	// job is the name of its job, "" for a pod that belongs to none.
 	job      string
@@ -82,26 +82,28 @@ type span struct {
 	milli    int64
 }
 
-// NewJoining returns an empty Joining. A run that has not ended does not count.
-func NewJoining() *Joining { return &Joining{held: map[string]*joined{}, owners: map[owner]int{}} }
+// NewRunJoiner returns an empty Joining. A run that has not ended does not count.
+func NewRunJoiner() *RunJoiner {
+	return &RunJoiner{held: map[string]*joinedRun{}, owners: map[owner]int{}}
+}
 
-// Hold adds a current holding. All calls must precede the first Add.
-func (j *Joining) Hold(h *Holding) {
+// AddHeld adds a current holding. All calls must precede the first Add.
+func (j *RunJoiner) AddHeld(h *Holding) {
 	of := jobOf(h)
 	if known := j.held[of]; known == nil || h.From.Before(known.from) {
-		j.held[of] = &joined{from: h.From}
+		j.held[of] = &joinedRun{from: h.From}
 	}
 }
 
 // Add adds an ended holding, the last to end first. One whose end was not observed is ignored.
-func (j *Joining) Add(h *Holding) {
+func (j *RunJoiner) Add(h *Holding) {
 	if !h.Until.IsZero() {
 		return
 	}
 	of := jobOf(h)
 	known := j.held[of]
-	if known == nil || breaks(h).Before(known.from) {
-		known = j.begin(h)
+	if known == nil || runDeadline(h).Before(known.from) {
+		known = j.beginRun(h)
 		j.held[of] = known
 	}
 	if h.From.Before(known.from) {
@@ -112,27 +114,27 @@ func (j *Joining) Add(h *Holding) {
 	}
 }
 
-// takeTurns is how long after a pod has succeeded the job's next pod is bound at the latest, if they run one after the other.
-const takeTurns = 2 * time.Minute
+// turnGap is how long after a pod has succeeded the job's next pod is bound at the latest, if they run one after the other.
+const turnGap = 2 * time.Minute
 
-// breaks returns until when other pods of a job belong to the same run. A job continues after a pod that succeeded; after a failed pod it starts a
+// runDeadline returns until when other pods of a job belong to the same run. A job continues after a pod that succeeded; after a failed pod it starts a
 // new run.
-func breaks(h *Holding) time.Time {
+func runDeadline(h *Holding) time.Time {
 	if h.JobUID != "" && h.Outcome == string(corev1.PodSucceeded) {
-		return h.To.Add(takeTurns)
+		return h.To.Add(turnGap)
 	}
 	return h.To
 }
 
-// begin starts a run with its last pod to end.
-func (j *Joining) begin(h *Holding) *joined {
+// beginRun starts a run with its last pod to end.
+func (j *RunJoiner) beginRun(h *Holding) *joinedRun {
 	whose := owner{h.Namespace, h.User}
 	if j.owners[whose] == mostOfOwner {
 		j.skipped = true
-		return &joined{from: h.From}
+		return &joinedRun{from: h.From}
 	}
 	j.owners[whose]++
-	known := &joined{run: Run{Namespace: h.Namespace, User: h.User, Pool: h.Pool}, from: h.From, to: h.To}
+	known := &joinedRun{run: Run{Namespace: h.Namespace, User: h.User, Pool: h.Pool}, from: h.From, to: h.To}
 	if h.JobUID != "" {
 		known.job = h.Job
 	}
@@ -140,37 +142,37 @@ func (j *Joining) begin(h *Holding) *joined {
 	return known
 }
 
-// Skipped reports whether runs were omitted because their owner has enough.
-func (j *Joining) Skipped() bool { return j.skipped }
+// HasSkipped reports whether runs were omitted because their owner has enough.
+func (j *RunJoiner) HasSkipped() bool { return j.skipped }
 
-// Drop removes runs that are incomplete because not all holdings of their job were added. goesOn gets the job of each run, and the time since when an
+// DropPartial removes runs that are incomplete because not all holdings of their job were added. goesOn gets the job of each run, and the time since when an
 // ended holding of the job would belong to the run.
-func (j *Joining) Drop(goesOn func(namespace, job string, since time.Time) bool) {
-	j.runs = slices.DeleteFunc(j.runs, func(found *joined) bool {
-		return found.job != "" && goesOn(found.run.Namespace, found.job, found.from.Add(-takeTurns))
+func (j *RunJoiner) DropPartial(goesOn func(namespace, job string, since time.Time) bool) {
+	j.runs = slices.DeleteFunc(j.runs, func(found *joinedRun) bool {
+		return found.job != "" && goesOn(found.run.Namespace, found.job, found.from.Add(-turnGap))
 	})
 }
 
 // Len returns the number of runs.
-func (j *Joining) Len() int { return len(j.runs) }
+func (j *RunJoiner) Len() int { return len(j.runs) }
 
 // Runs returns the ended runs, the last to end first.
-func (j *Joining) Runs() []Run {
+func (j *RunJoiner) Runs() []Run {
 	out := make([]Run, len(j.runs))
 	for i, found := range j.runs {
-		found.run.GPUs = (found.together() + whole - 1) / whole
+		found.run.GPUs = (found.peakMilli() + whole - 1) / whole
 		found.run.Seconds = int64(found.to.Sub(found.from) / time.Second)
 		out[i] = found.run
 	}
 	return out
 }
 
-// together returns what was held when the last pod had been bound, in thousandths of a GPU: by all members of a gang, or by the concurrent tasks of
+// peakMilli returns what was held when the last pod had been bound, in thousandths of a GPU: by all members of a gang, or by the concurrent tasks of
 // an array.
-func (j *joined) together() (milli int64) {
+func (j *joinedRun) peakMilli() (milli int64) {
 	var last time.Time
 	for i := range j.held {
-		last = later(last, j.held[i].from)
+		last = laterTime(last, j.held[i].from)
 	}
 	for i := range j.held {
 		if one := &j.held[i]; !one.from.After(last) && (one.to.After(last) || one.from.Equal(last)) {

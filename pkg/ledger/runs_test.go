@@ -44,12 +44,12 @@ func TestRuns(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			joining := NewJoining()
+			joining := NewRunJoiner()
 			var ended []Holding
 			for i, p := range tc.pods {
 				h := Holding{UID: fmt.Sprint(i), JobUID: p.job, Namespace: "team", Milli: p.milli, From: at(p.from), Outcome: p.outcome}
 				if p.to < 0 {
-					joining.Hold(&h)
+					joining.AddHeld(&h)
 					continue
 				}
 				if h.To = at(p.to); p.until > 0 {
@@ -75,15 +75,15 @@ func TestRuns(t *testing.T) {
 // TestOneOwnerDoesNotTakeThePlaceOfOthers: of very many short pods of one user the newest count, and those before them by others do, too.
 // A job of which a pod is left out is so with all of its pods.
 func TestOneOwnerDoesNotTakeThePlaceOfOthers(t *testing.T) {
-	joining := NewJoining()
+	joining := NewRunJoiner()
 	add := func(uid, job, namespace, user string, from, to int) {
 		joining.Add(&Holding{UID: uid, JobUID: job, Namespace: namespace, User: user, Milli: 1000, From: at(from), To: at(to)})
 	}
 	for i := range 5000 {
 		add(fmt.Sprint(i), "", "team", "ada", 9999-i, 10000-i)
 	}
-	if !joining.Skipped() || joining.Len() != mostOfOwner {
-		t.Errorf("%d runs of one owner, skipped %t", joining.Len(), joining.Skipped())
+	if !joining.HasSkipped() || joining.Len() != mostOfOwner {
+		t.Errorf("%d runs of one owner, skipped %t", joining.Len(), joining.HasSkipped())
 	}
 	add("a", "array", "team", "ada", 4000, 4900)
 	add("b", "array", "team", "ada", 3000, 4800)
@@ -100,7 +100,7 @@ func TestOneOwnerDoesNotTakeThePlaceOfOthers(t *testing.T) {
 func TestLearn(t *testing.T) {
 	runs := append(slices.Repeat([]Run{{Namespace: "team", User: "ada", GPUs: 1, Seconds: 60}}, 5000),
 		slices.Repeat([]Run{{Namespace: "team", User: "ada", GPUs: 1, Seconds: 3600}}, 5000)...)
-	got := Learn(runs).Remaining(survival.Job{Namespace: "team", User: "ada", GPUs: 1}, 0, 0).Quantile(0.5)
+	got := Learn(runs).RemainingTime(survival.Job{Namespace: "team", User: "ada", GPUs: 1}, 0, 0).Quantile(0.5)
 	if got.Seconds() != 60 {
 		t.Errorf("the median is %s, want that of the newest, 1m", got)
 	}

@@ -93,8 +93,8 @@ type Row struct {
 	Load            Load
 }
 
-// Summing sums holdings by keys within a time range.
-type Summing struct {
+// UsageSummer sums holdings by keys within a time range.
+type UsageSummer struct {
 	// Measured is the time until which the load of GPUs was measured, zero without measurements.
 	Measured time.Time
 	// Known is the time until which holdings are known, zero if all of the time is. Holdings at that time may have lasted longer.
@@ -113,26 +113,26 @@ type sum struct {
 	efficiency             EfficiencySum
 }
 
-// NewSumming returns a Summing for a time range.
-func NewSumming(keys []Key, from, to time.Time) *Summing {
-	return &Summing{keys: keys, from: from.Unix(), to: to.Unix(), sums: map[string]*sum{}}
+// NewUsageSummer returns a Summing for a time range.
+func NewUsageSummer(keys []Key, from, to time.Time) *UsageSummer {
+	return &UsageSummer{keys: keys, from: from.Unix(), to: to.Unix(), sums: map[string]*sum{}}
 }
 
 // Add adds a holding.
-func (s *Summing) Add(row *Row) {
-	held, doubtful := s.overlap(row)
+func (s *UsageSummer) Add(row *Row) {
+	held, doubtful := s.overlapSeconds(row)
 	if held == 0 && doubtful == 0 && !s.justBegun(row) {
 		return
 	}
 	s.key = s.key[:0]
 	for _, key := range s.keys {
-		s.key = append(append(s.key, row.value(key)...), 0)
+		s.key = append(append(s.key, row.keyValue(key)...), 0)
 	}
 	into := s.sums[string(s.key)]
 	if into == nil {
 		into = &sum{}
 		for _, key := range s.keys {
-			into.values = append(into.values, string(row.value(key)))
+			into.values = append(into.values, string(row.keyValue(key)))
 		}
 		s.sums[string(s.key)] = into
 	}
@@ -145,8 +145,8 @@ func (s *Summing) Add(row *Row) {
 	}
 }
 
-// overlap returns for how many seconds of the range a holding was certainly held, and for how many more it may have been.
-func (s *Summing) overlap(row *Row) (held, doubtful int64) {
+// overlapSeconds returns for how many seconds of the range a holding was certainly held, and for how many more it may have been.
+func (s *UsageSummer) overlapSeconds(row *Row) (held, doubtful int64) {
 	end, until := row.To, row.Until
 	if end == 0 {
 		end, until = s.to, s.to
@@ -162,7 +162,7 @@ func (s *Summing) overlap(row *Row) (held, doubtful int64) {
 }
 
 // justBegun reports whether a holding began in the last second of the range, so that an immediate query shows it.
-func (s *Summing) justBegun(row *Row) bool { return row.To == 0 && row.From == s.to }
+func (s *UsageSummer) justBegun(row *Row) bool { return row.To == 0 && row.From == s.to }
 
 // LifeUntil is like [Holding.LifeUntil].
 func (r *Row) LifeUntil(known time.Time) time.Duration {
@@ -173,7 +173,7 @@ func (r *Row) LifeUntil(known time.Time) time.Duration {
 	return time.Duration(max(0, end-r.From)) * time.Second
 }
 
-func (r *Row) value(key Key) []byte {
+func (r *Row) keyValue(key Key) []byte {
 	switch key {
 	case ByJob:
 		return r.Job
@@ -195,7 +195,7 @@ func (r *Row) value(key Key) []byte {
 const milliSecondsPerHour = 3600 * whole
 
 // Sums returns at most the given number of sums, the largest first. rest is the sum of the others, nil for none.
-func (s *Summing) Sums(most int) (out []Sum, rest *Sum) {
+func (s *UsageSummer) Sums(most int) (out []Sum, rest *Sum) {
 	sums := make([]*sum, 0, len(s.sums))
 	for _, one := range s.sums {
 		sums = append(sums, one)
@@ -209,7 +209,7 @@ func (s *Summing) Sums(most int) (out []Sum, rest *Sum) {
 		for i, key := range s.keys {
 			keys[key] = one.values[i]
 		}
-		out = append(out, s.told(one, keys))
+		out = append(out, s.exportSum(one, keys))
 	}
 	if len(sums) <= most {
 		return out, nil
@@ -218,13 +218,13 @@ func (s *Summing) Sums(most int) (out []Sum, rest *Sum) {
 	for _, one := range sums[most:] {
 		others.milliSeconds, others.doubtful = others.milliSeconds+one.milliSeconds, others.doubtful+one.doubtful
 		others.pods, others.running = others.pods+one.pods, others.running+one.running
-		others.efficiency.join(&one.efficiency)
+		others.efficiency.addSum(&one.efficiency)
 	}
-	sum := s.told(&others, map[Key]string{})
+	sum := s.exportSum(&others, map[Key]string{})
 	return out, &sum
 }
 
-func (s *Summing) told(one *sum, keys map[Key]string) Sum {
+func (s *UsageSummer) exportSum(one *sum, keys map[Key]string) Sum {
 	out := Sum{
 		Keys: keys, Pods: one.pods, Running: one.running,
 		GPUHours:          float64(one.milliSeconds) / milliSecondsPerHour,

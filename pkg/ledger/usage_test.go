@@ -7,7 +7,7 @@ import (
 )
 
 func TestTheRestOfManySumsIsOne(t *testing.T) {
-	sums := NewSumming([]Key{ByUser}, at(0), at(3600))
+	sums := NewUsageSummer([]Key{ByUser}, at(0), at(3600))
 	for i, user := range []string{"c", "a", "b"} {
 		sums.Add(&Row{From: at(0).Unix(), To: at(3600).Unix(), Milli: int64(i+1) * 1000, User: []byte(user)})
 	}
@@ -34,7 +34,7 @@ func TestWhatHasJustBegunIsThere(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			sums := NewSumming(nil, at(0), at(3600))
+			sums := NewUsageSummer(nil, at(0), at(3600))
 			sums.Add(&tc.row)
 			got, _ := sums.Sums(1)
 			if diff := cmp.Diff(tc.want, got); diff != "" {

@@ -24,8 +24,8 @@ type Loop struct {
 	pod   atomic.Pointer[string]
 }
 
-// Asks records that the loop requests the next pod: the previous cycle has ended.
-func (l *Loop) Asks() {
+// NoteAsking records that the loop requests the next pod: the previous cycle has ended.
+func (l *Loop) NoteAsking() {
 	if l == nil {
 		return
 	}
@@ -33,8 +33,8 @@ func (l *Loop) Asks() {
 	l.turns.Add(1)
 }
 
-// Takes records that the cycle of a pod begins.
-func (l *Loop) Takes(pod string) {
+// NotePod records that the cycle of a pod begins.
+func (l *Loop) NotePod(pod string) {
 	if l == nil {
 		return
 	}
@@ -42,16 +42,16 @@ func (l *Loop) Takes(pod string) {
 	l.turns.Add(1)
 }
 
-// Reads records that a cycle has read a node for the first time. The first cycle reads all nodes with all their pods. On a large cluster and a busy
+// NoteNodeRead records that a cycle has read a node for the first time. The first cycle reads all nodes with all their pods. On a large cluster and a busy
 // machine this takes as long as a loop may stand still, and would with the next leader, too.
-func (l *Loop) Reads() {
+func (l *Loop) NoteNodeRead() {
 	if l != nil {
 		l.reads.Add(1)
 	}
 }
 
-// Sight is the state of a loop at one moment.
-type Sight struct {
+// LoopState is the state of a loop at one moment.
+type LoopState struct {
 	// Turns counts the loop's actions so far, 0 before it begins. On a standby it stays 0.
 	Turns int64
 	// Reads counts the nodes it has read.
@@ -62,25 +62,25 @@ type Sight struct {
 	Waiting bool
 }
 
-// Sight returns the current state of the loop, without Waiting.
-func (l *Loop) Sight() Sight {
-	sight := Sight{Turns: l.turns.Load(), Reads: l.reads.Load()}
+// CurrentState returns the current state of the loop, without Waiting.
+func (l *Loop) CurrentState() LoopState {
+	sight := LoopState{Turns: l.turns.Load(), Reads: l.reads.Load()}
 	if pod := l.pod.Load(); pod != nil {
 		sight.Busy = *pod
 	}
 	return sight
 }
 
-// Stillness measures how long a loop has stood still. The zero value is ready.
-type Stillness struct {
+// StallTimer measures how long a loop has stood still. The zero value is ready.
+type StallTimer struct {
 	last         time.Time
 	turns, reads int64
 	still        time.Duration
 }
 
-// See adds an observation of the loop, and returns how long it has stood still while a pod waits: the one in its cycle, or any in the queue. A longer
+// ObserveState adds an observation of the loop, and returns how long it has stood still while a pod waits: the one in its cycle, or any in the queue. A longer
 // gap between observations counts as two periods: a suspended process stood still as a whole, and its loop is not at fault.
-func (s *Stillness) See(now time.Time, loop Sight) time.Duration {
+func (s *StallTimer) ObserveState(now time.Time, loop LoopState) time.Duration {
 	elapsed := min(now.Sub(s.last), 2*period)
 	moved := s.last.IsZero() || loop.Turns != s.turns || loop.Reads != s.reads
 	s.last, s.turns, s.reads = now, loop.Turns, loop.Reads
@@ -112,20 +112,20 @@ type Watch struct {
 func (w *Watch) Run(ctx context.Context) {
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
-	var stillness Stillness
+	var stillness StallTimer
 	for {
-		w.ask()
+		w.pollQueue()
 		select {
 		case <-ctx.Done():
 			return
 		case now := <-ticker.C:
-			w.judge(stillness.See(now, w.look()))
+			w.checkStall(stillness.ObserveState(now, w.observeLoop()))
 		}
 	}
 }
 
-// ask queries the queue in the background: a lock that is never released stops the loop, too, and must not stop the watch.
-func (w *Watch) ask() {
+// pollQueue queries the queue in the background: a lock that is never released stops the loop, too, and must not stop the watch.
+func (w *Watch) pollQueue() {
 	if !w.asking.CompareAndSwap(false, true) {
 		return
 	}
@@ -135,13 +135,13 @@ func (w *Watch) ask() {
 	}()
 }
 
-func (w *Watch) look() Sight {
-	sight := w.Loop.Sight()
+func (w *Watch) observeLoop() LoopState {
+	sight := w.Loop.CurrentState()
 	sight.Waiting = w.waiting.Load() || w.asking.Load()
 	return sight
 }
 
-func (w *Watch) judge(still time.Duration) {
+func (w *Watch) checkStall(still time.Duration) {
 	if still < w.Limit {
 		w.fault.Store(nil)
 		return

@@ -10,19 +10,19 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// mostOfUsers is the highest priority of users. Services of the cluster are above.
-const mostOfUsers = 1_000_000_000
+// maxUserPriority is the highest priority of users. Services of the cluster are above.
+const maxUserPriority = 1_000_000_000
 
-// Binds reports whether preemptors of a priority must respect the min-runtime of others. Services of the cluster need not.
-func Binds(priority int32) bool { return priority <= mostOfUsers }
+// AppliesTo reports whether preemptors of a priority must respect the min-runtime of others. Services of the cluster need not.
+func AppliesTo(priority int32) bool { return priority <= maxUserPriority }
 
-// Until returns until when a pod on a node of a pool is protected from preemption. The zero time means that it is not.
-func Until(pod *corev1.Pod, pool names.MinRuntimes) time.Time {
+// ProtectedUntil returns until when a pod on a node of a pool is protected from preemption. The zero time means that it is not.
+func ProtectedUntil(pod *corev1.Pod, pool names.MinRuntimes) time.Time {
 	began := beganAt(pod)
 	if began.IsZero() || pod.DeletionTimestamp != nil {
 		return time.Time{}
 	}
-	if long := pool.Of(pod.Annotations); long > 0 {
+	if long := pool.RuntimeFor(pod.Annotations); long > 0 {
 		return began.Add(long)
 	}
 	return time.Time{}

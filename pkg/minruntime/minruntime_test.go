@@ -34,11 +34,11 @@ func TestUntilWhenAPodMayNotBePreempted(t *testing.T) {
 		"nothing is known of it":       {pod: corev1.Pod{ObjectMeta: asks}},
 		"it was told to leave already": {pod: corev1.Pod{ObjectMeta: ends, Status: started}},
 	} {
-		if got := Until(&tc.pod, names.MinRuntimes{Most: time.Hour}); !got.Equal(tc.want) {
+		if got := ProtectedUntil(&tc.pod, names.MinRuntimes{Most: time.Hour}); !got.Equal(tc.want) {
 			t.Errorf("%s: until %s, want %s", name, got, tc.want)
 		}
 	}
-	if !Binds(1_000_000) || Binds(2_000_000_000) {
+	if !AppliesTo(1_000_000) || AppliesTo(2_000_000_000) {
 		t.Error("a service of the cluster waits for others, or a user does not")
 	}
 }

@@ -32,8 +32,8 @@ type Violation struct {
 	Text string `json:"text"`
 }
 
-// Broken returns the constraints of its pool that a node breaks.
-func Broken(constraints g8s.PoolConstraints, node Offer) []Violation {
+// BrokenConstraints returns the constraints of its pool that a node breaks.
+func BrokenConstraints(constraints g8s.PoolConstraints, node Offer) []Violation {
 	out := slices.Concat(
 		oneOf("gpuTypes", "gpu-type", node.GPUType, constraints.GPUTypes),
 		oneOf("regions", "region", node.Region, constraints.Regions),
@@ -77,19 +77,19 @@ func atLeast(constraint, what string, got, want *resource.Quantity) []Violation 
 }
 
 // Says is the violation in every language.
-func (v *Violation) Says() phrase.Text { return phrase.Written(v.Text) }
+func (v *Violation) Says() phrase.Text { return phrase.FromEnglish(v.Text) }
 
-// Says joins the messages of violations, in every language.
-func Says(violations []Violation) phrase.Text {
+// ViolationsMessage joins the messages of violations, in every language.
+func ViolationsMessage(violations []Violation) phrase.Text {
 	out := make([]phrase.Text, len(violations))
 	for i := range violations {
 		out[i] = violations[i].Says()
 	}
-	return phrase.Join(out, phrase.Of(", "))
+	return phrase.Join(out, phrase.Textf(", "))
 }
 
-// Texts joins the texts of violations.
-func Texts(violations []Violation) string {
+// ViolationTexts joins the texts of violations.
+func ViolationTexts(violations []Violation) string {
 	out := make([]string, len(violations))
 	for i, violation := range violations {
 		out[i] = violation.Text

@@ -75,8 +75,8 @@ func (r Record) Equal(other Record) bool {
 	return r.Failures == other.Failures && r.Last.Equal(other.Last) && r.Condition == other.Condition && r.Until.Equal(other.Until) && sameHeld
 }
 
-// Text returns the annotation.
-func (r Record) Text() (string, error) {
+// EncodeAnnotation returns the annotation.
+func (r Record) EncodeAnnotation() (string, error) {
 	text, err := json.Marshal(r)
 	return string(text), err
 }

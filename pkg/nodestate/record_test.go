@@ -20,7 +20,7 @@ func annotated(text string) *corev1.Node {
 
 func TestARecordIsReadAsItIsWritten(t *testing.T) {
 	for _, want := range []Record{{}, {Failures: 3, Last: now}, {Failures: 1, Last: now, Condition: "XIDFatal", Until: now, Held: &Held{Reason: HeldByPod, Pod: "a/b"}}} {
-		text, err := want.Text()
+		text, err := want.EncodeAnnotation()
 		if err != nil {
 			t.Fatal(err)
 		}

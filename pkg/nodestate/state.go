@@ -52,25 +52,25 @@ type State struct {
 	Text string `json:"text"`
 }
 
-// Closes reports whether the scheduler gives such a node no new pods, whatever they tolerate.
-func (s State) Closes() bool { return s.Code != NotTakenForDead && s.Code != Moving }
+// ClosesNode reports whether the scheduler gives such a node no new pods, whatever they tolerate.
+func (s State) ClosesNode() bool { return s.Code != NotTakenForDead && s.Code != Moving }
 
-// Closed reports whether our controllers keep all new pods off a node. No pod may tolerate its taints (manifests/policy).
-func Closed(node *corev1.Node) bool {
+// IsClosed reports whether our controllers keep all new pods off a node. No pod may tolerate its taints (manifests/policy).
+func IsClosed(node *corev1.Node) bool {
 	for i := range node.Spec.Taints {
-		if closes(&node.Spec.Taints[i]) {
+		if isClosing(&node.Spec.Taints[i]) {
 			return true
 		}
 	}
 	return false
 }
 
-// Joins reports whether a node's machine is joining its pool.
-func Joins(node *corev1.Node) bool {
+// IsJoining reports whether a node's machine is joining its pool.
+func IsJoining(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == g8s.TaintJoining })
 }
 
-func closes(taint *corev1.Taint) bool {
+func isClosing(taint *corev1.Taint) bool {
 	switch taint.Key {
 	case g8s.TaintSuspect, g8s.TaintNotAdmitted, g8s.TaintLeaving, g8s.TaintJoining, corev1.TaintNodeOutOfService:
 		return true
@@ -78,8 +78,8 @@ func closes(taint *corev1.Taint) bool {
 	return false
 }
 
-// Of returns the states of a node. broken are the constraints of its pool that it breaks, as far as known.
-func Of(node *corev1.Node, broken []Violation) []State {
+// StatesOf returns the states of a node. broken are the constraints of its pool that it breaks, as far as known.
+func StatesOf(node *corev1.Node, broken []Violation) []State {
 	record, err := ReadRecord(node)
 	if err != nil {
 		record = Record{} // the node's taints still show most of the state
@@ -89,13 +89,13 @@ func Of(node *corev1.Node, broken []Violation) []State {
 		taint := &node.Spec.Taints[i]
 		switch taint.Key {
 		case g8s.TaintSuspect:
-			out = append(out, suspect(taint, record))
+			out = append(out, suspectState(taint, record))
 		case g8s.TaintNotAdmitted:
-			out = append(out, notAdmitted(broken))
+			out = append(out, notAdmittedState(broken))
 		case corev1.TaintNodeOutOfService:
-			out = append(out, outOfService(taint))
+			out = append(out, outOfServiceState(taint))
 		case g8s.TaintMoving:
-			out = append(out, moving(taint))
+			out = append(out, movingState(taint))
 		case g8s.TaintLeaving:
 			out = append(out, State{Code: Leaving, Reason: taint.Value})
 		case g8s.TaintJoining:
@@ -103,7 +103,7 @@ func Of(node *corev1.Node, broken []Violation) []State {
 		}
 	}
 	if record.Held != nil {
-		out = append(out, held(record))
+		out = append(out, heldState(record))
 	}
 	for i := range out {
 		out[i].Text = out[i].Says().String()
@@ -118,82 +118,82 @@ const reasonCondition = "Condition"
 func (s *State) Says() phrase.Text {
 	switch s.Code {
 	case Suspect:
-		return s.suspected()
+		return s.suspectMessage()
 	case NotAdmitted:
 		if len(s.Violations) > 0 {
-			return phrase.Of("not admitted by its pool: %s", Says(s.Violations))
+			return phrase.Textf("not admitted by its pool: %s", ViolationsMessage(s.Violations))
 		}
-		return phrase.Of("not admitted: it breaks a constraint of its pool")
+		return phrase.Textf("not admitted: it breaks a constraint of its pool")
 	case OutOfService:
-		return phrase.Of("out of service: its pods are ended, and their jobs run elsewhere")
+		return phrase.Textf("out of service: its pods are ended, and their jobs run elsewhere")
 	case Moving:
-		return phrase.Of("a pod is being moved from it")
+		return phrase.Textf("a pod is being moved from it")
 	case Leaving:
-		return phrase.Of("leaving: its machine is to go (%s)", s.Reason)
+		return phrase.Textf("leaving: its machine is to go (%s)", s.Reason)
 	case Joining:
-		return phrase.Of("starting: it has not joined its pool yet")
+		return phrase.Textf("starting: it has not joined its pool yet")
 	case NotTakenForDead:
 		switch s.Reason {
 		case string(HeldByPod):
-			return phrase.Of("not taken for dead: pod %s is not to be moved without a person", s.Pod)
+			return phrase.Textf("not taken for dead: pod %s is not to be moved without a person", s.Pod)
 		case string(HeldByStorage):
-			return phrase.Of("not taken for dead: pod %s holds a volume for one node at a time, and nothing proves that the machine is off", s.Pod)
+			return phrase.Textf("not taken for dead: pod %s holds a volume for one node at a time, and nothing proves that the machine is off", s.Pod)
 		}
-		return phrase.Of("not taken for dead: more nodes of the pool are silent at once than the budget allows")
+		return phrase.Textf("not taken for dead: more nodes of the pool are silent at once than the budget allows")
 	}
 	return phrase.Quote(s.Text)
 }
 
-func (s *State) suspected() phrase.Text {
-	out := phrase.Of("suspect: it was not ready")
+func (s *State) suspectMessage() phrase.Text {
+	out := phrase.Textf("suspect: it was not ready")
 	switch {
 	case s.Reason == reasonCondition && s.Condition != "":
-		out = phrase.Of("suspect: its condition %s was true", s.Condition)
+		out = phrase.Textf("suspect: its condition %s was true", s.Condition)
 	case s.Reason == reasonCondition:
-		out = phrase.Of("suspect: a condition is true that must not be")
+		out = phrase.Textf("suspect: a condition is true that must not be")
 	}
 	if s.Failures > 1 {
-		out = out.And(", failure %d", s.Failures)
+		out = out.Addf(", failure %d", s.Failures)
 	}
 	return out
 }
 
-func suspect(taint *corev1.Taint, record Record) State {
-	out := State{Code: Suspect, Reason: "NotReady", Failures: record.Failures, Since: pointer(record.Last), Until: pointer(record.Until)}
+func suspectState(taint *corev1.Taint, record Record) State {
+	out := State{Code: Suspect, Reason: "NotReady", Failures: record.Failures, Since: timePointer(record.Last), Until: timePointer(record.Until)}
 	if taint.Value == g8s.SuspectCondition {
 		out.Reason, out.Condition = reasonCondition, record.Condition
 	}
 	return out
 }
 
-func notAdmitted(broken []Violation) State {
+func notAdmittedState(broken []Violation) State {
 	return State{Code: NotAdmitted, Violations: broken}
 }
 
-func outOfService(taint *corev1.Taint) State {
+func outOfServiceState(taint *corev1.Taint) State {
 	out := State{Code: OutOfService, Reason: "Other"}
 	if taint.Value == g8s.OutOfServiceByController {
 		out.Reason = "Controller"
 	}
 	if taint.TimeAdded != nil {
-		out.Since = pointer(taint.TimeAdded.Time)
+		out.Since = timePointer(taint.TimeAdded.Time)
 	}
 	return out
 }
 
-func moving(taint *corev1.Taint) State {
+func movingState(taint *corev1.Taint) State {
 	out := State{Code: Moving}
 	if seconds, err := strconv.ParseInt(taint.Value, 10, 64); err == nil {
-		out.Until = pointer(time.Unix(seconds, 0).UTC())
+		out.Until = timePointer(time.Unix(seconds, 0).UTC())
 	}
 	return out
 }
 
-func held(record Record) State {
-	return State{Code: NotTakenForDead, Reason: string(record.Held.Reason), Pod: record.Held.Pod, Since: pointer(record.Last)}
+func heldState(record Record) State {
+	return State{Code: NotTakenForDead, Reason: string(record.Held.Reason), Pod: record.Held.Pod, Since: timePointer(record.Last)}
 }
 
-func pointer(t time.Time) *time.Time {
+func timePointer(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}

@@ -68,16 +68,16 @@ func TestOf(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			text, err := tc.record.Text()
+			text, err := tc.record.EncodeAnnotation()
 			if err != nil {
 				t.Fatal(err)
 			}
 			node := annotated(text)
 			node.Spec.Taints = tc.taints
-			if diff := cmp.Diff(tc.want, Of(node, tc.broken)); diff != "" {
+			if diff := cmp.Diff(tc.want, StatesOf(node, tc.broken)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if Closed(node) != tc.closed {
+			if IsClosed(node) != tc.closed {
 				t.Errorf("closed: %v, want %v", !tc.closed, tc.closed)
 			}
 		})
@@ -89,7 +89,7 @@ func TestWhatOthersWriteOnANodeIsNotTrusted(t *testing.T) {
 	for _, text := range []string{"{", `{"failures":-1}`, strings.Repeat("[", 10000), `{"held":{}}`, `null`} {
 		node := annotated(text)
 		node.Spec.Taints = []corev1.Taint{{Key: g8s.TaintSuspect}, {Key: g8s.TaintMoving, Value: "soon"}}
-		states := Of(node, nil)
+		states := StatesOf(node, nil)
 		if len(states) < 2 || states[0].Code != Suspect || states[1].Code != Moving || states[1].Until != nil {
 			t.Errorf("%.20s: %+v", text, states)
 		}

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// longest is the maximum length of a notice: it is stored on a pod, which users can write.
-	longest = 2048
-	// longestTime is the maximum length of a time.
-	longestTime = 64
+	// maxNoticeLength is the maximum length of a notice: it is stored on a pod, which users can write.
+	maxNoticeLength = 2048
+	// maxTimeLength is the maximum length of a time.
+	maxTimeLength = 64
 )
 
 // Notice is a preemption notice, stored in an annotation.
@@ -50,38 +50,38 @@ type Key struct {
 // Key returns the key of a preemptor: a gang keeps it when a member is recreated.
 func (p Preemptor) Key() Key { return Key{Namespace: p.Namespace, Group: p.Group, UID: p.UID} }
 
-// Of returns the notice on a pod, false if there is no valid one.
-func Of(pod *corev1.Pod) (Notice, bool) {
+// FromPod returns the notice on a pod, false if there is no valid one.
+func FromPod(pod *corev1.Pod) (Notice, bool) {
 	var n Notice
 	text := pod.Annotations[names.AnnotationPreemptionNotice]
-	if text == "" || len(text) > longest || json.Unmarshal([]byte(text), &n) != nil || n.For.Pod == "" || n.Until.IsZero() {
+	if text == "" || len(text) > maxNoticeLength || json.Unmarshal([]byte(text), &n) != nil || n.For.Pod == "" || n.Until.IsZero() {
 		return Notice{}, false
 	}
 	return n, true
 }
 
-// Text returns the notice in the form of the annotation.
-func (n Notice) Text() string {
+// AnnotationText returns the notice in the form of the annotation.
+func (n Notice) AnnotationText() string {
 	text, _ := json.Marshal(n) // it has no value that JSON does not know
 	return string(text)
 }
 
-// Answered reports whether a pod has saved its work since its notice. Its clock need not agree with the scheduler's: any other time than before
+// IsAnswered reports whether a pod has saved its work since its notice. Its clock need not agree with the scheduler's: any other time than before
 // counts.
-func (n Notice) Answered(pod *corev1.Pod) bool {
+func (n Notice) IsAnswered(pod *corev1.Pod) bool {
 	saved := savedAt(pod)
 	return saved != "" && saved != n.Saved
 }
 
-// Holds reports whether the victims wait for a pod to save its work.
-func (n Notice) Holds(pod *corev1.Pod, now time.Time) bool {
-	return n.Awaited && now.Before(n.Until) && !n.Answered(pod)
+// IsPending reports whether the victims wait for a pod to save its work.
+func (n Notice) IsPending(pod *corev1.Pod, now time.Time) bool {
+	return n.Awaited && now.Before(n.Until) && !n.IsAnswered(pod)
 }
 
 // savedAt returns when a pod last saved its work, as reported by the pod; "" for an invalid time.
 func savedAt(pod *corev1.Pod) string {
 	saved := pod.Annotations[names.AnnotationCheckpointedAt]
-	if len(saved) > longestTime {
+	if len(saved) > maxTimeLength {
 		return ""
 	}
 	if _, err := time.Parse(time.RFC3339, saved); err != nil {
@@ -99,17 +99,17 @@ type Victim struct {
 	Before *Notice
 }
 
-// Plan returns the notices for pods that are preempted together, nil if none of them asks for time. A pod with an earlier notice gets no more
+// PlanNotices returns the notices for pods that are preempted together, nil if none of them asks for time. A pod with an earlier notice gets no more
 // time than that. A pod that does not ask leaves with the others, by the last deadline: its GPUs would be idle in the meantime.
-func Plan(victims []Victim, by Preemptor, now time.Time) map[types.UID]Notice {
+func PlanNotices(victims []Victim, by Preemptor, now time.Time) map[types.UID]Notice {
 	told := make(map[types.UID]Notice, len(victims))
 	var last time.Time
 	for _, victim := range victims {
 		n := Notice{At: now.UTC().Truncate(time.Second), For: by, Saved: savedAt(victim.Pod), Awaited: victim.Grace > 0}
 		if n.Until = wholeSecond(now.Add(victim.Grace)); victim.Before != nil && victim.Before.Awaited {
-			n.At, n.Saved, n.Until = victim.Before.At, victim.Before.Saved, earlier(victim.Before.Until, n.Until)
+			n.At, n.Saved, n.Until = victim.Before.At, victim.Before.Saved, earlierTime(victim.Before.Until, n.Until)
 		}
-		if n.Holds(victim.Pod, now) && n.Until.After(last) {
+		if n.IsPending(victim.Pod, now) && n.Until.After(last) {
 			last = n.Until
 		}
 		told[victim.Pod.UID] = n
@@ -131,7 +131,7 @@ func wholeSecond(at time.Time) time.Time {
 	return at.Add(time.Second - 1).UTC().Truncate(time.Second)
 }
 
-func earlier(a, b time.Time) time.Time {
+func earlierTime(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b
 	}

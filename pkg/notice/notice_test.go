@@ -28,13 +28,13 @@ func saved(uid types.UID, at string) *corev1.Pod {
 }
 
 func told(n notice.Notice) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{names.AnnotationPreemptionNotice: n.Text()}}}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{names.AnnotationPreemptionNotice: n.AnnotationText()}}}
 }
 
 // TestANoticeIsReadAsItWasWritten, and what is none is none.
 func TestANoticeIsReadAsItWasWritten(t *testing.T) {
 	want := notice.Notice{At: noon, Until: noon.Add(5 * time.Minute), For: by, Awaited: true, Saved: "2026-11-22T11:00:00Z"}
-	if got, ok := notice.Of(told(want)); !ok || !cmp.Equal(want, got) {
+	if got, ok := notice.FromPod(told(want)); !ok || !cmp.Equal(want, got) {
 		t.Errorf("(-want +got):\n%s", cmp.Diff(want, got))
 	}
 	for name, text := range map[string]string{
@@ -43,7 +43,7 @@ func TestANoticeIsReadAsItWasWritten(t *testing.T) {
 		"more than is read": `{"until":"2026-11-22T12:05:00Z","for":{"pod":"` + strings.Repeat("x", 1<<16) + `"}}`,
 	} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{names.AnnotationPreemptionNotice: text}}}
-		if got, ok := notice.Of(pod); ok {
+		if got, ok := notice.FromPod(pod); ok {
 			t.Errorf("%s is read as %+v", name, got)
 		}
 	}
@@ -66,8 +66,8 @@ func TestAnAnswerIsAnotherTimeThanBefore(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			plan := notice.Plan([]notice.Victim{{Pod: saved("a", tc.before), Grace: time.Minute}}, by, noon)
-			if got := plan["a"].Answered(saved("a", tc.now)); got != tc.want {
+			plan := notice.PlanNotices([]notice.Victim{{Pod: saved("a", tc.before), Grace: time.Minute}}, by, noon)
+			if got := plan["a"].IsAnswered(saved("a", tc.now)); got != tc.want {
 				t.Errorf("answered: %t, want %t", got, tc.want)
 			}
 		})
@@ -111,7 +111,7 @@ func TestWhatVictimsAreTold(t *testing.T) {
 			if tc.now.IsZero() {
 				tc.now = noon
 			}
-			if got := notice.Plan(tc.victims, by, tc.now); !cmp.Equal(tc.want, got) {
+			if got := notice.PlanNotices(tc.victims, by, tc.now); !cmp.Equal(tc.want, got) {
 				t.Errorf("(-want +got):\n%s", cmp.Diff(tc.want, got))
 			}
 		})
@@ -120,17 +120,17 @@ func TestWhatVictimsAreTold(t *testing.T) {
 
 // TestOthersWaitForOne until it has answered, or its time is over.
 func TestOthersWaitForOne(t *testing.T) {
-	plan := notice.Plan([]notice.Victim{{Pod: saved("a", ""), Grace: time.Minute}, {Pod: saved("b", "")}}, by, noon)
-	if !plan["a"].Holds(saved("a", ""), noon.Add(59*time.Second)) {
+	plan := notice.PlanNotices([]notice.Victim{{Pod: saved("a", ""), Grace: time.Minute}, {Pod: saved("b", "")}}, by, noon)
+	if !plan["a"].IsPending(saved("a", ""), noon.Add(59*time.Second)) {
 		t.Error("nobody waits for one that has time")
 	}
-	if plan["a"].Holds(saved("a", ""), noon.Add(time.Minute)) {
+	if plan["a"].IsPending(saved("a", ""), noon.Add(time.Minute)) {
 		t.Error("others wait for one whose time is over")
 	}
-	if plan["a"].Holds(saved("a", "2026-11-22T12:00:30Z"), noon.Add(31*time.Second)) {
+	if plan["a"].IsPending(saved("a", "2026-11-22T12:00:30Z"), noon.Add(31*time.Second)) {
 		t.Error("others wait for one that has answered")
 	}
-	if plan["b"].Holds(saved("b", ""), noon) {
+	if plan["b"].IsPending(saved("b", ""), noon) {
 		t.Error("others wait for one that did not ask")
 	}
 }

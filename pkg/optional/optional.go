@@ -25,23 +25,23 @@ import (
 type Kind struct {
 	Client   dynamic.Interface
 	Resource schema.GroupVersionResource
-	// Without is the consequence of a missing kind, for the log.
-	Without string
-	// Keep returns the reduced form of an object, nil keeps all of it. The rest is dropped page by page, so a list of very many costs little
+	// Consequence is the consequence of a missing kind, for the log.
+	Consequence string
+	// Reduce returns the reduced form of an object, nil keeps all of it. The rest is dropped page by page, so a list of very many costs little
 	// memory. The result must be a [metav1.Object].
-	Keep func(*unstructured.Unstructured) runtime.Object
+	Reduce func(*unstructured.Unstructured) runtime.Object
 	// Rare says that most clusters do not have the kind: its absence is not logged.
 	Rare bool
-	// seen is set after the first successful list. From then on a refusal is a temporary fault of the API server, such as one that starts and
+	// wasListed is set after the first successful list. From then on a refusal is a temporary fault of the API server, such as one that starts and
 	// does not know the roles yet.
-	seen atomic.Bool
-	// told is the logged reason for the absence.
-	told atomic.Int32
+	wasListed atomic.Bool
+	// loggedReason is the logged reason for the absence.
+	loggedReason atomic.Int32
 }
 
-// lookAgain is how often a cluster without the kind is queried again. It is queried sooner in the beginning, after minRetryInterval and
+// maxRetryInterval is how often a cluster without the kind is queried again. It is queried sooner in the beginning, after minRetryInterval and
 // twice that and so on: an API server that starts refuses everything, as it does not know the roles yet.
-const lookAgain, soonestLook = 10 * time.Second, time.Second
+const maxRetryInterval, minRetryInterval = 10 * time.Second, time.Second
 
 // resourceVersionOfNone is that of the list without a kind: no API server uses it.
 const resourceVersionOfNone = "none"
@@ -62,13 +62,13 @@ func (k *Kind) ListWithContext(ctx context.Context, options metav1.ListOptions) 
 	if options.ResourceVersion == resourceVersionOfNone {
 		options.ResourceVersion = ""
 	}
-	list, err := k.list(ctx, options)
+	list, err := k.listAll(ctx, options)
 	switch {
 	case err == nil:
-		k.seen.Store(true)
-		k.told.Store(toldNothing)
-	case apierrors.IsNotFound(err), apierrors.IsForbidden(err) && !k.seen.Load():
-		k.tell(klog.FromContext(ctx), err)
+		k.wasListed.Store(true)
+		k.loggedReason.Store(loggedNothing)
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err) && !k.wasListed.Load():
+		k.logAbsence(klog.FromContext(ctx), err)
 		none := &unstructured.UnstructuredList{}
 		none.SetResourceVersion(resourceVersionOfNone)
 		return none, nil
@@ -79,13 +79,13 @@ func (k *Kind) ListWithContext(ctx context.Context, options metav1.ListOptions) 
 // pageSize is how many objects are read at a time if they are reduced.
 const pageSize = 500
 
-// list reads all objects, in pages if they are reduced: otherwise they would all be in memory at once, because the API server's cache returns
+// listAll reads all objects, in pages if they are reduced: otherwise they would all be in memory at once, because the API server's cache returns
 // the whole list whatever the limit.
-func (k *Kind) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	if k.Keep == nil {
+func (k *Kind) listAll(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	if k.Reduce == nil {
 		return k.Client.Resource(k.Resource).List(ctx, options) //nolint:wrapcheck // it is in the client's place
 	}
-	kept := &Kept{}
+	kept := &ReducedList{}
 	options.ResourceVersion, options.ResourceVersionMatch, options.Limit = "", "", pageSize
 	for {
 		page, err := k.Client.Resource(k.Resource).List(ctx, options)
@@ -93,7 +93,7 @@ func (k *Kind) list(ctx context.Context, options metav1.ListOptions) (runtime.Ob
 			return nil, err //nolint:wrapcheck // it is in the client's place
 		}
 		for i := range page.Items {
-			kept.Items = append(kept.Items, k.Keep(&page.Items[i]))
+			kept.Items = append(kept.Items, k.Reduce(&page.Items[i]))
 		}
 		if options.Continue = page.GetContinue(); options.Continue == "" {
 			kept.ResourceVersion = page.GetResourceVersion()
@@ -102,8 +102,8 @@ func (k *Kind) list(ctx context.Context, options metav1.ListOptions) (runtime.Ob
 	}
 }
 
-// Kept is a list of reduced objects.
-type Kept struct {
+// ReducedList is a list of reduced objects.
+type ReducedList struct {
 	metav1.TypeMeta
 	metav1.ListMeta
 
@@ -111,7 +111,7 @@ type Kept struct {
 }
 
 // DeepCopyObject implements runtime.Object. Its items are never changed.
-func (k *Kept) DeepCopyObject() runtime.Object {
+func (k *ReducedList) DeepCopyObject() runtime.Object {
 	out := *k
 	out.Items = slices.Clone(k.Items)
 	return &out
@@ -119,29 +119,29 @@ func (k *Kept) DeepCopyObject() runtime.Object {
 
 // Logged reasons for the absence of a kind.
 const (
-	toldNothing int32 = iota
-	toldUnknown
-	toldForbidden
+	loggedNothing int32 = iota
+	loggedUnknown
+	loggedForbidden
 )
 
-// tell logs once why there are none. A missing kind is normal in many clusters; a forbidden one is an installation error of the scheduler,
+// logAbsence logs once why there are none. A missing kind is normal in many clusters; a forbidden one is an installation error of the scheduler,
 // which nothing else would report.
-func (k *Kind) tell(log klog.Logger, err error) {
-	why := toldUnknown
+func (k *Kind) logAbsence(log klog.Logger, err error) {
+	why := loggedUnknown
 	if apierrors.IsForbidden(err) {
-		why = toldForbidden
+		why = loggedForbidden
 	}
-	if k.told.Swap(why) == why {
+	if k.loggedReason.Swap(why) == why {
 		return
 	}
-	if why == toldForbidden {
-		log.Error(err, "The scheduler may not read "+k.Resource.Resource+", which needs its ClusterRole applied again: "+k.Without)
+	if why == loggedForbidden {
+		log.Error(err, "The scheduler may not read "+k.Resource.Resource+", which needs its ClusterRole applied again: "+k.Consequence)
 		return
 	}
 	if k.Rare {
 		return
 	}
-	log.Info("There are no "+k.Resource.Resource+" to read: "+k.Without, "err", err)
+	log.Info("There are no "+k.Resource.Resource+" to read: "+k.Consequence, "err", err)
 }
 
 // Watch implements cache.ListerWatcher.
@@ -154,9 +154,9 @@ func (k *Kind) WatchWithContext(ctx context.Context, options metav1.ListOptions)
 	if options.ResourceVersion != resourceVersionOfNone {
 		changes, err := k.Client.Resource(k.Resource).Watch(ctx, options)
 		if apierrors.IsNotFound(err) {
-			return nil, expired() // it has been removed: list again, and find none
+			return nil, newExpiredError() // it has been removed: list again, and find none
 		}
-		if err != nil || k.Keep == nil {
+		if err != nil || k.Reduce == nil {
 			return changes, err
 		}
 		return k.reduceChanges(changes), nil
@@ -164,8 +164,8 @@ func (k *Kind) WatchWithContext(ctx context.Context, options metav1.ListOptions)
 	later := watch.NewRaceFreeFake()
 	go func() {
 		defer later.Stop()
-		if k.appears(ctx, later) {
-			later.Error(ptr.To(expired().Status()))
+		if k.waitUntilServed(ctx, later) {
+			later.Error(ptr.To(newExpiredError().Status()))
 		}
 	}()
 	return later, nil
@@ -186,7 +186,7 @@ func (k *Kind) reduceChanges(changes watch.Interface) watch.Interface {
 					return
 				}
 				if object, ok := event.Object.(*unstructured.Unstructured); ok {
-					event.Object = k.Keep(object)
+					event.Object = k.Reduce(object)
 				}
 				select {
 				case out <- event:
@@ -201,10 +201,10 @@ func (k *Kind) reduceChanges(changes watch.Interface) watch.Interface {
 	return kept
 }
 
-// appears returns true when the objects can be listed, and false when that is no longer of interest. It polls by itself, since client-go
+// waitUntilServed returns true when the objects can be listed, and false when that is no longer of interest. It polls by itself, since client-go
 // waits longer each time that it has to list again.
-func (k *Kind) appears(ctx context.Context, until *watch.RaceFreeFakeWatcher) bool {
-	for look := soonestLook; !until.IsStopped(); look = min(2*look, lookAgain) {
+func (k *Kind) waitUntilServed(ctx context.Context, until *watch.RaceFreeFakeWatcher) bool {
+	for look := minRetryInterval; !until.IsStopped(); look = min(2*look, maxRetryInterval) {
 		select {
 		case <-ctx.Done():
 			return false
@@ -220,8 +220,8 @@ func (k *Kind) appears(ctx context.Context, until *watch.RaceFreeFakeWatcher) bo
 // IsWatchListSemanticsUnSupported makes client-go list before it watches: a list can be empty instead of missing.
 func (*Kind) IsWatchListSemanticsUnSupported() bool { return true }
 
-// expired makes client-go list again.
-func expired() *apierrors.StatusError {
+// newExpiredError makes client-go list again.
+func newExpiredError() *apierrors.StatusError {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired, Message: "looking again",
 	}}

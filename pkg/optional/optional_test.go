@@ -102,7 +102,7 @@ func TestWhatMayNotBeReadIsAnErrorOfTheLog(t *testing.T) {
 				t.Fatal(err)
 			}
 			sink := &lines{}
-			source, ctx := &Kind{Client: client, Resource: podGroups, Without: "no gang waits"}, klog.NewContext(t.Context(), logr.New(sink))
+			source, ctx := &Kind{Client: client, Resource: podGroups, Consequence: "no gang waits"}, klog.NewContext(t.Context(), logr.New(sink))
 			for range tc.codes {
 				if _, err := source.ListWithContext(ctx, metav1.ListOptions{}); err != nil {
 					t.Fatal(err)
@@ -126,7 +126,7 @@ func (l *lines) WithValues(...any) logr.LogSink { return l }
 func (l *lines) WithName(string) logr.LogSink   { return l }
 
 // TestWhereThereAreNoneItIsLookedAgain by an informer: an API server that starts is asked soon, and a CRD that is installed later
-// is found within lookAgain.
+// is found within maxRetryInterval.
 func TestWhereThereAreNoneItIsLookedAgain(t *testing.T) {
 	for _, after := range []time.Duration{500 * time.Millisecond, 5 * time.Second, time.Minute, 10 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
@@ -148,10 +148,10 @@ func TestWhereThereAreNoneItIsLookedAgain(t *testing.T) {
 				time.Sleep(100 * time.Millisecond)
 			}
 			const backoff = 2 * time.Second // of client-go, once
-			if late := time.Since(began) - after; late > min(after+soonestLook, lookAgain)+backoff {
+			if late := time.Since(began) - after; late > min(after+minRetryInterval, maxRetryInterval)+backoff {
 				t.Errorf("what is there after %s is found %s later", after, late)
 			}
-			if most := 6 + int(after/lookAgain); asked > most+2 {
+			if most := 6 + int(after/maxRetryInterval); asked > most+2 {
 				t.Errorf("it is asked %d times in %s", asked, after)
 			}
 			end()
@@ -199,7 +199,7 @@ func TestOfVeryManyObjectsLittleIsKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	source := &Kind{Client: client, Resource: podGroups, Keep: func(object *unstructured.Unstructured) runtime.Object {
+	source := &Kind{Client: client, Resource: podGroups, Reduce: func(object *unstructured.Unstructured) runtime.Object {
 		return &keptName{ObjectMeta: metav1.ObjectMeta{Name: object.GetName(), ResourceVersion: object.GetResourceVersion()}}
 	}}
 	list, err := source.List(metav1.ListOptions{ResourceVersion: "0"})
@@ -235,7 +235,7 @@ func TestOfVeryManyObjectsLittleIsKept(t *testing.T) {
 
 // TestAWatchThatIsStoppedEnds with all that runs for it: with a change that is not read any more, with none, and after the API server has ended it.
 func TestAWatchThatIsStoppedEnds(t *testing.T) {
-	source := &Kind{Keep: func(object *unstructured.Unstructured) runtime.Object {
+	source := &Kind{Reduce: func(object *unstructured.Unstructured) runtime.Object {
 		return &keptName{ObjectMeta: metav1.ObjectMeta{Name: object.GetName()}}
 	}}
 	for name, meanwhile := range map[string]func(*watch.FakeWatcher){

@@ -61,8 +61,8 @@ func compare(t *testing.T, said map[string]string, files ...string) {
 
 func TestTheCatalogueHasTheReasons(t *testing.T) {
 	said := map[string]string{}
-	for _, r := range slices.Concat(reason.OfRefusals, reason.OfPods, reason.OfGangs, reason.OfEvictions, reason.OfClaims, reason.OfNodes, reason.OfPlainNodes) {
-		said[r.Says] = "pkg/reason"
+	for _, r := range slices.Concat(reason.RefusalReasons, reason.PodReasons, reason.GangReasons, reason.EvictionReasons, reason.ClaimReasons, reason.NodeReasons, reason.PlainNodeReasons) {
+		said[r.Message] = "pkg/reason"
 		for _, advice := range r.Advice {
 			said[advice.Text] = "pkg/reason"
 		}
@@ -180,8 +180,9 @@ func wholeLiteral(expression ast.Expr) string {
 
 // labelled is which argument of a function of a folder is a label, a heading, or what something is.
 var labelled = map[string]int{
-	"cli.line": 0, "cli.lines": 0, "cli.sentence": 0, "cli.painted": 0, "cli.told": 0, "cli.says": 0, "cli.section": 0, "cli.describeRows": 1,
-	"supportbundle.list": 1, "supportbundle.labelled": 1,
+	"cli.writeField": 0, "cli.writeLines": 0, "cli.writeWrappedField": 0, "cli.writeColoredField": 0, "cli.writeFieldf": 0, "cli.writeText": 0,
+	"cli.writeSection": 0, "cli.describeRows": 1,
+	"supportbundle.newItem": 1, "supportbundle.newLabelledItem": 1,
 }
 
 // says is which argument of a function is a format to say, -1 if none is: of phrase.Of, phrase.Errorf, And, and those of a
@@ -189,19 +190,19 @@ var labelled = map[string]int{
 func says(function ast.Expr, folder string) int {
 	switch f := function.(type) {
 	case *ast.Ident:
-		if folder == "diagnosis" && f.Name == "waiting" || folder == "cli" && (f.Name == "usagef" || f.Name == "word") {
+		if folder == "diagnosis" && f.Name == "waitStep" || folder == "cli" && (f.Name == "usageErrorf" || f.Name == "markWord") {
 			return 0
 		}
 	case *ast.SelectorExpr:
 		pkg, ok := f.X.(*ast.Ident)
 		switch {
-		case f.Sel.Name == "And", ok && pkg.Name == "phrase" && (f.Sel.Name == "Of" || f.Sel.Name == "Errorf"):
+		case f.Sel.Name == "Addf", ok && pkg.Name == "phrase" && (f.Sel.Name == "Textf" || f.Sel.Name == "Errorf"):
 			return 0
-		case folder == "cli" && (f.Sel.Name == "say" || f.Sel.Name == "tell"):
+		case folder == "cli" && (f.Sel.Name == "printOut" || f.Sel.Name == "printStatus" || f.Sel.Name == "printErr"):
 			return 0
-		case folder == "cli" && f.Sel.Name == "told":
+		case folder == "cli" && f.Sel.Name == "writeFieldf":
 			return 1
-		case folder == "slurm" && f.Sel.Name == "note":
+		case folder == "slurm" && f.Sel.Name == "addNote":
 			return 1
 		case folder == "workload" && (f.Sel.Name == "errorf" || f.Sel.Name == "warnf"):
 			return 1
@@ -325,7 +326,7 @@ func TestMessagesAreFoundAgain(t *testing.T) {
 func isFound(format string) bool {
 	for _, value := range []string{"x", "pool x", "CPU", "memory", "x has ended"} {
 		sample := strings.NewReplacer("%d", "7", "%g", "2.5", "%s", value, "%q", strconv.Quote(value), "%%", "%").Replace(format)
-		if phrase.Chinese.Message(sample) != sample {
+		if phrase.Chinese.TranslateMessage(sample) != sample {
 			return true
 		}
 	}

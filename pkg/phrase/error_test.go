@@ -29,11 +29,11 @@ func TestOfError(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			text := OfError(tc.err)
+			text := FromError(tc.err)
 			if got := text.String(); got != tc.english || got != tc.err.Error() {
 				t.Errorf("in English it is %q, want %q", got, tc.english)
 			}
-			if got := text.In(Chinese); got != tc.chinese {
+			if got := text.Localize(Chinese); got != tc.chinese {
 				t.Errorf("in Chinese it is %q, want %q", got, tc.chinese)
 			}
 			if len(text) != tc.parts {

@@ -22,9 +22,9 @@ const (
 // Languages returns all languages.
 func Languages() []string { return []string{string(Chinese), string(English)} }
 
-// Locale returns the language of a POSIX locale, such as zh_CN.UTF-8: English if it names no supported language, or an encoding that cannot show
+// ParseLocale returns the language of a POSIX locale, such as zh_CN.UTF-8: English if it names no supported language, or an encoding that cannot show
 // it. Readers of zh_TW get the simplified characters of zh, which they read better than English.
-func Locale(locale string) Language {
+func ParseLocale(locale string) Language {
 	locale, _, _ = strings.Cut(locale, "@")
 	name, encoding, _ := strings.Cut(locale, ".")
 	name, _, _ = strings.Cut(strings.ReplaceAll(name, "-", "_"), "_")
@@ -41,7 +41,7 @@ func Locale(locale string) Language {
 func FromEnvironment(getenv func(string) string) Language {
 	for _, name := range []string{"LC_ALL", "LC_MESSAGES", "LANG"} {
 		if locale := getenv(name); locale != "" {
-			return Locale(locale)
+			return ParseLocale(locale)
 		}
 	}
 	return English
@@ -50,9 +50,9 @@ func FromEnvironment(getenv func(string) string) Language {
 //go:embed zh
 var files embed.FS
 
-// chinese is the catalogue of zh, loaded on first use. An unreadable file has no words, so that its texts appear in English: the tests read
+// chineseCatalogue is the catalogue of zh, loaded on first use. An unreadable file has no words, so that its texts appear in English: the tests read
 // each file.
-var chinese = sync.OnceValue(func() map[string]string {
+var chineseCatalogue = sync.OnceValue(func() map[string]string {
 	out := map[string]string{}
 	names, err := fs.Glob(files, "zh/*.yaml")
 	if err != nil {
@@ -67,10 +67,10 @@ var chinese = sync.OnceValue(func() map[string]string {
 	return out
 })
 
-// Words returns the translation of a format, or of a text without values; the English text if there is none.
-func (l Language) Words(english string) string {
+// Translate returns the translation of a format, or of a text without values; the English text if there is none.
+func (l Language) Translate(english string) string {
 	if l == Chinese {
-		if words := chinese()[english]; words != "" {
+		if words := chineseCatalogue()[english]; words != "" {
 			return words
 		}
 	}

@@ -19,18 +19,18 @@ type part struct {
 	args   []any
 }
 
-// Of returns a Text from a format with its values. Values are evaluated immediately: later changes have no effect.
-func Of(format string, args ...any) Text { return Template(format, args) }
+// Textf returns a Text from a format with its values. Values are evaluated immediately: later changes have no effect.
+func Textf(format string, args ...any) Text { return FromTemplate(format, args) }
 
-// Template is Textf for a format from a catalogue, such as that of package reason.
-func Template(format string, args []any) Text {
+// FromTemplate is Textf for a format from a catalogue, such as that of package reason.
+func FromTemplate(format string, args []any) Text {
 	kept := make([]any, len(args))
 	for i, arg := range args {
 		switch value := arg.(type) {
 		case Text:
 			kept[i] = value
 		case error:
-			kept[i] = OfError(value)
+			kept[i] = FromError(value)
 		case fmt.Stringer:
 			kept[i] = value.String()
 		default:
@@ -45,48 +45,48 @@ func Quote(text string) Text {
 	if text == "" {
 		return nil
 	}
-	return Of("%s", text)
+	return Textf("%s", text)
 }
 
-// written is a stored English text of ours.
-type written string
+// englishText is a stored English text of ours.
+type englishText string
 
-// Written returns a Text for text that one of our programs has stored in English, such as the message of a condition. It is translated if it
+// FromEnglish returns a Text for text that one of our programs has stored in English, such as the message of a condition. It is translated if it
 // matches a sentence of a catalogue.
-func Written(text string) Text {
+func FromEnglish(text string) Text {
 	if text == "" {
 		return nil
 	}
-	return Of("%s", written(text))
+	return Textf("%s", englishText(text))
 }
 
-// And appends a format. The receiver is not modified.
-func (t Text) And(format string, args ...any) Text { return t.With(Of(format, args...)) }
+// Addf appends a format. The receiver is not modified.
+func (t Text) Addf(format string, args ...any) Text { return t.Add(Textf(format, args...)) }
 
-// With appends another text.
-func (t Text) With(more Text) Text { return append(t[:len(t):len(t)], more...) }
+// Add appends another text.
+func (t Text) Add(more Text) Text { return append(t[:len(t):len(t)], more...) }
 
 // Join joins texts with a translatable separator.
 func Join(texts []Text, between Text) Text {
 	var out Text
 	for i, text := range texts {
 		if i > 0 {
-			out = out.With(between)
+			out = out.Add(between)
 		}
-		out = out.With(text)
+		out = out.Add(text)
 	}
 	return out
 }
 
-// Replacing replaces words in what the text quotes, such as an address that means nothing to people.
-func (t Text) Replacing(old, words string) Text {
+// ReplaceQuoted replaces words in what the text quotes, such as an address that means nothing to people.
+func (t Text) ReplaceQuoted(old, words string) Text {
 	out := make(Text, len(t))
 	for i, p := range t {
 		out[i] = part{format: p.format, args: make([]any, len(p.args))}
 		for j, arg := range p.args {
 			switch value := arg.(type) {
 			case Text:
-				arg = value.Replacing(old, words)
+				arg = value.ReplaceQuoted(old, words)
 			case string:
 				arg = strings.ReplaceAll(value, old, words)
 			}
@@ -96,11 +96,11 @@ func (t Text) Replacing(old, words string) Text {
 	return out
 }
 
-// wraps matches the verbs that only fmt.Errorf supports.
-var wraps = regexp.MustCompile(`%(\[\d+\])?w`)
+// errorVerb matches the verbs that only fmt.Errorf supports.
+var errorVerb = regexp.MustCompile(`%(\[\d+\])?w`)
 
 // String returns the text in English.
-func (t Text) String() string { return t.In(English) }
+func (t Text) String() string { return t.Localize(English) }
 
 // Equal reports whether two texts are equal.
 func (t Text) Equal(other Text) bool { return t.String() == other.String() }
@@ -118,19 +118,19 @@ func (t *Text) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// In returns the text in a language; parts without a translation are in English.
-func (t Text) In(language Language) string {
+// Localize returns the text in a language; parts without a translation are in English.
+func (t Text) Localize(language Language) string {
 	var out strings.Builder
 	for _, part := range t {
-		format := wraps.ReplaceAllString(language.Words(part.format), "%${1}s")
+		format := errorVerb.ReplaceAllString(language.Translate(part.format), "%${1}s")
 		args := make([]any, len(part.args))
 		for i, arg := range part.args {
 			args[i] = arg
 			switch value := arg.(type) {
 			case Text:
-				args[i] = value.In(language)
-			case written:
-				args[i] = language.Message(string(value))
+				args[i] = value.Localize(language)
+			case englishText:
+				args[i] = language.TranslateMessage(string(value))
 			}
 		}
 		fmt.Fprintf(&out, format, args...)
@@ -147,8 +147,8 @@ type Part struct {
 	Params []string `json:"params,omitempty" doc:"The values, in the order of the verbs"`
 }
 
-// Parts returns the parts of a text, for programs.
-func (t Text) Parts() []Part {
+// TemplateParts returns the parts of a text, for programs.
+func (t Text) TemplateParts() []Part {
 	out := make([]Part, len(t))
 	for i, part := range t {
 		out[i].Template = part.format

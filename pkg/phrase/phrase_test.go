@@ -52,31 +52,31 @@ func TestFromEnvironment(t *testing.T) {
 
 func TestText(t *testing.T) {
 	amount := resource.MustParse("4Gi")
-	text := Of("node %s has room by now, which it had not when the scheduler tried", "node-1")
-	holder := Of("job %s of namespace %s", "a", "team").And(" (%s)", Of("ending"))
+	text := Textf("node %s has room by now, which it had not when the scheduler tried", "node-1")
+	holder := Textf("job %s of namespace %s", "a", "team").Addf(" (%s)", Textf("ending"))
 	tests := map[string]struct {
 		text             Text
 		english, chinese string
 	}{
 		"nothing":              {nil, "", ""},
 		"a sentence":           {text, "node node-1 has room by now, which it had not when the scheduler tried", "节点 node-1 现在有空位，调度器上次尝试时还没有"},
-		"one in another":       {Of("%s holds %d", holder, 2), "job a of namespace team (ending) holds 2", "命名空间 team 的任务 a （正在结束）占用 2"},
+		"one in another":       {Textf("%s holds %d", holder, 2), "job a of namespace team (ending) holds 2", "命名空间 team 的任务 a （正在结束）占用 2"},
 		"what others say":      {Quote("100% of %d"), "100% of %d", "100% of %d"},
-		"what nobody has said": {Of("xyzzy %s", &amount), "xyzzy 4Gi", "xyzzy 4Gi"},
-		"an error":             {Of("xyzzy %s", errors.New("why")), "xyzzy why", "xyzzy why"},
-		"a percentage":         {Of("100%% of it"), "100% of it", "100% of it"},
-		"one of a value":       {Of("100%% of %s", "it"), "100% of it", "100% of it"},
-		"a list":               {Join([]Text{Quote("a"), Quote("b")}, Of(", ")), "a, b", "a、b"},
+		"what nobody has said": {Textf("xyzzy %s", &amount), "xyzzy 4Gi", "xyzzy 4Gi"},
+		"an error":             {Textf("xyzzy %s", errors.New("why")), "xyzzy why", "xyzzy why"},
+		"a percentage":         {Textf("100%% of it"), "100% of it", "100% of it"},
+		"one of a value":       {Textf("100%% of %s", "it"), "100% of it", "100% of it"},
+		"a list":               {Join([]Text{Quote("a"), Quote("b")}, Textf(", ")), "a, b", "a、b"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			if got := tc.text.String(); got != tc.english {
 				t.Errorf("in English it is %q, want %q", got, tc.english)
 			}
-			if got := tc.text.In("klingon"); got != tc.english {
+			if got := tc.text.Localize("klingon"); got != tc.english {
 				t.Errorf("in a language that nobody speaks it is %q, want %q", got, tc.english)
 			}
-			if got := tc.text.In(Chinese); got != tc.chinese {
+			if got := tc.text.Localize(Chinese); got != tc.chinese {
 				t.Errorf("in Chinese it is %q, want %q", got, tc.chinese)
 			}
 		})
@@ -85,21 +85,21 @@ func TestText(t *testing.T) {
 
 // TestReplacing: what is replaced is what others have written, never our own words.
 func TestReplacing(t *testing.T) {
-	said := Of("node %s has room by now, which it had not when the scheduler tried", "a")
-	text := Of("%s holds %d", said, 2).With(Quote("node a: a node"))
-	got := text.Replacing("node", "machine")
-	if want := "节点 a 现在有空位，调度器上次尝试时还没有占用 2machine a: a machine"; got.In(Chinese) != want {
-		t.Errorf("it is %q, want %q", got.In(Chinese), want)
+	said := Textf("node %s has room by now, which it had not when the scheduler tried", "a")
+	text := Textf("%s holds %d", said, 2).Add(Quote("node a: a node"))
+	got := text.ReplaceQuoted("node", "machine")
+	if want := "节点 a 现在有空位，调度器上次尝试时还没有占用 2machine a: a machine"; got.Localize(Chinese) != want {
+		t.Errorf("it is %q, want %q", got.Localize(Chinese), want)
 	}
-	if want := "节点 a 现在有空位，调度器上次尝试时还没有占用 2node a: a node"; text.In(Chinese) != want {
-		t.Errorf("the text itself became %q", text.In(Chinese))
+	if want := "节点 a 现在有空位，调度器上次尝试时还没有占用 2node a: a node"; text.Localize(Chinese) != want {
+		t.Errorf("the text itself became %q", text.Localize(Chinese))
 	}
 }
 
 // TestValuesAreReadWhenTheyAreSaid: an amount that is reckoned on with afterwards does not change what was said.
 func TestValuesAreReadWhenTheyAreSaid(t *testing.T) {
 	amount := resource.MustParse("4")
-	text := Of("%s cards", &amount)
+	text := Textf("%s cards", &amount)
 	amount.Add(amount)
 	if got := text.String(); got != "4 cards" {
 		t.Errorf("it says %q", got)
@@ -108,15 +108,15 @@ func TestValuesAreReadWhenTheyAreSaid(t *testing.T) {
 
 // TestGoingOnLeavesTheTextAsItIs: two sentences may begin alike.
 func TestGoingOnLeavesTheTextAsItIs(t *testing.T) {
-	begin := Of("a").And("b")
-	one, other := begin.And("1"), begin.And("2")
+	begin := Textf("a").Addf("b")
+	one, other := begin.Addf("1"), begin.Addf("2")
 	if begin.String() != "ab" || one.String() != "ab1" || other.String() != "ab2" {
 		t.Errorf("they are %q, %q and %q", begin, one, other)
 	}
 }
 
 func TestParts(t *testing.T) {
-	got, err := json.Marshal(Of("%s holds %d", Of("job %s of namespace %s", "a", "team"), 2).And("; %s there", "x").Parts())
+	got, err := json.Marshal(Textf("%s holds %d", Textf("job %s of namespace %s", "a", "team"), 2).Addf("; %s there", "x").TemplateParts())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,12 +132,12 @@ func TestATextForPrograms(t *testing.T) {
 		Text   Text `json:"text"`
 		Advice Text `json:"advice,omitempty"`
 	}
-	data, err := json.Marshal(check{Text: Of("%d jobs", 2)})
+	data, err := json.Marshal(check{Text: Textf("%d jobs", 2)})
 	if err != nil || string(data) != `{"text":"2 jobs"}` {
 		t.Errorf("for programs it is %s (%v)", data, err)
 	}
 	var read check
-	if err := json.Unmarshal(data, &read); err != nil || !read.Text.Equal(Of("%d jobs", 2)) || len(read.Advice) != 0 {
+	if err := json.Unmarshal(data, &read); err != nil || !read.Text.Equal(Textf("%d jobs", 2)) || len(read.Advice) != 0 {
 		t.Errorf("read again it is %q and %q (%v)", read.Text, read.Advice, err)
 	}
 	if err := json.Unmarshal([]byte(`{"text":7}`), &read); err == nil {

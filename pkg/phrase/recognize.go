@@ -12,23 +12,23 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// made is the file with the formats of English messages that our programs store in the cluster, such as the message of a condition: their
+// messageFile is the file with the formats of English messages that our programs store in the cluster, such as the message of a condition: their
 // readers get only the text.
-const made = "zh/messages.yaml"
+const messageFile = "zh/messages.yaml"
 
-// saidToo are formats of stored messages that are also used elsewhere, and have their translations there.
-var saidToo = []string{
+// sharedFormats are formats of stored messages that are also used elsewhere, and have their translations there.
+var sharedFormats = []string{
 	"asks %s, the namespace may have %s (quota %s): it never fits", "asks %s, and %s of %s are in use (quota %s)",
 }
 
-// within are formats of fragments within a message: an amount, or a place. Names are not among them.
-var within = []string{
+// fragmentFormats are formats of fragments within a message: an amount, or a place. Names are not among them.
+var fragmentFormats = []string{
 	"%d jobs", "%d GPUs", "%d nodes", "%d pods", "%d GPUQuotas", "1 job", "1 GPU", "1 node", "1 pod", "1 GPUQuota",
 	"type %s in pool %s", "pool %s",
 }
 
-// recognised is a pattern for texts that a format has produced.
-type recognised struct {
+// messagePattern is a pattern for texts that a format has produced.
+type messagePattern struct {
 	format string
 	whole  *regexp.Regexp
 	// piece is the longest literal between the verbs. A text without it cannot match.
@@ -37,21 +37,21 @@ type recognised struct {
 	verbs []byte
 }
 
-var recognisable = sync.OnceValue(func() []recognised {
+var messagePatterns = sync.OnceValue(func() []messagePattern {
 	words := map[string]string{}
-	if data, err := files.ReadFile(made); err != nil || yaml.Unmarshal(data, &words) != nil {
+	if data, err := files.ReadFile(messageFile); err != nil || yaml.Unmarshal(data, &words) != nil {
 		return nil
 	}
-	formats := slices.AppendSeq(slices.Clone(saidToo), maps.Keys(words))
+	formats := slices.AppendSeq(slices.Clone(sharedFormats), maps.Keys(words))
 	// If two match, the one with more literal text is more specific.
 	slices.SortFunc(formats, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
-	return recognisers(formats)
+	return newMessagePatterns(formats)
 })
 
-func recognisers(formats []string) []recognised {
-	out := make([]recognised, len(formats))
+func newMessagePatterns(formats []string) []messagePattern {
+	out := make([]messagePattern, len(formats))
 	for i, format := range formats {
-		out[i] = recogniser(format)
+		out[i] = newMessagePattern(format)
 	}
 	return out
 }
@@ -59,9 +59,9 @@ func recognisers(formats []string) []recognised {
 // valuePatterns match the output of verbs of package fmt.
 var valuePatterns = map[byte]string{'s': `(.+?)`, 'd': `(\d{1,18})`, 'g': `(\d{1,18}(?:\.\d{1,18})?)`, 'q': `("(?:[^"\\]|\\.)*")`}
 
-// recogniser returns a pattern for the texts of a format with the verbs %s, %d, %g and %q.
-func recogniser(format string) recognised {
-	out := recognised{format: format}
+// newMessagePattern returns a pattern for the texts of a format with the verbs %s, %d, %g and %q.
+func newMessagePattern(format string) messagePattern {
+	out := messagePattern{format: format}
 	pattern := `(?s)^`
 	for {
 		literal, rest, verb := strings.Cut(format, "%")
@@ -84,8 +84,8 @@ func recogniser(format string) recognised {
 	return out
 }
 
-// values returns the values in a text at the verbs of the format; false if the text does not match.
-func (r *recognised) values(text string) ([]any, bool) {
+// parseValues returns the values in a text at the verbs of the format; false if the text does not match.
+func (r *messagePattern) parseValues(text string) ([]any, bool) {
 	if !strings.Contains(text, r.piece) {
 		return nil, false
 	}
@@ -95,13 +95,13 @@ func (r *recognised) values(text string) ([]any, bool) {
 	}
 	out := make([]any, len(r.verbs))
 	for i, value := range found[1:] {
-		out[i] = valueOf(r.verbs[i], value)
+		out[i] = parseValue(r.verbs[i], value)
 	}
 	return out, true
 }
 
-// valueOf parses a value according to its verb.
-func valueOf(verb byte, text string) any {
+// parseValue parses a value according to its verb.
+func parseValue(verb byte, text string) any {
 	switch verb {
 	case 'd':
 		if number, err := strconv.Atoi(text); err == nil {
@@ -119,19 +119,19 @@ func valueOf(verb byte, text string) any {
 	return text
 }
 
-// Message translates a stored English message of ours, such as the message of a condition. It may consist of several, separated by
+// TranslateMessage translates a stored English message of ours, such as the message of a condition. It may consist of several, separated by
 // semicolons. Text of others is not changed.
-func (l Language) Message(text string) string {
+func (l Language) TranslateMessage(text string) string {
 	if l != Chinese {
 		return text
 	}
-	if words, ok := message(text); ok {
+	if words, ok := translateSentence(text); ok {
 		return words
 	}
 	parts := strings.Split(text, "; ")
 	known := false
 	for i, part := range parts {
-		words, ok := message(part)
+		words, ok := translateSentence(part)
 		known = known || ok
 		parts[i] = words
 	}
@@ -141,32 +141,32 @@ func (l Language) Message(text string) string {
 	return strings.Join(parts, "；")
 }
 
-func message(text string) (string, bool) {
-	if words := Chinese.Words(text); words != text {
+func translateSentence(text string) (string, bool) {
+	if words := Chinese.Translate(text); words != text {
 		return words, true
 	}
-	for _, known := range recognisable() {
-		values, ok := known.values(text)
+	for _, known := range messagePatterns() {
+		values, ok := known.parseValues(text)
 		if !ok {
 			continue
 		}
 		for i, value := range values {
 			if word, isText := value.(string); isText {
-				values[i] = partOf(word)
+				values[i] = translateFragment(word)
 			}
 		}
-		return Template(known.format, values).In(Chinese), true
+		return FromTemplate(known.format, values).Localize(Chinese), true
 	}
 	return text, false
 }
 
-var parts = sync.OnceValue(func() []recognised { return recognisers(within) })
+var fragmentPatterns = sync.OnceValue(func() []messagePattern { return newMessagePatterns(fragmentFormats) })
 
-// partOf translates a fragment of a message to Chinese.
-func partOf(text string) string {
-	for _, known := range parts() {
-		if values, ok := known.values(text); ok {
-			return strings.TrimSpace(Template(known.format, values).In(Chinese))
+// translateFragment translates a fragment of a message to Chinese.
+func translateFragment(text string) string {
+	for _, known := range fragmentPatterns() {
+		if values, ok := known.parseValues(text); ok {
+			return strings.TrimSpace(FromTemplate(known.format, values).Localize(Chinese))
 		}
 	}
 	return text

@@ -23,13 +23,13 @@ func TestWrittenMessagesAreFoundAgain(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := Chinese.Message(tc.message); got != tc.want {
+			if got := Chinese.TranslateMessage(tc.message); got != tc.want {
 				t.Errorf("it says %q, want %q", got, tc.want)
 			}
-			if got := English.Message(tc.message); got != tc.message {
+			if got := English.TranslateMessage(tc.message); got != tc.message {
 				t.Errorf("in English it says %q, want it as it was", got)
 			}
-			if got := Of("%s!", Written(tc.message)).In(Chinese); got != tc.want+"!" {
+			if got := Textf("%s!", FromEnglish(tc.message)).Localize(Chinese); got != tc.want+"!" {
 				t.Errorf("within a text it says %q, want %q", got, tc.want+"!")
 			}
 		})
@@ -38,8 +38,8 @@ func TestWrittenMessagesAreFoundAgain(t *testing.T) {
 
 // TestWhatStandsWithinAMessageHasWords: a format that is not in the catalogue would be found and said in English.
 func TestWhatStandsWithinAMessageHasWords(t *testing.T) {
-	for _, format := range append(append([]string{}, within...), saidToo...) {
-		if Chinese.Words(format) == format {
+	for _, format := range append(append([]string{}, fragmentFormats...), sharedFormats...) {
+		if Chinese.Translate(format) == format {
 			t.Errorf("the catalogue has no words for %q", format)
 		}
 	}

@@ -29,29 +29,29 @@ func Adopt(nodeNames []string, remove bool, nodes []corev1.Node) Plan {
 			plan.Missing = append(plan.Missing, name)
 			continue
 		}
-		plan.adopt(node, remove)
+		plan.adoptNode(node, remove)
 	}
 	return plan
 }
 
-// adopt plans one node.
-func (p *Plan) adopt(node *corev1.Node, remove bool) {
+// adoptNode plans one node.
+func (p *Plan) adoptNode(node *corev1.Node, remove bool) {
 	patch := patchOf(node)
 	for _, earlier := range earlierLabels(node) {
 		value, ours := node.Labels[earlier], LabelKey(earlier)
 		_, chosen := patch.Labels[ours]
 		isDefault := ours == names.LabelPool && value == names.DefaultPool // which is to be in no pool
 		if value != "" && !isDefault && !chosen {
-			set(patch.Labels, node.Labels, ours, &value)
+			setValue(patch.Labels, node.Labels, ours, &value)
 		}
 		if change := patch.Labels[ours]; change.Before != nil && change.After != nil && !chosen {
 			p.Taken = append(p.Taken, Taken{Node: node.Name, Key: ours, Value: *change.Before})
 		}
 		if remove {
-			set(patch.Labels, node.Labels, earlier, nil)
+			setValue(patch.Labels, node.Labels, earlier, nil)
 		}
 	}
-	p.add(patch)
+	p.addPatch(patch)
 }
 
 // earlierLabels returns the labels of the first gpuctl that are ours under another name, sorted: of two spellings, the one with a hyphen comes first.

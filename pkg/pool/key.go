@@ -36,7 +36,7 @@ func LabelKey(word string) string {
 // CheckLabelKey rejects keys that Kubernetes rejects, and Kubernetes' own keys.
 func CheckLabelKey(key string) error {
 	if problems := validation.IsQualifiedName(key); len(problems) > 0 {
-		return phrase.Errorf("label key %q: %s", key, plainly(problems))
+		return phrase.Errorf("label key %q: %s", key, joinProblems(problems))
 	}
 	domain, _, qualified := strings.Cut(key, "/")
 	for _, reserved := range []string{"kubernetes.io", "k8s.io"} {
@@ -47,10 +47,10 @@ func CheckLabelKey(key string) error {
 	return nil
 }
 
-// CheckSlip rejects a key that is nearly one that the scheduler reads: nothing would read such a label. The error is a [MisspelledKeyError].
-func CheckSlip(key string) error {
+// CheckMisspelledKey rejects a key that is nearly one that the scheduler reads: nothing would read such a label. The error is a [MisspelledKeyError].
+func CheckMisspelledKey(key string) error {
 	if meant := meantKey(key); meant != "" && meant != key {
-		return &SlipError{Key: key, Meant: meant}
+		return &MisspelledKeyError{Key: key, Meant: meant}
 	}
 	return nil
 }
@@ -75,26 +75,26 @@ func meantKey(key string) string {
 	return ""
 }
 
-// SlipError means that a key is nearly one that the scheduler reads.
-type SlipError struct{ Key, Meant string }
+// MisspelledKeyError means that a key is nearly one that the scheduler reads.
+type MisspelledKeyError struct{ Key, Meant string }
 
-func (e *SlipError) Error() string { return e.Says().String() }
+func (e *MisspelledKeyError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *SlipError) Says() phrase.Text {
-	return phrase.Of("label key %q: nothing reads it (did you mean %q?)", e.Key, e.Meant)
+// Message implements [phrase.LocalizedError].
+func (e *MisspelledKeyError) Message() phrase.Text {
+	return phrase.Textf("label key %q: nothing reads it (did you mean %q?)", e.Key, e.Meant)
 }
 
 // CheckLabelValue rejects values that Kubernetes rejects. what names the value.
 func CheckLabelValue(what phrase.Text, value string) error {
 	if problems := validation.IsValidLabelValue(value); len(problems) > 0 {
-		return phrase.Errorf("%s is %q: %s", what, value, plainly(problems))
+		return phrase.Errorf("%s is %q: %s", what, value, joinProblems(problems))
 	}
 	return nil
 }
 
-// plainly joins Kubernetes' messages about a name, without the regular expressions.
-func plainly(problems []string) string {
+// joinProblems joins Kubernetes' messages about a name, without the regular expressions.
+func joinProblems(problems []string) string {
 	out := make([]string, len(problems))
 	for i, problem := range problems {
 		out[i], _, _ = strings.Cut(problem, " (e.g.")

@@ -42,7 +42,7 @@ func TestLabelKey(t *testing.T) {
 			if tc.err == "" && err != nil || tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)) {
 				t.Errorf("error %v, want %q", err, tc.err)
 			}
-			slip := CheckSlip(key)
+			slip := CheckMisspelledKey(key)
 			if tc.slip == "" && slip != nil || tc.slip != "" && (slip == nil || !strings.Contains(slip.Error(), tc.slip)) {
 				t.Errorf("slip %v, want %q", slip, tc.slip)
 			}

@@ -37,11 +37,11 @@ func (h Hidden) String() string { return h.Says().String() }
 
 // Says is the message in every language.
 func (h Hidden) Says() phrase.Text {
-	return phrase.Of("node %s has %s, which is read instead of %s", h.Node, h.By, h.Key)
+	return phrase.Textf("node %s has %s, which is read instead of %s", h.Node, h.By, h.Key)
 }
 
-// hiding returns the GPU type label that is read before the one that is set, "" for none.
-func hiding(node *corev1.Node, key string, labels map[string]*string) string {
+// hidingLabel returns the GPU type label that is read before the one that is set, "" for none.
+func hidingLabel(node *corev1.Node, key string, labels map[string]*string) string {
 	at := slices.Index(names.GPUTypeLabels, key)
 	if at < 0 || labels[key] == nil {
 		return ""
@@ -68,13 +68,13 @@ func Label(nodeNames []string, labels map[string]*string, nodes []corev1.Node) P
 		}
 		patch := patchOf(node)
 		for _, key := range slices.Sorted(maps.Keys(labels)) {
-			set(patch.Labels, node.Labels, key, labels[key])
+			setValue(patch.Labels, node.Labels, key, labels[key])
 			plan.noteTaken(&patch, key)
-			if hiding := hiding(node, key, labels); hiding != "" {
+			if hiding := hidingLabel(node, key, labels); hiding != "" {
 				plan.Hidden = append(plan.Hidden, Hidden{Node: name, Key: key, By: hiding})
 			}
 		}
-		plan.add(patch)
+		plan.addPatch(patch)
 	}
 	return plan
 }

@@ -53,8 +53,8 @@ func (p *Plan) Diff() string {
 	return out
 }
 
-// Moved returns the nodes that join the pool, each with the pool that it leaves, "" for none, and the nodes that leave the pool.
-func (p *Plan) Moved() (taken []Foreign, left []string) {
+// MovedNodes returns the nodes that join the pool, each with the pool that it leaves, "" for none, and the nodes that leave the pool.
+func (p *Plan) MovedNodes() (taken []Foreign, left []string) {
 	for _, patch := range p.Patches {
 		change, ok := patch.Labels[names.LabelPool]
 		switch {
@@ -99,7 +99,7 @@ func Apply(p *workload.Pool, nodes []corev1.Node) Plan {
 	for i := range nodes {
 		named := slices.ContainsFunc(p.Nodes, func(member workload.PoolNode) bool { return member.Name == nodes[i].Name })
 		if nodes[i].Labels[names.LabelPool] == p.Name && !named {
-			plan.add(leave(&nodes[i]))
+			plan.addPatch(leavePatch(&nodes[i]))
 		}
 	}
 	return plan
@@ -119,9 +119,9 @@ func Join(p *workload.Pool, nodes []corev1.Node) Plan {
 		if other := node.Labels[names.LabelPool]; other != "" && other != p.Name {
 			plan.Foreign = append(plan.Foreign, Foreign{Node: node.Name, Pool: other})
 		}
-		patch := join(p, member, node)
+		patch := joinPatch(p, member, node)
 		plan.noteTaken(&patch, names.LabelGPUType)
-		plan.add(patch)
+		plan.addPatch(patch)
 	}
 	return plan
 }
@@ -133,17 +133,17 @@ func (p *Plan) noteTaken(patch *Patch, key string) {
 	}
 }
 
-func join(p *workload.Pool, member workload.PoolNode, node *corev1.Node) Patch {
+func joinPatch(p *workload.Pool, member workload.PoolNode, node *corev1.Node) Patch {
 	patch := patchOf(node)
-	set(patch.Labels, node.Labels, names.LabelPool, &p.Name)
+	setValue(patch.Labels, node.Labels, names.LabelPool, &p.Name)
 	if member.GPUType != "" {
-		set(patch.Labels, node.Labels, names.LabelGPUType, &member.GPUType)
+		setValue(patch.Labels, node.Labels, names.LabelGPUType, &member.GPUType)
 	}
 	switch {
 	case p.Description != "":
-		set(patch.Annotations, node.Annotations, names.AnnotationDescription, &p.Description)
+		setValue(patch.Annotations, node.Annotations, names.AnnotationDescription, &p.Description)
 	case node.Labels[names.LabelPool] != p.Name:
-		set(patch.Annotations, node.Annotations, names.AnnotationDescription, nil)
+		setValue(patch.Annotations, node.Annotations, names.AnnotationDescription, nil)
 	}
 	return patch
 }
@@ -161,7 +161,7 @@ func Leave(pool string, nodeNames []string, nodes []corev1.Node) Plan {
 		}
 		switch in := node.Labels[names.LabelPool]; in {
 		case pool:
-			plan.add(leave(node))
+			plan.addPatch(leavePatch(node))
 		case "":
 			plan.Foreign = append(plan.Foreign, Foreign{Node: name, Pool: names.DefaultPool})
 		default:
@@ -176,20 +176,20 @@ func Delete(pool string, nodes []corev1.Node) Plan {
 	plan := Plan{Pool: pool, Empty: isEmpty(pool, nodes)}
 	for i := range nodes {
 		if nodes[i].Labels[names.LabelPool] == pool {
-			plan.add(leave(&nodes[i]))
+			plan.addPatch(leavePatch(&nodes[i]))
 		}
 	}
 	return plan
 }
 
-func leave(node *corev1.Node) Patch {
+func leavePatch(node *corev1.Node) Patch {
 	patch := patchOf(node)
-	set(patch.Labels, node.Labels, names.LabelPool, nil)
-	set(patch.Annotations, node.Annotations, names.AnnotationDescription, nil)
+	setValue(patch.Labels, node.Labels, names.LabelPool, nil)
+	setValue(patch.Annotations, node.Annotations, names.AnnotationDescription, nil)
 	return patch
 }
 
-func (p *Plan) add(patch Patch) {
+func (p *Plan) addPatch(patch Patch) {
 	if len(patch.Labels) == 0 && len(patch.Annotations) == 0 {
 		p.Unchanged = append(p.Unchanged, patch.Node)
 		return
@@ -204,8 +204,8 @@ func patchOf(node *corev1.Node) Patch {
 	}
 }
 
-// set records a change of key to the value after, unless it already has it.
-func set(changes map[string]Change, current map[string]string, key string, after *string) {
+// setValue records a change of key to the value after, unless it already has it.
+func setValue(changes map[string]Change, current map[string]string, key string, after *string) {
 	value, present := current[key]
 	switch {
 	case !present && after == nil, present && after != nil && value == *after:
@@ -240,14 +240,14 @@ func byName(nodes []corev1.Node) map[string]*corev1.Node {
 	return index
 }
 
-// Applied returns the node after the patch.
-func (p Patch) Applied(node *corev1.Node) *corev1.Node {
+// ApplyTo returns the node after the patch.
+func (p Patch) ApplyTo(node *corev1.Node) *corev1.Node {
 	out := node.DeepCopy()
-	out.Labels, out.Annotations = applied(out.Labels, p.Labels), applied(out.Annotations, p.Annotations)
+	out.Labels, out.Annotations = applyChanges(out.Labels, p.Labels), applyChanges(out.Annotations, p.Annotations)
 	return out
 }
 
-func applied(current map[string]string, changes map[string]Change) map[string]string {
+func applyChanges(current map[string]string, changes map[string]Change) map[string]string {
 	if current == nil {
 		current = map[string]string{}
 	}
@@ -265,11 +265,11 @@ func applied(current map[string]string, changes map[string]Change) map[string]st
 // left alone.
 func (p Patch) Undo(node *corev1.Node) (Patch, bool) {
 	undo := patchOf(node)
-	return undo, revert(undo.Labels, p.Labels, node.Labels) && revert(undo.Annotations, p.Annotations, node.Annotations)
+	return undo, revertChanges(undo.Labels, p.Labels, node.Labels) && revertChanges(undo.Annotations, p.Annotations, node.Annotations)
 }
 
-// revert fills in undo, and reports whether current still has all values that the changes wrote.
-func revert(undo, changes map[string]Change, current map[string]string) bool {
+// revertChanges fills in undo, and reports whether current still has all values that the changes wrote.
+func revertChanges(undo, changes map[string]Change, current map[string]string) bool {
 	for key, change := range changes {
 		value, present := current[key]
 		if present != (change.After != nil) || present && value != *change.After {
@@ -285,10 +285,10 @@ func revert(undo, changes map[string]Change, current map[string]string) bool {
 func (p Patch) MergePatch() ([]byte, error) {
 	metadata := map[string]any{"resourceVersion": p.ResourceVersion}
 	if len(p.Labels) > 0 {
-		metadata["labels"] = after(p.Labels)
+		metadata["labels"] = afterValues(p.Labels)
 	}
 	if len(p.Annotations) > 0 {
-		metadata["annotations"] = after(p.Annotations)
+		metadata["annotations"] = afterValues(p.Annotations)
 	}
 	body, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
@@ -297,7 +297,7 @@ func (p Patch) MergePatch() ([]byte, error) {
 	return body, nil
 }
 
-func after(changes map[string]Change) map[string]*string {
+func afterValues(changes map[string]Change) map[string]*string {
 	out := make(map[string]*string, len(changes))
 	for key, c := range changes {
 		out[key] = c.After
@@ -310,13 +310,13 @@ func (p Patch) String() string {
 	var parts []string
 	for _, changes := range []map[string]Change{p.Labels, p.Annotations} {
 		for _, key := range slices.Sorted(maps.Keys(changes)) {
-			parts = append(parts, changes[key].describe(key))
+			parts = append(parts, changes[key].describeChange(key))
 		}
 	}
 	return p.Node + ": " + strings.Join(parts, ", ")
 }
 
-func (c Change) describe(key string) string {
+func (c Change) describeChange(key string) string {
 	switch {
 	case c.After == nil:
 		return key + " removed"

@@ -29,8 +29,8 @@ type coded struct {
 
 func (c coded) Unwrap() error { return c.error }
 
-// Exit returns an error with which the program exits with a code.
-func Exit(code int, err error) error { return coded{err, code} }
+// WithExitCode returns an error with which the program exits with a code.
+func WithExitCode(code int, err error) error { return coded{err, code} }
 
 // Main runs a command until it ends, or SIGINT or SIGTERM ends its context. It returns the exit code: 0, or after printing an error 1 or the code of
 // [WithExitCode].
@@ -71,8 +71,8 @@ func Version() string {
 	return cmp.Or(release, recorded, "unknown")
 }
 
-// Config returns the connection of a program with its own identity, that of its pod if kubeconfig is empty. The user agent is its name and version.
-func Config(kubeconfig, name string) (*rest.Config, error) {
+// RESTConfig returns the connection of a program with its own identity, that of its pod if kubeconfig is empty. The user agent is its name and version.
+func RESTConfig(kubeconfig, name string) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("finding the cluster (outside of it give --kubeconfig): %w", err)
@@ -83,7 +83,7 @@ func Config(kubeconfig, name string) (*rest.Config, error) {
 
 // UnlimitedConfig is [RESTConfig] without client-go's limit of 5 requests a second: the API server shares its capacity fairly.
 func UnlimitedConfig(kubeconfig, name string) (*rest.Config, error) {
-	config, err := Config(kubeconfig, name)
+	config, err := RESTConfig(kubeconfig, name)
 	if err != nil {
 		return nil, err
 	}
@@ -91,8 +91,8 @@ func UnlimitedConfig(kubeconfig, name string) (*rest.Config, error) {
 	return config, nil
 }
 
-// Logger returns a logger in the format of the flag --log-format: json or text.
-func Logger(format string, out io.Writer) (*slog.Logger, error) {
+// NewLogger returns a logger in the format of the flag --log-format: json or text.
+func NewLogger(format string, out io.Writer) (*slog.Logger, error) {
 	switch format {
 	case "json":
 		return slog.New(slog.NewJSONHandler(out, nil)), nil

@@ -67,18 +67,18 @@ func TestConfigNamesTheProgram(t *testing.T) {
 	if err != nil || config.QPS >= 0 || config.UserAgent != "gpu-thing/"+Version() {
 		t.Errorf("got %+v, %v", config, err)
 	}
-	if _, err := Config(kubeconfig+"x", "gpu-thing"); err == nil || !strings.Contains(err.Error(), "give --kubeconfig") {
+	if _, err := RESTConfig(kubeconfig+"x", "gpu-thing"); err == nil || !strings.Contains(err.Error(), "give --kubeconfig") {
 		t.Errorf("without a file the error is %v", err)
 	}
 }
 
 func TestLoggerRefusesOtherFormats(t *testing.T) {
 	for _, format := range []string{"json", "text"} {
-		if _, err := Logger(format, io.Discard); err != nil {
+		if _, err := NewLogger(format, io.Discard); err != nil {
 			t.Error(err)
 		}
 	}
-	if _, err := Logger("xml", io.Discard); err == nil || !strings.Contains(err.Error(), `"xml", want json or text`) {
+	if _, err := NewLogger("xml", io.Discard); err == nil || !strings.Contains(err.Error(), `"xml", want json or text`) {
 		t.Errorf("the error of another format is %v", err)
 	}
 }

@@ -19,42 +19,44 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// wish is what an entry needs of nodes.
-type wish struct {
+// entryDemand is what an entry needs of nodes.
+type entryDemand struct {
 	requests []*fit.Request
 	// owner is the controller of the pods.
 	owner types.UID
-	// beyond is what blocks the pods by the scheduler's last verdict and no node shows.
-	beyond *diagnosis.Finding
+	// beyondNodes is what blocks the pods by the scheduler's last verdict and no node shows.
+	beyondNodes *diagnosis.Finding
 	// confined pods start when one domain of the topology has room for all, at an unknown time.
 	confined bool
-	// promised is the start that the scheduler has announced, the zero time if it has not.
-	promised time.Time
+	// promisedStart is the start that the scheduler has announced, the zero time if it has not.
+	promisedStart time.Time
 	// placed is how many of the requests have their place as the queue is played forward.
 	placed int
 	// overQuota is true if the entry waits for a GPUQuota, which others may release. keeper is the quota that blocks it as the queue is played
 	// forward, "" if unknown.
-	overQuota bool
-	keeper    string
+	overQuota     bool
+	limitingQuota string
 }
 
-// together reports whether the pods start all at once or not at all. Others, such as the tasks of an array, start one by one.
-func (w *wish) together() bool { return w.requests[0].Pod.Labels[names.LabelPodGroup] != "" }
+// startsTogether reports whether the pods start all at once or not at all. Others, such as the tasks of an array, start one by one.
+func (w *entryDemand) startsTogether() bool {
+	return w.requests[0].Pod.Labels[names.LabelPodGroup] != ""
+}
 
-// machine is a node that is played forward.
-type machine struct {
+// simulatedNode is a node that is played forward.
+type simulatedNode struct {
 	*fit.Node
 	free int64
 }
 
-func (m *machine) place(request *fit.Request) bool {
-	placed := m.Place(request)
+func (m *simulatedNode) placePod(request *fit.Request) bool {
+	placed := m.PlacePod(request)
 	m.free = m.FreeGPUs()
 	return placed
 }
 
-func (m *machine) remove(pod *corev1.Pod) {
-	m.Remove(pod)
+func (m *simulatedNode) removePod(pod *corev1.Pod) {
+	m.RemovePod(pod)
 	m.free = m.FreeGPUs()
 }
 
@@ -67,9 +69,9 @@ type release struct {
 	replaced bool
 }
 
-// releaseOf is when a pod that started at a time ends, by the limit of its Job or its own; false without a limit.
-func releaseOf(pod *corev1.Pod, node string, start time.Time, limits map[types.UID]time.Time) (release, bool) {
-	end, limited := limits[ownerOf(pod)]
+// podRelease is when a pod that started at a time ends, by the limit of its Job or its own; false without a limit.
+func podRelease(pod *corev1.Pod, node string, start time.Time, limits map[types.UID]time.Time) (release, bool) {
+	end, limited := limits[controllerUID(pod)]
 	out := release{at: end, node: node, pod: pod}
 	if seconds := pod.Spec.ActiveDeadlineSeconds; seconds != nil && !start.IsZero() {
 		own := start.Add(time.Duration(*seconds) * time.Second)
@@ -81,11 +83,11 @@ func releaseOf(pod *corev1.Pod, node string, start time.Time, limits map[types.U
 	return out, limited
 }
 
-// estimate fills in when entries start. It plays the queues forward: at each end of a job with a time limit, it tries the entries in order, with the
+// estimateStarts fills in when entries start. It plays the queues forward: at each end of a job with a time limit, it tries the entries in order, with the
 // checks that gpuctl why and the scheduler share. Pods without a known end are never released, so whatever depends on them stays unknown, rather than
 // guessed. It returns the pools with queues.
-func estimate(entries []Entry, objects *snapshot.Snapshot, now time.Time) map[string]*pool {
-	limits, pools := ends(objects.Jobs), map[string]*pool{}
+func estimateStarts(entries []Entry, objects *snapshot.Snapshot, now time.Time) map[string]*pool {
+	limits, pools := jobDeadlines(objects.Jobs), map[string]*pool{}
 	var topologies gpu.Topologies
 	for start := 0; start < len(entries); {
 		end := start
@@ -93,9 +95,9 @@ func estimate(entries []Entry, objects *snapshot.Snapshot, now time.Time) map[st
 			end++
 		}
 		if len(objects.Nodes) > 0 {
-			line := newLine(entries[start:end], objects, now, &topologies)
-			line.play(limits)
-			line.heedPromises()
+			line := newPoolQueue(entries[start:end], objects, now, &topologies)
+			line.playForward(limits)
+			line.applyPromisedStarts()
 			pools[line.pool.name] = line.pool
 		}
 		start = end
@@ -103,8 +105,8 @@ func estimate(entries []Entry, objects *snapshot.Snapshot, now time.Time) map[st
 	return pools
 }
 
-// ends are the latest end times of jobs with a time limit. Kubernetes counts it from the creation of the pods, including the time in the queue.
-func ends(jobs []batchv1.Job) map[types.UID]time.Time {
+// jobDeadlines are the latest end times of jobs with a time limit. Kubernetes counts it from the creation of the pods, including the time in the queue.
+func jobDeadlines(jobs []batchv1.Job) map[types.UID]time.Time {
 	out := map[types.UID]time.Time{}
 	for i := range jobs {
 		seconds, began := jobs[i].Spec.ActiveDeadlineSeconds, jobs[i].Status.StartTime
@@ -115,71 +117,71 @@ func ends(jobs []batchv1.Job) map[types.UID]time.Time {
 	return out
 }
 
-// line is the queue of one pool, played forward.
-type line struct {
+// poolQueue is the queue of one pool, played forward.
+type poolQueue struct {
 	entries  []Entry
 	pool     *pool
-	machines map[string]*machine
+	machines map[string]*simulatedNode
 	releases []release
 	// start is when it is played, now how far.
 	start, now time.Time
-	// aside are the entries before the next that a quota blocks.
-	aside aside
-	next  int
+	// backlog are the entries before the next that a quota blocks.
+	backlog quotaBacklog
+	next    int
 	// reservations keep nodes from entries until they end.
 	reservations *reservation.Book
-	shares       *shares
+	shares       *quotaShares
 }
 
-func newLine(entries []Entry, objects *snapshot.Snapshot, now time.Time, topologies *gpu.Topologies) *line {
-	l := &line{
-		entries: entries, pool: newPool(objects.Nodes, entries[0].Pool, topologies), machines: map[string]*machine{}, start: now, now: now,
+func newPoolQueue(entries []Entry, objects *snapshot.Snapshot, now time.Time, topologies *gpu.Topologies) *poolQueue {
+	l := &poolQueue{
+		entries: entries, pool: newPool(objects.Nodes, entries[0].Pool, topologies), machines: map[string]*simulatedNode{}, start: now, now: now,
 		reservations: reservation.BookOf(objects.GPUReservations),
 	}
-	l.shares = sharesOf(objects, l.pool)
+	l.shares = newQuotaShares(objects, l.pool)
 	on := fit.ByNode(objects.Pods)
-	limits := ends(objects.Jobs)
+	limits := jobDeadlines(objects.Jobs)
 	for i := range l.pool.nodes {
 		node := &l.pool.nodes[i]
-		l.machines[node.Name] = &machine{Node: fit.NewNode(node, on[node.Name], topologies)}
+		l.machines[node.Name] = &simulatedNode{Node: fit.NewNode(node, on[node.Name], topologies)}
 		l.machines[node.Name].free = l.machines[node.Name].FreeGPUs()
 		for _, pod := range on[node.Name] {
 			var start time.Time // the node counts from when it took the pod
 			if pod.Status.StartTime != nil {
 				start = pod.Status.StartTime.Time
 			}
-			if r, ok := releaseOf(pod, node.Name, start, limits); ok {
-				l.release(r)
+			if r, ok := podRelease(pod, node.Name, start, limits); ok {
+				l.addRelease(r)
 			}
 		}
 	}
 	for i := range entries {
-		l.judge(&entries[i])
+		l.judgeEntry(&entries[i])
 	}
 	return l
 }
 
-// judge marks entries that no node could ever hold, and those that currently start on no node.
-func (l *line) judge(entry *Entry) {
+// judgeEntry marks entries that no node could ever hold, and those that currently start on no node.
+func (l *poolQueue) judgeEntry(entry *Entry) {
 	switch {
 	case entry.Never, entry.Cause != "":
-	case !l.pool.couldHold(entry.wish.requests), entry.wish.beyond != nil && entry.wish.beyond.Never:
+	case !l.pool.couldHold(entry.demand.requests), entry.demand.beyondNodes != nil && entry.demand.beyondNodes.Never:
 		entry.Never = true
-	case entry.wish.confined:
-	case entry.wish.beyond != nil && entry.wish.beyond.Nodes == 0 && entry.wish.beyond.Cause != reason.RejectedByScheduler:
-		entry.block(*entry.wish.beyond)
+	case entry.demand.confined:
+	case entry.demand.beyondNodes != nil && entry.demand.beyondNodes.Nodes == 0 && entry.demand.beyondNodes.Cause != reason.RejectedByScheduler:
+		entry.setBlocked(*entry.demand.beyondNodes)
 	default:
-		if closed, ok := l.pool.closedTo(entry.wish.requests[0]); ok {
-			entry.block(closed)
+		if closed, ok := l.pool.closedFinding(entry.demand.requests[0]); ok {
+			entry.setBlocked(closed)
 		}
 	}
 }
 
-// promisedBy parses the start of a job that the scheduler announced, by the deadlines of running jobs; the zero time if it announced none.
-func promisedBy(message string) time.Time {
-	values, ok := reason.Promised.ValuesIn(message)
+// parsePromisedStart parses the start of a job that the scheduler announced, by the deadlines of running jobs; the zero time if it announced none.
+func parsePromisedStart(message string) time.Time {
+	values, ok := reason.StartReserved.ValuesIn(message)
 	if !ok {
-		values, ok = reason.PromisedIn.ValuesIn(message)
+		values, ok = reason.StartReservedIn.ValuesIn(message)
 	}
 	if !ok {
 		return time.Time{}
@@ -191,43 +193,43 @@ func promisedBy(message string) time.Time {
 	return at
 }
 
-// heedPromises sets the start of entries to the one that the scheduler announced, if it is unknown or later by the simulation: the scheduler reserves
+// applyPromisedStarts sets the start of entries to the one that the scheduler announced, if it is unknown or later by the simulation: the scheduler reserves
 // nodes for them, and has more information.
-func (l *line) heedPromises() {
+func (l *poolQueue) applyPromisedStarts() {
 	for i := range l.entries {
 		entry := &l.entries[i]
-		at := entry.wish.promised
+		at := entry.demand.promisedStart
 		if !entry.Never && entry.Cause == "" && at.After(l.start) && (entry.ETA == nil || at.Before(*entry.ETA)) {
 			entry.ETA = &at
 		}
 	}
 }
 
-// release records a future release, in the order of time.
-func (l *line) release(r release) {
+// addRelease records a future release, in the order of time.
+func (l *poolQueue) addRelease(r release) {
 	at, _ := slices.BinarySearchFunc(l.releases, r, func(a, b release) int { return a.at.Compare(b.at) })
 	l.releases = slices.Insert(l.releases, at, r)
 }
 
-// begin records that pods of an entry start now, and when they end.
-func (l *line) begin(entry *Entry, placed []release, limits map[types.UID]time.Time) {
-	l.shares.take(placed)
-	entry.wish.placed += len(placed)
+// startPods records that pods of an entry start now, and when they end.
+func (l *poolQueue) startPods(entry *Entry, placed []release, limits map[types.UID]time.Time) {
+	l.shares.addStarted(placed)
+	entry.demand.placed += len(placed)
 	if at := l.now; entry.ETA == nil {
 		entry.ETA = &at
 	}
 	for _, on := range placed {
-		if r, ok := releaseOf(on.pod, on.node, l.now, limits); ok {
-			l.release(r)
+		if r, ok := podRelease(on.pod, on.node, l.now, limits); ok {
+			l.addRelease(r)
 		}
 	}
 }
 
-// placeSome puts pods on nodes up to the first that does not fit.
-func (l *line) placeSome(requests []*fit.Request) []release {
+// placeUntilFull puts pods on nodes up to the first that does not fit.
+func (l *poolQueue) placeUntilFull(requests []*fit.Request) []release {
 	var placed []release
 	for _, request := range requests {
-		on := l.tightest(request)
+		on := l.tightestFit(request)
 		if on == nil {
 			break
 		}
@@ -236,34 +238,34 @@ func (l *line) placeSome(requests []*fit.Request) []release {
 	return placed
 }
 
-func (l *line) undo(placed []release) {
+func (l *poolQueue) undoPlacement(placed []release) {
 	for _, r := range placed {
-		l.machines[r.node].remove(r.pod)
+		l.machines[r.node].removePod(r.pod)
 	}
 }
 
-// tightest puts a pod on the node with the fewest GPUs left afterwards, nil if it fits none.
-func (l *line) tightest(request *fit.Request) *machine {
-	need, closed := request.Demand.Whole, l.reservations.Against(request.Pod, l.now)
-	var fitting []*machine
-	for _, name := range l.pool.open(request) {
-		if m := l.machines[name]; m.free >= need && closed.On(m.Object) == nil {
+// tightestFit puts a pod on the node with the fewest GPUs left afterwards, nil if it fits none.
+func (l *poolQueue) tightestFit(request *fit.Request) *simulatedNode {
+	need, closed := request.Demand.Whole, l.reservations.ClosedFor(request.Pod, l.now)
+	var fitting []*simulatedNode
+	for _, name := range l.pool.openNodes(request) {
+		if m := l.machines[name]; m.free >= need && closed.FirstOn(m.Object) == nil {
 			fitting = append(fitting, m)
 		}
 	}
-	slices.SortFunc(fitting, func(a, b *machine) int {
+	slices.SortFunc(fitting, func(a, b *simulatedNode) int {
 		return cmp.Or(cmp.Compare(a.free, b.free), cmp.Compare(a.Object.Name, b.Object.Name))
 	})
 	for _, m := range fitting {
-		if m.place(request) {
+		if m.placePod(request) {
 			return m
 		}
 	}
 	return nil
 }
 
-// ownerOf is the controller of a pod, "" for none.
-func ownerOf(pod *corev1.Pod) types.UID {
+// controllerUID is the controller of a pod, "" for none.
+func controllerUID(pod *corev1.Pod) types.UID {
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
 		return owner.UID
 	}

@@ -17,27 +17,27 @@ import (
 	"g8s.host/gpu-scheduler/pkg/survival"
 )
 
-// mostForecast is how many pods of a queue take part in a forecast. Pods behind them have none.
-const mostForecast = 5000
+// maxForecast is how many pods of a queue take part in a forecast. Pods behind them have none.
+const maxForecast = 5000
 
-// mostShapes is how many kinds of jobs take part, since each is tried whenever a job ends. The first job beyond that, and all jobs behind it, have no
+// maxShapes is how many kinds of jobs take part, since each is tried whenever a job ends. The first job beyond that, and all jobs behind it, have no
 // forecast.
-const mostShapes = 30
+const maxShapes = 30
 
-// Outlook is between which moments jobs start.
-type Outlook map[key]outlook
+// StartEstimates is between which moments jobs start.
+type StartEstimates map[key]startEstimate
 
-type outlook struct{ earliest, latest time.Time }
+type startEstimate struct{ earliest, latest time.Time }
 
-// Tell adds estimates to the entries that they are for and that do not start now. The estimates may be somewhat older than the queue.
-func (q *Queue) Tell(of Outlook, now time.Time) {
+// ApplyEstimates adds estimates to the entries that they are for and that do not start now. The estimates may be somewhat older than the queue.
+func (q *Queue) ApplyEstimates(of StartEstimates, now time.Time) {
 	for i := range q.Entries {
 		entry := &q.Entries[i]
-		found, ok := of[entry.key()]
-		if !ok || !entry.uncertain(now) || found.latest.Before(now) {
+		found, ok := of[entry.jobKey()]
+		if !ok || !entry.hasUncertainStart(now) || found.latest.Before(now) {
 			continue
 		}
-		earliest, latest := later(found.earliest, now), found.latest
+		earliest, latest := laterOf(found.earliest, now), found.latest
 		if entry.ETA != nil && entry.ETA.Before(latest) { // if all before it use all of their time
 			latest = *entry.ETA
 		}
@@ -48,52 +48,52 @@ func (q *Queue) Tell(of Outlook, now time.Time) {
 	}
 }
 
-func later(a, b time.Time) time.Time {
+func laterOf(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}
 	return b
 }
 
-func (e *Entry) key() key { return key{e.Namespace, e.Kind, e.Name} }
+func (e *Entry) jobKey() key { return key{e.Namespace, e.Kind, e.Name} }
 
-// Outlook estimates between which moments entries start, from how long similar jobs have run. It covers only jobs that wait for room, and only if
+// EstimateStarts estimates between which moments entries start, from how long similar jobs have run. It covers only jobs that wait for room, and only if
 // enough history is known. objects are those that the queue was built from.
 //
 // It counts whole GPUs, CPU, memory and pods, and the maxima of GPUQuotas. There are no estimates for jobs that request a part of a GPU, for a pool
 // with reserved nodes, or for gangs: smaller jobs that arrive later get past a gang, and are not known yet (docs/benchmarks/queueing.md has how far
 // off it would be).
-func (q *Queue) Outlook(objects *snapshot.Snapshot, past *survival.History, now time.Time) Outlook {
-	out := Outlook{}
+func (q *Queue) EstimateStarts(objects *snapshot.Snapshot, past *survival.History, now time.Time) StartEstimates {
+	out := StartEstimates{}
 	if past == nil || len(objects.Nodes) == 0 {
 		return out
 	}
-	known, lines := peopleOf(objects), q.uncertainLines(now)
+	known, lines := collectJobUsers(objects), q.uncertainEntries(now)
 	for _, entries := range lines {
 		f := &forecaster{
-			entries: entries, pool: q.pools[entries[0].Pool], known: known, past: past, now: now, limits: ends(objects.Jobs),
-			quotas: quotasOf(objects.GPUQuotas, entries[0].Pool), shapes: map[string]int{}, left: map[*Entry]bool{}, budget: budgetOf(len(lines)),
+			entries: entries, pool: q.pools[entries[0].Pool], known: known, past: past, now: now, limits: jobDeadlines(objects.Jobs),
+			quotas: poolQuotas(objects.GPUQuotas, entries[0].Pool), shapes: map[string]int{}, skipped: map[*Entry]bool{}, budget: forecastBudget(len(lines)),
 		}
-		if !f.reserved(objects.GPUReservations) {
-			f.stage(objects.Pods)
-			f.tell(out)
+		if !f.hasReservation(objects.GPUReservations) {
+			f.loadRunning(objects.Pods)
+			f.forecastStarts(out)
 		}
 	}
 	return out
 }
 
-// budgetOf is the cost limit of each forecast of that many queues, of which there are two: all of them share one budget.
-func budgetOf(lines int) int { return forecast.Budget / (2 * lines) }
+// forecastBudget is the cost limit of each forecast of that many queues, of which there are two: all of them share one budget.
+func forecastBudget(lines int) int { return forecast.Budget / (2 * lines) }
 
-// uncertainLines returns the entries of each pool in which a forecast may improve some estimates.
-func (q *Queue) uncertainLines(now time.Time) (out [][]Entry) {
+// uncertainEntries returns the entries of each pool in which a forecast may improve some estimates.
+func (q *Queue) uncertainEntries(now time.Time) (out [][]Entry) {
 	for start := 0; start < len(q.Entries); {
 		end := start
 		for end < len(q.Entries) && q.Entries[end].Pool == q.Entries[start].Pool {
 			end++
 		}
 		entries := q.Entries[start:end]
-		if q.pools[entries[0].Pool] != nil && slices.ContainsFunc(entries, func(e Entry) bool { return e.uncertain(now) }) {
+		if q.pools[entries[0].Pool] != nil && slices.ContainsFunc(entries, func(e Entry) bool { return e.hasUncertainStart(now) }) {
 			out = append(out, entries)
 		}
 		start = end
@@ -101,26 +101,26 @@ func (q *Queue) uncertainLines(now time.Time) (out [][]Entry) {
 	return out
 }
 
-// uncertain reports whether a forecast may improve the estimate of an entry: there is no room for it now.
-func (e *Entry) uncertain(now time.Time) bool {
+// hasUncertainStart reports whether a forecast may improve the estimate of an entry: there is no room for it now.
+func (e *Entry) hasUncertainStart(now time.Time) bool {
 	return e.waitsForRoom() && (e.ETA == nil || e.ETA.After(now))
 }
 
 // waitsForRoom reports whether an entry waits only for room, on nodes and in quotas, and not for an eviction.
 func (e *Entry) waitsForRoom() bool {
-	counted := e.Cause == "" || e.wish.overQuota
-	return e.Position > 0 && !e.Never && !e.Reclaims && counted && !e.wish.confined && len(e.wish.requests) > 0
+	counted := e.Cause == "" || e.demand.overQuota
+	return e.Position > 0 && !e.Never && !e.Reclaims && counted && !e.demand.confined && len(e.demand.requests) > 0
 }
 
-// people are the users of jobs, and the start times of jobs with pods that have already succeeded: their other pods come after those, as tasks of an
+// jobUsers are the users of jobs, and the start times of jobs with pods that have already succeeded: their other pods come after those, as tasks of an
 // array do.
-type people struct {
+type jobUsers struct {
 	users  map[key]string
 	begins map[types.UID]time.Time
 }
 
-func peopleOf(objects *snapshot.Snapshot) people {
-	out := people{users: map[key]string{}, begins: map[types.UID]time.Time{}}
+func collectJobUsers(objects *snapshot.Snapshot) jobUsers {
+	out := jobUsers{users: map[key]string{}, begins: map[types.UID]time.Time{}}
 	for i := range objects.Jobs {
 		job := &objects.Jobs[i]
 		out.users[key{job.Namespace, job.Labels[names.LabelJobType], job.Labels[names.LabelJob]}] = job.Annotations[names.AnnotationUser]
@@ -139,7 +139,7 @@ func peopleOf(objects *snapshot.Snapshot) people {
 type forecaster struct {
 	entries []Entry
 	pool    *pool
-	known   people
+	known   jobUsers
 	past    *survival.History
 	now     time.Time
 	limits  map[types.UID]time.Time
@@ -148,106 +148,106 @@ type forecaster struct {
 	state  forecast.State
 	places map[int]*Entry
 	shapes map[string]int
-	// left are entries that do not start although there is room for them.
-	left map[*Entry]bool
+	// skipped are entries that do not start although there is room for them.
+	skipped map[*Entry]bool
 	// budget is what a forecast may cost.
 	budget int
 }
 
-// reserved reports whether a reservation keeps nodes of the pool, or will.
-func (f *forecaster) reserved(objects []names.GPUReservation) bool {
+// hasReservation reports whether a reservation keeps nodes of the pool, or will.
+func (f *forecaster) hasReservation(objects []names.GPUReservation) bool {
 	for i := range objects {
-		window := reservation.Of(&objects[i])
-		if window.To.After(f.now) && slices.ContainsFunc(f.pool.nodes, func(node corev1.Node) bool { return window.Keeps(&node) }) {
+		window := reservation.WindowOf(&objects[i])
+		if window.To.After(f.now) && slices.ContainsFunc(f.pool.nodes, func(node corev1.Node) bool { return window.KeepsNode(&node) }) {
 			return true
 		}
 	}
 	return false
 }
 
-// tell computes when entries start. If there is room for an entry at once and the scheduler has refused it nevertheless, it waits for something that
+// forecastStarts computes when entries start. If there is room for an entry at once and the scheduler has refused it nevertheless, it waits for something that
 // is not counted here. It is skipped in the second run, as it takes no room.
-func (f *forecaster) tell(out Outlook) {
-	f.line()
-	starts := forecast.Starts(&f.state, len(f.state.Waiting)-1, f.budget)
+func (f *forecaster) forecastStarts(out StartEstimates) {
+	f.buildWaiting()
+	starts := forecast.StartIntervals(&f.state, len(f.state.Waiting)-1, f.budget)
 	for place, entry := range f.places {
-		if at := starts[place]; at.Known && at.Latest == 0 && entry.Message != "" && entry.uncertain(f.now) {
-			f.left[entry] = true
+		if at := starts[place]; at.Known && at.Latest == 0 && entry.Message != "" && entry.hasUncertainStart(f.now) {
+			f.skipped[entry] = true
 		}
 	}
-	if len(f.left) > 0 {
-		f.line()
-		starts = forecast.Starts(&f.state, len(f.state.Waiting)-1, f.budget)
+	if len(f.skipped) > 0 {
+		f.buildWaiting()
+		starts = forecast.StartIntervals(&f.state, len(f.state.Waiting)-1, f.budget)
 	}
 	for place, entry := range f.places {
-		overtaken := entry.wish.together() && entry.Pods > 1
+		overtaken := entry.demand.startsTogether() && entry.Pods > 1
 		if at := starts[place]; at.Known && !overtaken {
-			out[entry.key()] = outlook{f.now.Add(at.Earliest).Truncate(time.Second), f.now.Add(at.Latest).Truncate(time.Second)}
+			out[entry.jobKey()] = startEstimate{f.now.Add(at.Earliest).Truncate(time.Second), f.now.Add(at.Latest).Truncate(time.Second)}
 		}
 	}
 }
 
-// line collects the entries that wait for room, in order. Pods that start one by one are separate items.
-func (f *forecaster) line() {
+// buildWaiting collects the entries that wait for room, in order. Pods that start one by one are separate items.
+func (f *forecaster) buildWaiting() {
 	f.state.Waiting, f.places = f.state.Waiting[:0], map[int]*Entry{}
 	for i := range f.entries {
 		entry := &f.entries[i]
-		if !entry.waitsForRoom() || f.left[entry] || slices.ContainsFunc(entry.wish.requests, parts) {
+		if !entry.waitsForRoom() || f.skipped[entry] || slices.ContainsFunc(entry.demand.requests, asksForGPUParts) {
 			continue
 		}
-		together := [][]*fit.Request{entry.wish.requests}
-		if !entry.wish.together() {
-			together = slices.Collect(slices.Chunk(entry.wish.requests, 1))
+		together := [][]*fit.Request{entry.demand.requests}
+		if !entry.demand.startsTogether() {
+			together = slices.Collect(slices.Chunk(entry.demand.requests, 1))
 		}
-		if len(f.state.Waiting)+len(together) > mostForecast {
+		if len(f.state.Waiting)+len(together) > maxForecast {
 			return
 		}
 		shapes := make([]int, len(together))
 		for i, requests := range together {
-			if shapes[i] = f.shape(requests); shapes[i] < 0 {
+			if shapes[i] = f.shapeIndex(requests); shapes[i] < 0 {
 				return
 			}
 		}
 		f.places[len(f.state.Waiting)] = entry
-		runs := f.past.Remaining(f.job(keyOf(entry.wish.requests[0].Pod), entry.GPUs), 0, f.limitOf(entry))
+		runs := f.past.RemainingTime(f.survivalJob(podJobKey(entry.demand.requests[0].Pod), entry.GPUs), 0, f.runtimeLimit(entry))
 		for _, shape := range shapes {
 			f.state.Waiting = append(f.state.Waiting, forecast.Waiting{Shape: shape, Runs: runs})
 		}
 	}
 }
 
-// parts reports whether a pod requests parts of GPUs, which are not counted.
-func parts(r *fit.Request) bool { return r.Demand.Shared > 0 || r.Demand.MIG > 0 }
+// asksForGPUParts reports whether a pod requests parts of GPUs, which are not counted.
+func asksForGPUParts(r *fit.Request) bool { return r.Demand.Shared > 0 || r.Demand.MIG > 0 }
 
-func (f *forecaster) job(of key, gpus int64) survival.Job {
+func (f *forecaster) survivalJob(of key, gpus int64) survival.Job {
 	return survival.Job{Namespace: of.namespace, User: f.known.users[of], Pool: f.pool.name, GPUs: gpus}
 }
 
-// limitOf is how long an entry may run once it has started, 0 without a limit. A Job also counts its time in the queue.
-func (f *forecaster) limitOf(entry *Entry) time.Duration {
+// runtimeLimit is how long an entry may run once it has started, 0 without a limit. A Job also counts its time in the queue.
+func (f *forecaster) runtimeLimit(entry *Entry) time.Duration {
 	var limit time.Duration
-	if seconds := entry.wish.requests[0].Pod.Spec.ActiveDeadlineSeconds; seconds != nil {
+	if seconds := entry.demand.requests[0].Pod.Spec.ActiveDeadlineSeconds; seconds != nil {
 		limit = time.Duration(*seconds) * time.Second
 	}
-	if end, ok := f.limits[entry.wish.owner]; ok && (limit == 0 || end.Sub(f.now) < limit) {
+	if end, ok := f.limits[entry.demand.owner]; ok && (limit == 0 || end.Sub(f.now) < limit) {
 		limit = max(end.Sub(f.now), time.Second)
 	}
 	return limit
 }
 
-// shape is the number of a kind of request, -1 if there are too many kinds.
-func (f *forecaster) shape(requests []*fit.Request) int {
+// shapeIndex is the number of a kind of request, -1 if there are too many kinds.
+func (f *forecaster) shapeIndex(requests []*fit.Request) int {
 	alike := make([]byte, 0, 1024)
-	shares := f.sharesOf(requests)
+	shares := f.quotaUse(requests)
 	for _, request := range requests {
-		alike = append(append(alike, request.Alikeness()...), '\n')
+		alike = append(append(alike, request.EquivalenceKey()...), '\n')
 	}
 	alike = fmt.Append(alike, shares)
 	if number, known := f.shapes[string(alike)]; known {
 		return number
 	}
 	number := len(f.state.Shapes)
-	if number == mostShapes {
+	if number == maxShapes {
 		return -1
 	}
 	f.shapes[string(alike)] = number
@@ -257,39 +257,39 @@ func (f *forecaster) shape(requests []*fit.Request) int {
 		for _, node := range f.pool.shapeOf(request).places {
 			on.Add(node)
 		}
-		pods = append(pods, forecast.Pod{Needs: amountsOf(request.Resources, request.Demand.Whole), On: on})
+		pods = append(pods, forecast.Pod{Needs: toAmounts(request.Resources, request.Demand.Whole), On: on})
 	}
 	f.state.Shapes = append(f.state.Shapes, forecast.Shape{Pods: pods, Shares: shares})
 	return number
 }
 
-// sharesOf is what pods that start together take of quotas. They take nothing of a quota for one type if they accept another.
-func (f *forecaster) sharesOf(requests []*fit.Request) []forecast.Share {
+// newQuotaShares is what pods that start together take of quotas. They take nothing of a quota for one type if they accept another.
+func (f *forecaster) quotaUse(requests []*fit.Request) []forecast.Share {
 	taken := make([]int64, len(f.quotas))
 	for _, request := range requests {
 		at := gpuquota.Place{Pool: f.pool.name}
 		if len(request.Types.Accepted) == 1 {
 			at.Type = request.Types.Accepted[0]
 		}
-		f.take(taken, request.Pod, at)
+		f.addQuotaUse(taken, request.Pod, at)
 	}
-	return sharesIn(taken)
+	return toShares(taken)
 }
 
-// take adds a pod's use of each quota at a place.
-func (f *forecaster) take(taken []int64, pod *corev1.Pod, at gpuquota.Place) {
+// addQuotaUse adds a pod's use of each quota at a place.
+func (f *forecaster) addQuotaUse(taken []int64, pod *corev1.Pod, at gpuquota.Place) {
 	if len(f.quotas) == 0 {
 		return
 	}
 	gpus := gpuquota.WholeGPUs(pod)
 	for i := range f.quotas {
-		if f.quotas[i].Counts(pod.Namespace, at) {
+		if f.quotas[i].CountsNamespace(pod.Namespace, at) {
 			taken[i] += gpus
 		}
 	}
 }
 
-func sharesIn(taken []int64) (out []forecast.Share) {
+func toShares(taken []int64) (out []forecast.Share) {
 	for quota, amount := range taken {
 		if amount > 0 {
 			out = append(out, forecast.Share{Quota: quota, Amount: amount})
@@ -298,7 +298,7 @@ func sharesIn(taken []int64) (out []forecast.Share) {
 	return out
 }
 
-func amountsOf(resources corev1.ResourceList, gpus int64) forecast.Amounts {
+func toAmounts(resources corev1.ResourceList, gpus int64) forecast.Amounts {
 	return forecast.Amounts{
 		forecast.GPUs: gpus, forecast.MilliCPU: resources.Cpu().MilliValue(), forecast.Memory: resources.Memory().Value(), forecast.Pods: 1,
 	}

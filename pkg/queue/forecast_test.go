@@ -25,7 +25,7 @@ import (
 func pastOf(user string, from, to int) *survival.History {
 	h := &survival.History{}
 	for m := from; m <= to; m++ {
-		h.Learn(survival.Job{Namespace: "team", User: user, Pool: "train", GPUs: 8}, time.Duration(m)*time.Minute)
+		h.AddRun(survival.Job{Namespace: "team", User: user, Pool: "train", GPUs: 8}, time.Duration(m)*time.Minute)
 	}
 	return h
 }
@@ -119,7 +119,7 @@ func TestOutlook(t *testing.T) {
 				h := pastOf("ada", 61, 160)
 				for range 3 {
 					for m := range 300 {
-						h.Learn(survival.Job{Namespace: "team", User: "bob", Pool: "train", GPUs: 8}, time.Duration(1000+m)*time.Minute)
+						h.AddRun(survival.Job{Namespace: "team", User: "bob", Pool: "train", GPUs: 8}, time.Duration(1000+m)*time.Minute)
 					}
 				}
 				return h
@@ -131,7 +131,7 @@ func TestOutlook(t *testing.T) {
 				tc.past = pastOf("", 61, 160)
 			}
 			q := Build(tc.objects, nil, nil, t0)
-			q.Tell(q.Outlook(tc.objects, tc.past, t0), t0)
+			q.ApplyEstimates(q.EstimateStarts(tc.objects, tc.past, t0), t0)
 			var got, want [][]int
 			for _, e := range q.Entries {
 				said := []int{}
@@ -165,21 +165,21 @@ func TestOutlook(t *testing.T) {
 func TestAnOutlookGrowsOld(t *testing.T) {
 	objects := &snapshot.Snapshot{Nodes: []corev1.Node{node("n1", "8")}, Pods: []corev1.Pod{anHourIn(on("n1", asks("runs", "8", 5, 0))), asks("a", "8", 5, 0)}}
 	q := Build(objects, nil, nil, t0)
-	outlook := q.Outlook(objects, pastOf("", 61, 160), t0)
+	outlook := q.EstimateStarts(objects, pastOf("", 61, 160), t0)
 	for after, want := range map[time.Duration]bool{0: true, 10 * time.Minute: true, 3 * time.Hour: false} {
 		now := t0.Add(after)
 		line := Build(objects, nil, nil, now)
-		line.Tell(outlook, now)
+		line.ApplyEstimates(outlook, now)
 		if e := line.Entries[0]; (e.Latest != nil) != want || want && e.Earliest.Before(now) {
 			t.Errorf("after %s it starts between %v and %v", after, e.Earliest, e.Latest)
 		}
 	}
 	line := Build(&snapshot.Snapshot{Nodes: objects.Nodes, Pods: objects.Pods[1:]}, nil, nil, t0)
-	line.Tell(outlook, t0)
+	line.ApplyEstimates(outlook, t0)
 	if e := line.Entries[0]; e.Latest != nil || e.ETA == nil {
 		t.Errorf("it starts now, and between %v and %v", e.Earliest, e.Latest)
 	}
-	if got := (&Queue{}).Outlook(objects, nil, t0); len(got) != 0 {
+	if got := (&Queue{}).EstimateStarts(objects, nil, t0); len(got) != 0 {
 		t.Errorf("of a queue without jobs and past: %v", got)
 	}
 }
@@ -203,9 +203,9 @@ func TestManyKindsOfJobsCostTheOthersNothing(t *testing.T) {
 		}))
 	}
 	q := Build(objects, nil, nil, t0)
-	q.Tell(q.Outlook(objects, pastOf("", 61, 160), t0), t0)
+	q.ApplyEstimates(q.EstimateStarts(objects, pastOf("", 61, 160), t0), t0)
 	for i := range q.Entries {
-		if e := &q.Entries[i]; (e.Latest != nil) != (i < mostShapes) {
+		if e := &q.Entries[i]; (e.Latest != nil) != (i < maxShapes) {
 			t.Errorf("number %d, %s, starts by %v", i+1, e.Name, e.Latest)
 		}
 	}
@@ -217,14 +217,14 @@ func TestManyKindsOfJobsCostTheOthersNothing(t *testing.T) {
 // TestAllLinesShareABudget: of more pools a forecast takes no longer, and each line has a part.
 func TestAllLinesShareABudget(t *testing.T) {
 	for _, lines := range []int{1, 2, 7, 100} {
-		if of := budgetOf(lines); of <= 0 || 2*lines*of > forecast.Budget {
+		if of := forecastBudget(lines); of <= 0 || 2*lines*of > forecast.Budget {
 			t.Errorf("two forecasts of each of %d lines may cost %d each, %d in all", lines, of, forecast.Budget)
 		}
 	}
 	waits := change(asks("b", "8", 5, 0), func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{names.LabelPool: "other"} })
 	q := Build(&snapshot.Snapshot{Nodes: []corev1.Node{node("n1", "8")}, Pods: []corev1.Pod{
 		anHourIn(on("n1", asks("runs", "8", 5, 0))), asks("a", "8", 5, 0), asks("c", "8", 5, 0), waits}}, nil, nil, t0)
-	if lines := q.uncertainLines(t0); len(lines) != 1 || len(lines[0]) != 2 {
+	if lines := q.uncertainEntries(t0); len(lines) != 1 || len(lines[0]) != 2 {
 		t.Errorf("the lines are %v, want that of one pool: the other has no nodes", lines)
 	}
 }
@@ -232,21 +232,21 @@ func TestAllLinesShareABudget(t *testing.T) {
 // TestForesightIsMadeAnewFromTimeToTime, and not whenever the queue is read.
 func TestForesightIsMadeAnewFromTimeToTime(t *testing.T) {
 	objects := &snapshot.Snapshot{Nodes: []corev1.Node{node("n1", "8")}, Pods: []corev1.Pod{anHourIn(on("n1", asks("runs", "8", 5, 0))), asks("a", "8", 5, 0)}}
-	foreseen := NewForesight(pastOf("", 61, 160))
+	foreseen := NewEstimateCache(pastOf("", 61, 160))
 	for _, step := range []struct {
 		after time.Duration
 		known int
-	}{{0, 1}, {foresightFor - time.Second, 1}, {foresightFor, 2}, {foresightFor + time.Second, 2}} {
+	}{{0, 1}, {estimateLifetime - time.Second, 1}, {estimateLifetime, 2}, {estimateLifetime + time.Second, 2}} {
 		objects.Now = t0.Add(step.after)
 		q := Build(objects, nil, nil, objects.Now)
-		if got := foreseen.of(&q, objects); len(got) != step.known {
+		if got := foreseen.estimatesFor(&q, objects); len(got) != step.known {
 			t.Errorf("after %s it is foreseen of %d, want %d", step.after, len(got), step.known)
 		}
 		if step.after == 0 {
 			objects.Pods = append(objects.Pods, asks("b", "8", 5, 0))
 		}
 	}
-	if got := NewForesight(nil).of(&Queue{}, objects); len(got) != 0 {
+	if got := NewEstimateCache(nil).estimatesFor(&Queue{}, objects); len(got) != 0 {
 		t.Errorf("without a past %v is foreseen", got)
 	}
 }
@@ -270,7 +270,7 @@ func BenchmarkOutlook(b *testing.B) {
 	b.Run("outlook", func(b *testing.B) {
 		q := Build(objects, nil, nil, t0)
 		for b.Loop() {
-			q.Outlook(objects, past, t0)
+			q.EstimateStarts(objects, past, t0)
 		}
 	})
 }

@@ -45,22 +45,22 @@ func newPool(nodes []corev1.Node, name string, topologies *gpu.Topologies) *pool
 // mendedNode is created on first use.
 func (p *pool) mendedNode(i int) *fit.Node {
 	if p.mended[i] == nil {
-		object := fit.Opened(&p.nodes[i])
-		heal(object)
+		object := fit.OpenedNode(&p.nodes[i])
+		markGPUsHealthy(object)
 		p.mended[i] = fit.NewNode(object, nil, p.topologies)
 	}
 	return p.mended[i]
 }
 
-// heal makes all GPUs of a node healthy.
-func heal(node *corev1.Node) {
+// markGPUsHealthy makes all GPUs of a node healthy.
+func markGPUsHealthy(node *corev1.Node) {
 	inventory, err := gpu.InventoryOf(node)
 	if err != nil || inventory.Derived {
 		return
 	}
-	inventory.Cards, inventory.Sliced = slices.Clone(inventory.Cards), slices.Clone(inventory.Sliced)
-	for i := range inventory.Cards {
-		inventory.Cards[i].Health = gpu.Healthy
+	inventory.GPUs, inventory.Sliced = slices.Clone(inventory.GPUs), slices.Clone(inventory.Sliced)
+	for i := range inventory.GPUs {
+		inventory.GPUs[i].Health = gpu.Healthy
 	}
 	for i := range inventory.Sliced {
 		inventory.Sliced[i].Health = gpu.Healthy
@@ -76,7 +76,7 @@ func (p *pool) couldHold(requests []*fit.Request) bool {
 	if requests[0].Pod.Labels[names.LabelPodGroup] != "" {
 		return p.holdsAll(requests)
 	}
-	key := requests[0].Alikeness()
+	key := requests[0].EquivalenceKey()
 	able, known := p.able[key]
 	if !known {
 		able = p.holdsAll(requests[:1])
@@ -94,28 +94,28 @@ func (p *pool) holdsAll(requests []*fit.Request) bool {
 	}()
 	at := 0 // pods of a job ask alike: a node that one finds full is full for the next
 	for _, request := range requests {
-		for at < len(p.nodes) && (!request.InScope(&p.nodes[at]) || !p.mendedNode(at).Place(request)) {
+		for at < len(p.nodes) && (!request.InScope(&p.nodes[at]) || !p.mendedNode(at).PlacePod(request)) {
 			at++
 		}
 		if at == len(p.nodes) {
 			return false
 		}
 		node := p.mendedNode(at)
-		undo = append(undo, func() { node.Remove(request.Pod) })
+		undo = append(undo, func() { node.RemovePod(request.Pod) })
 	}
 	return true
 }
 
 // shapeOf checks every node for pods like this one, once.
 func (p *pool) shapeOf(request *fit.Request) *shape {
-	key := request.Alikeness()
+	key := request.EquivalenceKey()
 	if p.shapes[key] == nil {
 		out := &shape{closed: map[reason.Cause]int{}}
 		for i := range p.nodes {
 			if !request.InScope(&p.nodes[i]) {
 				continue
 			}
-			switch cause, takes := p.look(request, i); {
+			switch cause, takes := p.checkEmptyNode(request, i); {
 			case takes:
 				out.open, out.places = append(out.open, p.nodes[i].Name), append(out.places, i)
 			case cause != "":
@@ -127,8 +127,8 @@ func (p *pool) shapeOf(request *fit.Request) *shape {
 	return p.shapes[key]
 }
 
-// look reports whether an empty node takes a pod, and if not, which repairable cause prevents it.
-func (p *pool) look(request *fit.Request, i int) (cause reason.Cause, takes bool) {
+// checkEmptyNode reports whether an empty node takes a pod, and if not, which repairable cause prevents it.
+func (p *pool) checkEmptyNode(request *fit.Request, i int) (cause reason.Cause, takes bool) {
 	if p.bare[i] == nil {
 		p.bare[i] = fit.NewNode(&p.nodes[i], nil, p.topologies)
 	}
@@ -146,11 +146,11 @@ func (p *pool) look(request *fit.Request, i int) (cause reason.Cause, takes bool
 	return cause, len(obstacles) == 0
 }
 
-// open are the names of the nodes that take pods like this one, if they have room.
-func (p *pool) open(request *fit.Request) []string { return p.shapeOf(request).open }
+// openNodes are the names of the nodes that take pods like this one, if they have room.
+func (p *pool) openNodes(request *fit.Request) []string { return p.shapeOf(request).open }
 
-// closedTo explains why no node, even if empty, currently takes pods like this one, if nodes would take it otherwise.
-func (p *pool) closedTo(request *fit.Request) (diagnosis.Finding, bool) {
+// closedFinding explains why no node, even if empty, currently takes pods like this one, if nodes would take it otherwise.
+func (p *pool) closedFinding(request *fit.Request) (diagnosis.Finding, bool) {
 	found := p.shapeOf(request)
 	if len(found.open) > 0 || len(found.closed) == 0 {
 		return diagnosis.Finding{}, false
@@ -164,14 +164,14 @@ func (p *pool) closedTo(request *fit.Request) (diagnosis.Finding, bool) {
 	})
 	parts := make([]phrase.Text, len(causes))
 	for i, cause := range causes {
-		parts[i] = phrase.Of("%d %s", found.closed[cause], closedWords[cause])
+		parts[i] = phrase.Textf("%d %s", found.closed[cause], closedWords[cause])
 	}
-	says := phrase.Of("no node of pool %s takes it now, however empty: %s", p.name, phrase.Join(parts, phrase.Of(", ")))
-	return diagnosis.Finding{Cause: causes[0], Says: says}.Worded(), true
+	says := phrase.Textf("no node of pool %s takes it now, however empty: %s", p.name, phrase.Join(parts, phrase.Textf(", ")))
+	return diagnosis.Finding{Cause: causes[0], Message: says}.WithText(), true
 }
 
 // closedWords say what keeps pods from nodes.
 var closedWords = map[reason.Cause]phrase.Text{
-	reason.Cordoned: phrase.Of("cordoned"), reason.NotReady: phrase.Of("not ready"), reason.Tainted: phrase.Of("with a taint"),
-	reason.KeptOff: phrase.Of("kept off by gpu-controller"), reason.UnhealthyGPUs: phrase.Of("with too few healthy GPUs"),
+	reason.Cordoned: phrase.Textf("cordoned"), reason.NotReady: phrase.Textf("not ready"), reason.Tainted: phrase.Textf("with a taint"),
+	reason.KeptOff: phrase.Textf("kept off by gpu-controller"), reason.UnhealthyGPUs: phrase.Textf("with too few healthy GPUs"),
 }

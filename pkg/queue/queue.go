@@ -49,8 +49,8 @@ type Entry struct {
 	GPUsAhead int64 `json:"gpusAhead"`
 	// Trouble is the scheduler's message of its last attempt.
 	inventory.Trouble
-	// Says is the trouble in every language, if it is one of our sentences.
-	Says phrase.Text `json:"-"`
+	// MessageText is the trouble in every language, if it is one of our sentences.
+	MessageText phrase.Text `json:"-"`
 	// Cause is why the job does not start regardless of room, as a cause of gpuctl why; Trouble then describes it. It is empty for a job that waits
 	// only for room. If a GPUQuota is exhausted, ETA, Earliest and Latest account for that as well.
 	Cause reason.Cause `json:"cause,omitempty"`
@@ -68,14 +68,14 @@ type Entry struct {
 	// Reclaims is true if a GPUQuota guarantees the job its GPUs, which others borrow. The borrowers are evicted for it, so it may start before ETA.
 	Reclaims bool `json:"reclaims,omitempty"`
 
-	wish wish
+	demand entryDemand
 }
 
-// block records what blocks an entry regardless of room.
-func (e *Entry) block(finding diagnosis.Finding) {
-	e.Cause, e.ETA, e.Reclaims, e.wish.overQuota = finding.Cause, nil, false, false
+// setBlocked records what blocks an entry regardless of room.
+func (e *Entry) setBlocked(finding diagnosis.Finding) {
+	e.Cause, e.ETA, e.Reclaims, e.demand.overQuota = finding.Cause, nil, false, false
 	e.Trouble = inventory.Trouble{Reason: string(finding.Cause), Message: finding.Text}
-	e.Says = finding.Says
+	e.MessageText = finding.Message
 }
 
 // Queue has the queues of all pools. JSON keys are a contract.
@@ -93,7 +93,7 @@ type Queue struct {
 // key identifies what belongs together: the pods of one job, or one pod.
 type key struct{ namespace, kind, name string }
 
-func keyOf(pod *corev1.Pod) key {
+func podJobKey(pod *corev1.Pod) key {
 	if job := pod.Labels[names.LabelJob]; job != "" {
 		return key{namespace: pod.Namespace, kind: pod.Labels[names.LabelJobType], name: job}
 	}
@@ -106,21 +106,21 @@ func Build(objects *snapshot.Snapshot, jobs []inventory.Job, leader *snapshot.Le
 	byKey := map[key]*Entry{}
 	for i := range objects.Pods {
 		pod := &objects.Pods[i]
-		request, ok := waits(pod)
+		request, ok := pendingRequest(pod)
 		if !ok {
 			continue
 		}
-		id := keyOf(pod)
+		id := podJobKey(pod)
 		if byKey[id] == nil {
 			byKey[id] = newEntry(pod, id)
 		}
-		byKey[id].add(pod, request)
+		byKey[id].addPod(pod, request)
 	}
 	entries := make([]Entry, 0, len(byKey))
 	for _, entry := range byKey {
 		entries = append(entries, *entry)
 	}
-	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Or(cmp.Compare(a.Pool, b.Pool), inOrder(a, b)) })
+	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Or(cmp.Compare(a.Pool, b.Pool), compareEntries(a, b)) })
 	for i := range entries {
 		entries[i].Position = 1
 		if i > 0 && entries[i-1].Pool == entries[i].Pool {
@@ -131,11 +131,11 @@ func Build(objects *snapshot.Snapshot, jobs []inventory.Job, leader *snapshot.Le
 		}
 	}
 	underQuotas(entries, objects)
-	pools := estimate(entries, objects, now)
-	if leader != nil && !leader.Places() {
-		stop(entries)
+	pools := estimateStarts(entries, objects, now)
+	if leader != nil && !leader.PlacesJobs() {
+		blockAll(entries)
 	}
-	for _, entry := range refused(jobs) {
+	for _, entry := range quotaRefusedEntries(jobs) {
 		if byKey[key{namespace: entry.Namespace, kind: entry.Kind, name: entry.Name}] == nil { // else some of its pods are in the queue
 			entries = append(entries, entry)
 		}
@@ -144,27 +144,27 @@ func Build(objects *snapshot.Snapshot, jobs []inventory.Job, leader *snapshot.Le
 	return Queue{Entries: entries, pools: pools}
 }
 
-// stop marks all entries as blocked because no scheduler runs.
-func stop(entries []Entry) {
+// blockAll marks all entries as blocked because no scheduler runs.
+func blockAll(entries []Entry) {
 	for i := range entries {
 		if !entries[i].Never {
 			down := diagnosis.Finding{
-				Cause: reason.SchedulerDown, Says: phrase.Of("no %s is running, so nothing starts: tell the administrators", names.SchedulerName),
+				Cause: reason.SchedulerDown, Message: phrase.Textf("no %s is running, so nothing starts: tell the administrators", names.SchedulerName),
 			}
-			entries[i].block(down.Worded())
+			entries[i].setBlocked(down.WithText())
 		}
 	}
 }
 
-// inOrder is the order of the scheduler: by priority, then by waiting time, then by name.
-func inOrder(a, b Entry) int {
+// compareEntries is the order of the scheduler: by priority, then by waiting time, then by name.
+func compareEntries(a, b Entry) int {
 	return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.Since.Compare(b.Since),
 		cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
 }
 
-// waits reports whether our scheduler still has to place a pod, and the pod's GPU request. Gated pods and pods with a malformed request are in no
+// pendingRequest reports whether our scheduler still has to place a pod, and the pod's GPU request. Gated pods and pods with a malformed request are in no
 // queue: the scheduler does not try them.
-func waits(pod *corev1.Pod) (gpu.Request, bool) {
+func pendingRequest(pod *corev1.Pod) (gpu.Request, bool) {
 	if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodPending ||
 		pod.Spec.SchedulerName != names.SchedulerName || len(pod.Spec.SchedulingGates) > 0 {
 		return gpu.Request{}, false
@@ -180,38 +180,38 @@ func newEntry(pod *corev1.Pod, id key) *Entry {
 		MIG: inventory.ProfilesOf(pod),
 	}
 	if types, err := gpu.PodTypes(pod); err == nil {
-		entry.GPUTypes = types.Names()
+		entry.GPUTypes = types.AcceptedNames()
 	}
 	return entry
 }
 
-func (e *Entry) add(pod *corev1.Pod, request gpu.Request) {
+func (e *Entry) addPod(pod *corev1.Pod, request gpu.Request) {
 	e.Pods++
 	e.GPUs = amounts.Add(e.GPUs, amounts.Add(request.Whole, request.Shared))
 	if created := pod.CreationTimestamp.Time; created.Before(e.Since) {
 		e.Since = created
 	}
-	e.wish.owner = ownerOf(pod)
+	e.demand.owner = controllerUID(pod)
 	wanted, err := fit.RequestOf(pod)
 	if err != nil {
 		e.Never = true
-		e.block(diagnosis.Finding{Cause: reason.MalformedRequest, Says: phrase.Of("the request of pod %s cannot be read: %s", pod.Name, err)}.Worded())
+		e.setBlocked(diagnosis.Finding{Cause: reason.MalformedRequest, Message: phrase.Textf("the request of pod %s cannot be read: %s", pod.Name, err)}.WithText())
 		return
 	}
-	e.wish.requests = append(e.wish.requests, wanted)
+	e.demand.requests = append(e.demand.requests, wanted)
 	if e.Never {
 		return // the problem of another pod is more informative
 	}
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled && len(condition.Message) > len(e.Message) {
-			e.Says = nil
-			e.Reason, e.Message = condition.Reason, inventory.Verdict(condition.Message)
-			e.wish.confined = len(reason.In(condition.Message, confining)) > 0
-			e.wish.promised = promisedBy(condition.Message)
-			if beyond, ok := diagnosis.Beyond(condition.Message); ok {
-				e.wish.beyond = &beyond
+			e.MessageText = nil
+			e.Reason, e.Message = condition.Reason, inventory.ShortenVerdict(condition.Message)
+			e.demand.confined = len(reason.FindIn(condition.Message, confining)) > 0
+			e.demand.promisedStart = parsePromisedStart(condition.Message)
+			if beyond, ok := diagnosis.FindingBeyondNodes(condition.Message); ok {
+				e.demand.beyondNodes = &beyond
 			} else {
-				e.wish.beyond = nil
+				e.demand.beyondNodes = nil
 			}
 		}
 	}
@@ -233,8 +233,8 @@ func PriorityName(class string) string {
 	return ""
 }
 
-// refused returns the entries of jobs whose pods a quota rejects at creation. They are in no queue, and no entry waits behind them.
-func refused(jobs []inventory.Job) []Entry {
+// quotaRefusedEntries returns the entries of jobs whose pods a quota rejects at creation. They are in no queue, and no entry waits behind them.
+func quotaRefusedEntries(jobs []inventory.Job) []Entry {
 	var out []Entry
 	for i := range jobs {
 		job := &jobs[i]
@@ -251,6 +251,6 @@ func refused(jobs []inventory.Job) []Entry {
 			Cause: reason.QuotaExceeded, Never: job.Excess.Never,
 		})
 	}
-	slices.SortFunc(out, inOrder)
+	slices.SortFunc(out, compareEntries)
 	return out
 }

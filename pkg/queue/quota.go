@@ -32,7 +32,7 @@ func underQuotas(entries []Entry, objects *snapshot.Snapshot) {
 }
 
 func (e *Entry) underQuotas(quotas []inventory.GPUQuota) {
-	ask, accepted := e.ask()
+	ask, accepted := e.quotaAsk()
 	for i := range quotas {
 		q := &quotas[i]
 		if ask.GPUs == 0 || !e.isUnder(q) {
@@ -40,8 +40,8 @@ func (e *Entry) underQuotas(quotas []inventory.GPUQuota) {
 		}
 		over := q.Max != nil && ask.GPUs > *q.Max-*q.Used
 		switch {
-		case over && onlyOf(q.GPUType, accepted):
-			e.over(q.Name, *q.Used, *q.Max, ask.GPUs)
+		case over && acceptsOnly(q.GPUType, accepted):
+			e.blockByQuota(q.Name, *q.Used, *q.Max, ask.GPUs)
 		case q.GPUType == "" || len(accepted) == 0 || slices.Contains(accepted, q.GPUType):
 			e.Reclaims = e.Cause == "" && (e.Reclaims || ask.GPUs <= q.Min-*q.Used && *q.Lent > 0)
 		}
@@ -53,17 +53,17 @@ func (e *Entry) isUnder(q *inventory.GPUQuota) bool {
 	return q.Used != nil && q.Pool == e.Pool && slices.Contains(q.Namespaces, e.Namespace)
 }
 
-// onlyOf reports whether a pod that accepts these types can get only GPUs of this quota, "" for all.
-func onlyOf(quota string, accepted []string) bool {
+// acceptsOnly reports whether a pod that accepts these types can get only GPUs of this quota, "" for all.
+func acceptsOnly(quota string, accepted []string) bool {
 	return quota == "" || len(accepted) == 1 && accepted[0] == quota
 }
 
-// ask returns what an entry requests of quotas at once, and the GPU types that it accepts: all of a gang, or one pod of those that start one by one.
-func (e *Entry) ask() (gpuquota.Ask, []string) {
+// quotaAsk returns what an entry requests of quotas at once, and the GPU types that it accepts: all of a gang, or one pod of those that start one by one.
+func (e *Entry) quotaAsk() (gpuquota.Ask, []string) {
 	out := gpuquota.Ask{Namespace: e.Namespace, Pool: e.Pool}
 	var accepted []string
-	for i, request := range e.wish.requests[min(e.wish.placed, len(e.wish.requests)):] {
-		if i > 0 && !e.wish.together() {
+	for i, request := range e.demand.requests[min(e.demand.placed, len(e.demand.requests)):] {
+		if i > 0 && !e.demand.startsTogether() {
 			break
 		}
 		out.GPUs = amounts.Add(out.GPUs, gpuquota.WholeGPUs(request.Pod))
@@ -75,21 +75,21 @@ func (e *Entry) ask() (gpuquota.Ask, []string) {
 	return out, accepted
 }
 
-// over records that a quota blocks an entry, whatever is free on nodes.
-func (e *Entry) over(quota string, used, most, asked int64) {
+// blockByQuota records that a quota blocks an entry, whatever is free on nodes.
+func (e *Entry) blockByQuota(quota string, used, most, asked int64) {
 	if asked > most {
 		e.Never = true
-		e.block(diagnosis.Finding{Cause: reason.GPUQuotaReached, Says: phrase.Of(
-			"the namespace may have %d GPUs, and the job asks for %d (GPUQuota %s)", most, asked, quota)}.Worded())
+		e.setBlocked(diagnosis.Finding{Cause: reason.GPUQuotaReached, Message: phrase.Textf(
+			"the namespace may have %d GPUs, and the job asks for %d (GPUQuota %s)", most, asked, quota)}.WithText())
 		return
 	}
-	e.block(diagnosis.Finding{Cause: reason.GPUQuotaReached, Says: phrase.Of(
-		"%d of %d GPUs that the namespace may have are in use, and the job asks for %d (GPUQuota %s)", used, most, asked, quota)}.Worded())
-	e.wish.overQuota = true
+	e.setBlocked(diagnosis.Finding{Cause: reason.GPUQuotaReached, Message: phrase.Textf(
+		"%d of %d GPUs that the namespace may have are in use, and the job asks for %d (GPUQuota %s)", used, most, asked, quota)}.WithText())
+	e.demand.overQuota = true
 }
 
-// shares are the GPUQuotas of a pool as its queue is played forward, nil for none.
-type shares struct {
+// quotaShares are the GPUQuotas of a pool as its queue is played forward, nil for none.
+type quotaShares struct {
 	account *gpuquota.Account
 	quotas  []gpuquota.Quota
 	nodes   map[string]*corev1.Node
@@ -97,22 +97,22 @@ type shares struct {
 	freed map[string]bool
 }
 
-// quotasOf are the GPUQuotas of a pool.
-func quotasOf(objects []names.GPUQuota, pool string) (out []gpuquota.Quota) {
+// poolQuotas are the GPUQuotas of a pool.
+func poolQuotas(objects []names.GPUQuota, pool string) (out []gpuquota.Quota) {
 	for i := range objects {
 		if objects[i].Spec.Pool == pool {
-			out = append(out, gpuquota.Of(&objects[i]))
+			out = append(out, gpuquota.QuotaOf(&objects[i]))
 		}
 	}
 	return out
 }
 
-func sharesOf(objects *snapshot.Snapshot, pool *pool) *shares {
-	quotas := quotasOf(objects.GPUQuotas, pool.name)
+func newQuotaShares(objects *snapshot.Snapshot, pool *pool) *quotaShares {
+	quotas := poolQuotas(objects.GPUQuotas, pool.name)
 	if len(quotas) == 0 {
 		return nil
 	}
-	out := &shares{
+	out := &quotaShares{
 		account: gpuquota.NewAccount(quotas), quotas: quotas, nodes: make(map[string]*corev1.Node, len(pool.nodes)), freed: map[string]bool{},
 	}
 	for i := range pool.nodes {
@@ -120,23 +120,23 @@ func sharesOf(objects *snapshot.Snapshot, pool *pool) *shares {
 	}
 	for i := range objects.Pods {
 		if node := out.nodes[objects.Pods[i].Spec.NodeName]; node != nil { // most are on nodes of other pools
-			out.account.PutOn(node, &objects.Pods[i])
+			out.account.SetHoldingOn(node, &objects.Pods[i])
 		}
 	}
 	return out
 }
 
-// allow returns how many of the waiting pods of an entry may start beside those started so far: all of a gang or none. It also returns the quota that
+// countAllowed returns how many of the waiting pods of an entry may start beside those started so far: all of a gang or none. It also returns the quota that
 // is exhausted, nil for none.
-func (s *shares) allow(entry *Entry, left []*fit.Request) (int, *gpuquota.Excess) {
+func (s *quotaShares) countAllowed(entry *Entry, left []*fit.Request) (int, *gpuquota.Excess) {
 	if s == nil {
 		return len(left), nil
 	}
-	ask, accepted := entry.ask()
-	if entry.wish.together() {
-		excess := gpuquota.ExcessFor(s.account.Over(&ask), accepted)
+	ask, accepted := entry.quotaAsk()
+	if entry.demand.startsTogether() {
+		excess := gpuquota.ExcessFor(s.account.ExceededQuotas(&ask), accepted)
 		if excess != nil {
-			entry.wish.keeper = keeperOf(excess, accepted)
+			entry.demand.limitingQuota = limitingQuotaOf(excess, accepted)
 			return 0, excess
 		}
 		return len(left), nil
@@ -145,18 +145,18 @@ func (s *shares) allow(entry *Entry, left []*fit.Request) (int, *gpuquota.Excess
 	var first *gpuquota.Excess
 	for most > 0 && each > 0 {
 		ask.GPUs = each * most
-		excess := gpuquota.ExcessFor(s.account.Over(&ask), accepted)
+		excess := gpuquota.ExcessFor(s.account.ExceededQuotas(&ask), accepted)
 		if excess == nil {
 			break
 		}
 		most = max(0, min(most-1, (excess.Max-excess.Used)/each))
-		excess.Asked, entry.wish.keeper, first = each, keeperOf(excess, accepted), excess
+		excess.Asked, entry.demand.limitingQuota, first = each, limitingQuotaOf(excess, accepted), excess
 	}
 	return int(most), first
 }
 
-// keeperOf is the one quota that blocks a start, "" if more of another quota would do, as for another GPU type.
-func keeperOf(excess *gpuquota.Excess, accepted []string) string {
+// limitingQuotaOf is the one quota that blocks a start, "" if more of another quota would do, as for another GPU type.
+func limitingQuotaOf(excess *gpuquota.Excess, accepted []string) string {
 	if excess.At.Type != "" && len(accepted) > 1 {
 		return ""
 	}
@@ -164,34 +164,34 @@ func keeperOf(excess *gpuquota.Excess, accepted []string) string {
 }
 
 // hasLeft reports whether something of a quota was released, "" for any of them.
-func (s *shares) hasLeft(quota string) bool { return s == nil || quota == "" || s.freed[quota] }
+func (s *quotaShares) hasLeft(quota string) bool { return s == nil || quota == "" || s.freed[quota] }
 
-// forget records that the entries that wait for released quota were tried.
-func (s *shares) forget() {
+// clearFreed records that the entries that wait for released quota were tried.
+func (s *quotaShares) clearFreed() {
 	if s != nil {
 		clear(s.freed)
 	}
 }
 
-// take records pods that have started, removeEnded one that has ended.
-func (s *shares) take(placed []release) {
+// addStarted records pods that have started, removeEnded one that has ended.
+func (s *quotaShares) addStarted(placed []release) {
 	if s == nil {
 		return
 	}
 	for _, on := range placed {
-		s.account.PutOn(s.nodes[on.node], on.pod)
+		s.account.SetHoldingOn(s.nodes[on.node], on.pod)
 	}
 }
 
-func (s *shares) free(ended release) {
+func (s *quotaShares) removeEnded(ended release) {
 	if s == nil {
 		return
 	}
 	at := gpuquota.PlaceOf(ended.pod, s.nodes[ended.node])
 	for i := range s.quotas {
-		if q := &s.quotas[i]; q.Counts(ended.pod.Namespace, at) {
+		if q := &s.quotas[i]; q.CountsNamespace(ended.pod.Namespace, at) {
 			s.freed[q.Name] = true
 		}
 	}
-	s.account.Drop(ended.pod.UID)
+	s.account.RemovePod(ended.pod.UID)
 }

@@ -139,7 +139,7 @@ func TestWhoSeesNoPodsOfOthersIsToldToo(t *testing.T) {
 	q := names.GPUQuota{ObjectMeta: metav1.ObjectMeta{Name: "share", Generation: 1}, Status: names.GPUQuotaStatus{ObservedGeneration: 1, Used: 8},
 		Spec: names.GPUQuotaSpec{Namespaces: []string{"team", "other"}, Pool: "train", Max: ptr.To[int64](8)}}
 	objects := &snapshot.Snapshot{Pods: []corev1.Pod{asks("a", "8", 5, 0)}, GPUQuotas: []names.GPUQuota{q}}
-	objects.Hide(snapshot.PartAllPods)
+	objects.MarkUnread(snapshot.PartAllPods)
 	if e := Build(objects, nil, nil, t0).Entries[0]; !strings.Contains(e.Message, "8 of 8 GPUs that the namespace may have are in use") {
 		t.Errorf("it says %+v", e)
 	}

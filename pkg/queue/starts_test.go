@@ -55,19 +55,19 @@ func TestStartsOnlyWhatCan(t *testing.T) {
 			never: true, cause: reason.MalformedRequest, says: "cannot be read",
 		},
 		"no rack holds all members": {
-			objects: &snapshot.Snapshot{Nodes: []corev1.Node{idle}, Pods: []corev1.Pod{refusedWith(reason.GangDomainTooSmall.Text.Of("rack", 2, "1 in r1"), asks("a", "1", 5, 0))}},
+			objects: &snapshot.Snapshot{Nodes: []corev1.Node{idle}, Pods: []corev1.Pod{refusedWith(reason.GangDomainTooSmall.Text.FormatText("rack", 2, "1 in r1"), asks("a", "1", 5, 0))}},
 			never:   true, says: "no rack takes all 2 members",
 		},
 		"no node says in which rack it is": {
-			objects: &snapshot.Snapshot{Nodes: []corev1.Node{idle}, Pods: []corev1.Pod{refusedWith(reason.GangUnlabelled.Text.Of(names.LabelRack, "rack"), asks("a", "1", 5, 0))}},
+			objects: &snapshot.Snapshot{Nodes: []corev1.Node{idle}, Pods: []corev1.Pod{refusedWith(reason.GangUnlabelled.Text.FormatText(names.LabelRack, "rack"), asks("a", "1", 5, 0))}},
 			never:   true, says: "has the label " + names.LabelRack,
 		},
 		"no rack has room for all now": {
-			objects: &snapshot.Snapshot{Nodes: []corev1.Node{idle}, Pods: []corev1.Pod{refusedWith(reason.GangDomainFull.Text.Of("rack", 2, "1 in r1"), asks("a", "1", 5, 0))}},
+			objects: &snapshot.Snapshot{Nodes: []corev1.Node{idle}, Pods: []corev1.Pod{refusedWith(reason.GangDomainFull.Text.FormatText("rack", 2, "1 in r1"), asks("a", "1", 5, 0))}},
 			says:    "no rack has room for all 2 members now",
 		},
 		"it holds out for a rack": {
-			objects: &snapshot.Snapshot{Nodes: []corev1.Node{idle}, Pods: []corev1.Pod{refusedWith(reason.GangHoldsOut.Text.Of("rack", 2, "2026-01-01T13:00:00Z"), asks("a", "1", 5, 0))}},
+			objects: &snapshot.Snapshot{Nodes: []corev1.Node{idle}, Pods: []corev1.Pod{refusedWith(reason.GangHoldsOut.Text.FormatText("rack", 2, "2026-01-01T13:00:00Z"), asks("a", "1", 5, 0))}},
 			says:    "it holds out for one until 2026-01-01T13:00:00Z",
 		},
 		"a pool that is cordoned": {
@@ -169,7 +169,7 @@ func TestAVerdictOnSomeNodesIsNoneOnTheOthers(t *testing.T) {
 func TestAPromiseSaysWhenAJobStarts(t *testing.T) {
 	const busy = "0/1 nodes are available: 1 node(s) have too few free GPUs. preemption: "
 	in := func(wait time.Duration) string {
-		return busy + reason.Promised.Text.Of(1, t0.Add(wait).Format(time.RFC3339))
+		return busy + reason.StartReserved.Text.FormatText(1, t0.Add(wait).Format(time.RFC3339))
 	}
 	for name, tc := range map[string]struct {
 		verdict string
@@ -181,11 +181,11 @@ func TestAPromiseSaysWhenAJobStarts(t *testing.T) {
 		"it is sooner than all say":     {verdict: in(time.Hour), limits: []batchv1.Job{limited("runs", 2*time.Hour)}, want: time.Hour},
 		"it is later":                   {verdict: in(3 * time.Hour), limits: []batchv1.Job{limited("runs", 2*time.Hour)}, want: 2 * time.Hour},
 		"its time is over":              {verdict: in(-time.Minute)},
-		"it is expected, and not sure":  {verdict: reason.PromisedAsExpected.Text.Of(1, t0.Add(time.Hour).Format(time.RFC3339))},
-		"it is no time":                 {verdict: reason.Promised.Text.Of(1, "soon")},
+		"it is expected, and not sure":  {verdict: reason.StartReservedAsExpected.Text.FormatText(1, t0.Add(time.Hour).Format(time.RFC3339))},
+		"it is no time":                 {verdict: reason.StartReserved.Text.FormatText(1, "soon")},
 		"a volume is missing beside it": {verdict: `persistentvolumeclaim "data" not found. ` + in(time.Hour)},
 		"nothing is promised":           {verdict: "0/1 nodes are available: 1 node(s) have too few free GPUs."},
-		"it will lie in one domain":     {verdict: busy + reason.PromisedIn.Text.Of(1, "rack r1", t0.Add(time.Hour).Format(time.RFC3339)), want: time.Hour},
+		"it will lie in one domain":     {verdict: busy + reason.StartReservedIn.Text.FormatText(1, "rack r1", t0.Add(time.Hour).Format(time.RFC3339)), want: time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			full := &snapshot.Snapshot{

@@ -31,7 +31,7 @@ func GPUDefaults(ranges []corev1.LimitRange) []Default {
 				for name, amount := range given {
 					known := slices.ContainsFunc(out, func(d Default) bool { return d.Resource == name })
 					if names.IsGPU(name) && amount.Sign() > 0 && !known {
-						out = append(out, Default{Range: ranges[i].Name, Resource: name, Amount: amount, Forced: leastOf(ranges, name) > 0})
+						out = append(out, Default{Range: ranges[i].Name, Resource: name, Amount: amount, Forced: minimumRequest(ranges, name) > 0})
 					}
 				}
 			}
@@ -43,11 +43,11 @@ func GPUDefaults(ranges []corev1.LimitRange) []Default {
 
 // Warning explains the effect on a job that does not name the resource.
 func (d *Default) Warning() phrase.Text {
-	out := phrase.Of("limit range %s gives containers that do not ask for %s %s of it", d.Range, d.Resource, &d.Amount)
+	out := phrase.Textf("limit range %s gives containers that do not ask for %s %s of it", d.Range, d.Resource, &d.Amount)
 	if d.Forced {
-		return out.And(", and refuses those that ask for none: the pods of this job get it")
+		return out.Addf(", and refuses those that ask for none: the pods of this job get it")
 	}
-	return out.And(": gpuctl asks for 0, so that the pods of this job get none. Pods of other tools have to, as well")
+	return out.Addf(": gpuctl asks for 0, so that the pods of this job get none. Pods of other tools have to, as well")
 }
 
 // containerItems returns the items of a LimitRange for containers.
@@ -57,8 +57,8 @@ func containerItems(limits *corev1.LimitRange) []corev1.LimitRangeItem {
 	})
 }
 
-// leastOf returns the minimum of a resource that each container has to request.
-func leastOf(ranges []corev1.LimitRange, name corev1.ResourceName) int64 {
+// minimumRequest returns the minimum of a resource that each container has to request.
+func minimumRequest(ranges []corev1.LimitRange, name corev1.ResourceName) int64 {
 	least := int64(0)
 	for i := range ranges {
 		for _, item := range containerItems(&ranges[i]) {
@@ -69,25 +69,25 @@ func leastOf(ranges []corev1.LimitRange, name corev1.ResourceName) int64 {
 	return least
 }
 
-// Admitted returns a pod as the API server admits it: with the defaults of LimitRanges.
-func Admitted(pod *corev1.Pod, ranges []corev1.LimitRange) *corev1.Pod {
-	out := completed(pod)
+// WithLimitRangeDefaults returns a pod as the API server admits it: with the defaults of LimitRanges.
+func WithLimitRangeDefaults(pod *corev1.Pod, ranges []corev1.LimitRange) *corev1.Pod {
+	out := withDefaultRequests(pod)
 	for i := range ranges {
 		for _, item := range containerItems(&ranges[i]) {
 			for _, containers := range [][]corev1.Container{out.Spec.InitContainers, out.Spec.Containers} {
 				for j := range containers {
 					resources := &containers[j].Resources
-					resources.Limits = filled(resources.Limits, item.Default)
-					resources.Requests = filled(resources.Requests, item.DefaultRequest)
+					resources.Limits = fillMissing(resources.Limits, item.Default)
+					resources.Requests = fillMissing(resources.Requests, item.DefaultRequest)
 				}
 			}
 		}
 	}
-	return completed(out)
+	return withDefaultRequests(out)
 }
 
-// filled adds the missing entries of a list.
-func filled(list, defaults corev1.ResourceList) corev1.ResourceList {
+// fillMissing adds the missing entries of a list.
+func fillMissing(list, defaults corev1.ResourceList) corev1.ResourceList {
 	for name, amount := range defaults {
 		if _, says := list[name]; says {
 			continue

@@ -73,7 +73,7 @@ func TestAdmitted(t *testing.T) {
 		InitContainers: []corev1.Container{{Name: "first"}},
 		Containers:     []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Limits: quantities("cpu", "4", names.ResourceGPU, "0")}}},
 	}}
-	got := Admitted(pod, ranges)
+	got := WithLimitRangeDefaults(pod, ranges)
 	first, main := got.Spec.InitContainers[0].Resources, got.Spec.Containers[0].Resources
 	for _, tc := range []struct {
 		what string

@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// settled is how long after the creation of its last pod a gang is known to get no more for now: Kubernetes creates hundreds of pods per
+	// settleTime is how long after the creation of its last pod a gang is known to get no more for now: Kubernetes creates hundreds of pods per
 	// second.
-	settled = 5 * time.Second
-	// turnLasts is how long a gang that has its turn comes before others although its quota has room and its pods are not created: then something
+	settleTime = 5 * time.Second
+	// turnDuration is how long a gang that has its turn comes before others although its quota has room and its pods are not created: then something
 	// other than the quota refuses them.
-	turnLasts = time.Minute
-	// turnAgain is how long after an unsuccessful turn a gang is queued again.
-	turnAgain = 10 * time.Minute
+	turnDuration = time.Minute
+	// turnRetryDelay is how long after an unsuccessful turn a gang is queued again.
+	turnRetryDelay = 10 * time.Minute
 )
 
 // Gang is a gang's Job from the point of view of the quotas of its namespace: its pods are created one by one, and none starts before all exist.
@@ -38,8 +38,8 @@ type Gang struct {
 	Behind string
 }
 
-// Turn is a change of a gang.
-type Turn struct {
+// GangChange is a change of a gang.
+type GangChange struct {
 	Job string
 	// Suspend gives up its pods in favor of job Behind; Resume has them created, and Retry has them created now instead of at Kubernetes' next
 	// attempt.
@@ -47,16 +47,16 @@ type Turn struct {
 	Behind                 string
 }
 
-// Turns decides which gangs of a namespace have their pods created. Of the gangs that wait for the same quota, only one holds a part of it at a
+// PlanGangs decides which gangs of a namespace have their pods created. Of the gangs that wait for the same quota, only one holds a part of it at a
 // time, the first by priority and age. Otherwise each could hold what another lacks, for ever. A gang that never fits comes last, and after it one
 // that never starts, as long as others wait. Each of the others is suspended behind the one before it, so that even of thousands only a few change
 // when one starts. again is when to check again, zero if only a change can matter.
-func Turns(quotas []corev1.ResourceQuota, gangs []Gang, now time.Time) (turns []Turn, again time.Duration) {
-	var first, ahead []*standing
+func PlanGangs(quotas []corev1.ResourceQuota, gangs []Gang, now time.Time) (turns []GangChange, again time.Duration) {
+	var first, ahead []*queuedGang
 	names := map[string]bool{}
-	for _, gang := range inLine(quotas, gangs) {
-		waits, wait := gang.waits(quotas, now)
-		again = earlier(again, wait)
+	for _, gang := range queueGangs(quotas, gangs) {
+		waits, wait := gang.isWaiting(quotas, now)
+		again = shorterWait(again, wait)
 		if !waits && wait == 0 {
 			continue
 		}
@@ -64,19 +64,19 @@ func Turns(quotas []corev1.ResourceQuota, gangs []Gang, now time.Time) (turns []
 		before := lastSharing(first, gang)
 		switch {
 		case gang.Short && before == nil: // it takes nothing from others, so its pods may report what they lack
-			turns = append(turns, gang.resume()...)
+			turns = append(turns, gang.resumeParts()...)
 			continue
 		case gang.isNew: // it may still get all of its pods: until that is known, no other gang is resumed beside it
 			first = append(first, gang)
 		case before == nil:
 			first = append(first, gang)
-			turns = append(turns, gang.next(quotas, now)...)
+			turns = append(turns, gang.advanceFirst(quotas, now)...)
 			if gang.Behind == "" {
-				again = earlier(again, settled)
+				again = shorterWait(again, settleTime)
 			}
-		case gang.Behind == "" && before.isNew && lastSharing(settledOf(first), gang) == nil:
+		case gang.Behind == "" && before.isNew && lastSharing(settledGangs(first), gang) == nil:
 		default:
-			turns = append(turns, gang.standBehind(lastSharing(ahead, gang).Job, names)...)
+			turns = append(turns, gang.suspendBehind(lastSharing(ahead, gang).Job, names)...)
 		}
 		ahead = append(ahead, gang)
 		for i := range gang.parts {
@@ -86,16 +86,16 @@ func Turns(quotas []corev1.ResourceQuota, gangs []Gang, now time.Time) (turns []
 	return turns, again
 }
 
-// earlier returns the shorter of two waits; 0 means none.
-func earlier(a, b time.Duration) time.Duration {
+// shorterWait returns the shorter of two waits; 0 means none.
+func shorterWait(a, b time.Duration) time.Duration {
 	if a == 0 || b > 0 && b < a {
 		return b
 	}
 	return a
 }
 
-// standing is a queued gang of one or more Jobs, with the quotas that bound it. isNew says that Kubernetes may still be creating its pods.
-type standing struct {
+// queuedGang is a queued gang of one or more Jobs, with the quotas that bound it. isNew says that Kubernetes may still be creating its pods.
+type queuedGang struct {
 	// Gang is the gang as a whole. It has the name of its oldest Job, and is behind another one if all of its Jobs are.
 	Gang
 	parts  []Gang
@@ -103,44 +103,44 @@ type standing struct {
 	isNew  bool
 }
 
-// unitsOf groups the Jobs whose pods form one gang.
-func unitsOf(gangs []Gang) (units []*standing) {
-	of := map[string]*standing{}
+// groupUnits groups the Jobs whose pods form one gang.
+func groupUnits(gangs []Gang) (units []*queuedGang) {
+	of := map[string]*queuedGang{}
 	for _, gang := range gangs {
 		unit := of[gang.Unit]
 		if unit == nil || gang.Unit == "" {
-			unit = &standing{Gang: gang}
+			unit = &queuedGang{Gang: gang}
 			of[gang.Unit], units = unit, append(units, unit)
 		} else {
-			unit.join(gang)
+			unit.addPart(gang)
 		}
 		unit.parts = append(unit.parts, gang)
 	}
 	return units
 }
 
-func (g *standing) join(part Gang) {
+func (g *queuedGang) addPart(part Gang) {
 	if cmp.Or(part.Created.Compare(g.Created), cmp.Compare(part.Job, g.Job)) < 0 {
 		g.Job, g.Created = part.Job, part.Created
 	}
 	g.Rank = max(g.Rank, part.Rank)
 	g.Needs, g.Pods = g.Needs+part.Needs, g.Pods+part.Pods
 	g.Begun, g.Short = g.Begun || part.Begun, g.Short || part.Short
-	g.Newest, g.Turn = latest(g.Newest, part.Newest), latest(g.Turn, part.Turn)
+	g.Newest, g.Turn = latestTime(g.Newest, part.Newest), latestTime(g.Turn, part.Turn)
 	if part.Behind == "" {
 		g.Behind = ""
 	}
 }
 
-func latest(a, b time.Time) time.Time {
+func latestTime(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}
 	return b
 }
 
-// demands returns a number of pods of each of its Jobs.
-func (g *standing) demands(of func(*Gang) int64) []Demand {
+// partDemands returns a number of pods of each of its Jobs.
+func (g *queuedGang) partDemands(of func(*Gang) int64) []Demand {
 	out := make([]Demand, len(g.parts))
 	for i := range g.parts {
 		out[i] = Demand{g.parts[i].Pod, of(&g.parts[i])}
@@ -148,40 +148,40 @@ func (g *standing) demands(of func(*Gang) int64) []Demand {
 	return out
 }
 
-// inLine sorts gangs into the queue.
-func inLine(quotas []corev1.ResourceQuota, gangs []Gang) []*standing {
-	line, last := unitsOf(gangs), map[string]int{}
+// queueGangs sorts gangs into the queue.
+func queueGangs(quotas []corev1.ResourceQuota, gangs []Gang) []*queuedGang {
+	line, last := groupUnits(gangs), map[string]int{}
 	for _, unit := range line {
 		for q := range quotas {
-			if slices.ContainsFunc(unit.parts, func(part Gang) bool { return limits(&quotas[q], part.Pod) }) {
+			if slices.ContainsFunc(unit.parts, func(part Gang) bool { return boundsPod(&quotas[q], part.Pod) }) {
 				unit.bounds = append(unit.bounds, q)
 			}
 		}
 		switch {
 		case unit.Short:
 			last[unit.Job] = 2
-		case len(Never(OverTogether(quotas, unit.demands(func(part *Gang) int64 { return part.Needs })))) > 0:
+		case len(FilterNeverFits(FindCombinedExcess(quotas, unit.partDemands(func(part *Gang) int64 { return part.Needs })))) > 0:
 			last[unit.Job] = 1
 		}
 	}
-	slices.SortFunc(line, func(a, b *standing) int {
+	slices.SortFunc(line, func(a, b *queuedGang) int {
 		return cmp.Or(cmp.Compare(last[a.Job], last[b.Job]), -cmp.Compare(a.Rank, b.Rank), a.Created.Compare(b.Created), cmp.Compare(a.Job, b.Job))
 	})
 	return line
 }
 
-// standBehind suspends its Jobs behind another one, or moves them behind it, unless they are already behind one of the given jobs.
-func (g *standing) standBehind(job string, of map[string]bool) (turns []Turn) {
+// suspendBehind suspends its Jobs behind another one, or moves them behind it, unless they are already behind one of the given jobs.
+func (g *queuedGang) suspendBehind(job string, of map[string]bool) (turns []GangChange) {
 	for i := range g.parts {
 		if part := &g.parts[i]; !of[part.Behind] {
-			turns = append(turns, Turn{Job: part.Job, Suspend: true, Behind: job})
+			turns = append(turns, GangChange{Job: part.Job, Suspend: true, Behind: job})
 		}
 	}
 	return turns
 }
 
 // lastSharing returns the last of some gangs that shares a quota with another one; nil for none.
-func lastSharing(line []*standing, with *standing) *standing {
+func lastSharing(line []*queuedGang, with *queuedGang) *queuedGang {
 	for _, other := range slices.Backward(line) {
 		if slices.ContainsFunc(other.bounds, func(q int) bool { return slices.Contains(with.bounds, q) }) {
 			return other
@@ -190,65 +190,65 @@ func lastSharing(line []*standing, with *standing) *standing {
 	return nil
 }
 
-// settledOf returns the gangs whose pods Kubernetes has tried to create.
-func settledOf(line []*standing) []*standing {
-	return slices.DeleteFunc(slices.Clone(line), func(gang *standing) bool { return gang.isNew })
+// settledGangs returns the gangs whose pods Kubernetes has tried to create.
+func settledGangs(line []*queuedGang) []*queuedGang {
+	return slices.DeleteFunc(slices.Clone(line), func(gang *queuedGang) bool { return gang.isNew })
 }
 
-// waits reports whether a gang waits for the rest of its pods because of a quota; wait is when that will be known.
-func (g *standing) waits(quotas []corev1.ResourceQuota, now time.Time) (waits bool, wait time.Duration) {
+// isWaiting reports whether a gang waits for the rest of its pods because of a quota; wait is when that will be known.
+func (g *queuedGang) isWaiting(quotas []corev1.ResourceQuota, now time.Time) (waits bool, wait time.Duration) {
 	switch {
 	case g.Behind != "":
 		return true, 0
 	case g.Begun || g.Pods >= g.Needs && !g.Short:
 		return false, 0
-	case now.Sub(g.Newest) < settled:
-		return false, settled - now.Sub(g.Newest)
+	case now.Sub(g.Newest) < settleTime:
+		return false, settleTime - now.Sub(g.Newest)
 	}
 	// There was room for a pod in its turn, but none was created: for a while it does not keep the unused part from others.
-	inVain := !g.Turn.IsZero() && !g.Turn.Before(g.Newest) && now.Sub(g.Turn) >= turnLasts && now.Sub(g.Turn) < turnAgain
-	if inVain && (g.Pods == 0 || len(OverTogether(quotas, g.demands((*Gang).missing))) == 0) {
+	inVain := !g.Turn.IsZero() && !g.Turn.Before(g.Newest) && now.Sub(g.Turn) >= turnDuration && now.Sub(g.Turn) < turnRetryDelay
+	if inVain && (g.Pods == 0 || len(FindCombinedExcess(quotas, g.partDemands((*Gang).missingPods))) == 0) {
 		return false, 0
 	}
 	return len(g.bounds) > 0, 0
 }
 
-// missing returns how many of its pods do not exist yet.
-func (g *Gang) missing() int64 { return max(0, g.Needs-g.Pods) }
+// missingPods returns how many of its pods do not exist yet.
+func (g *Gang) missingPods() int64 { return max(0, g.Needs-g.Pods) }
 
-// next returns the changes for the first gang in the queue: it is resumed, and its pods are created as soon as there is room for one. An
+// advanceFirst returns the changes for the first gang in the queue: it is resumed, and its pods are created as soon as there is room for one. An
 // unsuccessful attempt is repeated after twice the time.
-func (g *standing) next(quotas []corev1.ResourceQuota, now time.Time) (turns []Turn) {
-	if turns = g.resume(); len(turns) > 0 {
+func (g *queuedGang) advanceFirst(quotas []corev1.ResourceQuota, now time.Time) (turns []GangChange) {
+	if turns = g.resumeParts(); len(turns) > 0 {
 		return turns
 	}
 	for i := range g.parts {
 		part := &g.parts[i]
-		patience := min(max(settled, part.Turn.Sub(part.Newest)), turnLasts)
-		if part.missing() > 0 && len(Over(quotas, part.Pod, 1)) == 0 && now.Sub(part.Turn) >= patience {
-			turns = append(turns, Turn{Job: part.Job, Retry: true})
+		patience := min(max(settleTime, part.Turn.Sub(part.Newest)), turnDuration)
+		if part.missingPods() > 0 && len(FindExcess(quotas, part.Pod, 1)) == 0 && now.Sub(part.Turn) >= patience {
+			turns = append(turns, GangChange{Job: part.Job, Retry: true})
 		}
 	}
 	return turns
 }
 
-// resume has its pods created again.
-func (g *standing) resume() (turns []Turn) {
+// resumeParts has its pods created again.
+func (g *queuedGang) resumeParts() (turns []GangChange) {
 	for i := range g.parts {
 		if g.parts[i].Behind != "" {
-			turns = append(turns, Turn{Job: g.parts[i].Job, Resume: true})
+			turns = append(turns, GangChange{Job: g.parts[i].Job, Resume: true})
 		}
 	}
 	return turns
 }
 
-// limits reports whether a quota bounds any resource that a pod requests.
-func limits(quota *corev1.ResourceQuota, pod *corev1.Pod) bool {
-	if !Covers(quota, pod) {
+// boundsPod reports whether a quota bounds any resource that a pod requests.
+func boundsPod(quota *corev1.ResourceQuota, pod *corev1.Pod) bool {
+	if !CountsPod(quota, pod) {
 		return false
 	}
 	for name := range quota.Spec.Hard {
-		if asked := Asked(pod, name); asked.Sign() > 0 {
+		if asked := PodAmount(pod, name); asked.Sign() > 0 {
 			return true
 		}
 	}

@@ -40,53 +40,53 @@ func TestTurns(t *testing.T) {
 	for name, tc := range map[string]struct {
 		quotas []corev1.ResourceQuota
 		gangs  []Gang
-		want   []Turn
+		want   []GangChange
 	}{
 		"one alone keeps its part":    {full, []Gang{gang("a", 0, 2)}, nil},
-		"two halves: the older stays": {full, []Gang{gang("b", 1, 6), gang("a", 0, 2)}, []Turn{{Job: "b", Suspend: true, Behind: "a"}}},
-		"the priority goes before":    {full, []Gang{gang("b", 1, 6, func(g *Gang) { g.Rank = 1 }), gang("a", 0, 2)}, []Turn{{Job: "a", Suspend: true, Behind: "b"}}},
-		"three": {full, []Gang{gang("c", 2, 1), gang("b", 1, 1), gang("a", 0, 1)}, []Turn{
+		"two halves: the older stays": {full, []Gang{gang("b", 1, 6), gang("a", 0, 2)}, []GangChange{{Job: "b", Suspend: true, Behind: "a"}}},
+		"the priority goes before":    {full, []Gang{gang("b", 1, 6, func(g *Gang) { g.Rank = 1 }), gang("a", 0, 2)}, []GangChange{{Job: "a", Suspend: true, Behind: "b"}}},
+		"three": {full, []Gang{gang("c", 2, 1), gang("b", 1, 1), gang("a", 0, 1)}, []GangChange{
 			{Job: "b", Suspend: true, Behind: "a"}, {Job: "c", Suspend: true, Behind: "b"},
 		}},
-		"the one before it in line is gone": {full, []Gang{gang("c", 2, 0, behind("b")), gang("a", 0, 1)}, []Turn{{Job: "c", Suspend: true, Behind: "a"}}},
-		"a new one of higher priority":      {full, []Gang{gang("c", 2, 0, behind("b")), gang("b", 1, 1), gang("a", 0, 0, behind("x"), func(g *Gang) { g.Rank = -1 })}, []Turn{{Job: "a", Suspend: true, Behind: "c"}}},
+		"the one before it in line is gone": {full, []Gang{gang("c", 2, 0, behind("b")), gang("a", 0, 1)}, []GangChange{{Job: "c", Suspend: true, Behind: "a"}}},
+		"a new one of higher priority":      {full, []Gang{gang("c", 2, 0, behind("b")), gang("b", 1, 1), gang("a", 0, 0, behind("x"), func(g *Gang) { g.Rank = -1 })}, []GangChange{{Job: "a", Suspend: true, Behind: "c"}}},
 		"the first got a pod a moment ago: nothing is resumed beside it": {full,
 			[]Gang{gang("b", 1, 0, behind("a")), gang("a", 0, 7, func(g *Gang) { g.Newest = at.Add(-time.Second) })}, nil},
 		"a new one may get all of its pods yet: one after it keeps its part": {full,
 			[]Gang{gang("b", 1, 4), gang("a", 0, 0, func(g *Gang) { g.Newest = at.Add(-time.Second) })}, nil},
-		"the first has its pods: the next is resumed": {full, []Gang{gang("c", 2, 0, behind("a")), gang("b", 1, 0, behind("a"))}, []Turn{
+		"the first has its pods: the next is resumed": {full, []Gang{gang("c", 2, 0, behind("a")), gang("b", 1, 0, behind("a"))}, []GangChange{
 			{Job: "b", Resume: true}, {Job: "c", Suspend: true, Behind: "b"},
 		}},
 		"one that runs in part is not touched": {full, []Gang{gang("a", 0, 2), gang("b", 1, 6, func(g *Gang) { g.Begun = true })}, nil},
 		"one whose pods are just being made":   {full, []Gang{gang("a", 0, 2), gang("b", 1, 6, func(g *Gang) { g.Newest = at.Add(-time.Second) })}, nil},
 		"room for one more: Kubernetes is to try now": {
-			[]corev1.ResourceQuota{bounds("q", list{gpus: "7"}, list{gpus: "8"})}, []Gang{gang("a", 0, 2)}, []Turn{{Job: "a", Retry: true}},
+			[]corev1.ResourceQuota{bounds("q", list{gpus: "7"}, list{gpus: "8"})}, []Gang{gang("a", 0, 2)}, []GangChange{{Job: "a", Retry: true}},
 		},
 		"room for all, and it had its turn long ago: something else keeps its pods from being made": {
 			[]corev1.ResourceQuota{bounds("q", list{gpus: "0"}, list{gpus: "8"})},
-			[]Gang{gang("a", 0, 0, func(g *Gang) { g.Turn = at.Add(-2 * time.Minute) }), gang("b", 1, 0, behind("a"))}, []Turn{{Job: "b", Resume: true}},
+			[]Gang{gang("a", 0, 0, func(g *Gang) { g.Turn = at.Add(-2 * time.Minute) }), gang("b", 1, 0, behind("a"))}, []GangChange{{Job: "b", Resume: true}},
 		},
-		"one that never fits gives its part back": {full, []Gang{gang("a", 0, 4, func(g *Gang) { g.Needs = 16 }), gang("b", 1, 4)}, []Turn{{Job: "a", Suspend: true, Behind: "b"}}},
-		"one that never fits, alone, shows it":    {full, []Gang{gang("a", 0, 0, behind("b"), func(g *Gang) { g.Needs = 16 })}, []Turn{{Job: "a", Resume: true}}},
+		"one that never fits gives its part back": {full, []Gang{gang("a", 0, 4, func(g *Gang) { g.Needs = 16 }), gang("b", 1, 4)}, []GangChange{{Job: "a", Suspend: true, Behind: "b"}}},
+		"one that never fits, alone, shows it":    {full, []Gang{gang("a", 0, 0, behind("b"), func(g *Gang) { g.Needs = 16 })}, []GangChange{{Job: "a", Resume: true}}},
 		"two Jobs of each gang: both of the younger one give their parts back": {full,
 			[]Gang{part("a", 0, 1, 1), part("a", 1, 7, 3), part("b", 2, 1, 1), part("b", 3, 7, 3)},
-			[]Turn{{Job: "b2", Suspend: true, Behind: "a0"}, {Job: "b3", Suspend: true, Behind: "a0"}}},
+			[]GangChange{{Job: "b2", Suspend: true, Behind: "a0"}, {Job: "b3", Suspend: true, Behind: "a0"}}},
 		"one Job of the first is suspended, as a write failed": {full,
 			[]Gang{part("a", 0, 1, 1), part("a", 1, 7, 0, behind("x")), part("b", 2, 1, 0, behind("a0")), part("b", 3, 7, 0, behind("a0"))},
-			[]Turn{{Job: "a1", Resume: true}}},
+			[]GangChange{{Job: "a1", Resume: true}}},
 		"one Job has all of its pods, and the other is to get one more": {[]corev1.ResourceQuota{bounds("q", list{gpus: "7"}, list{gpus: "8"})},
-			[]Gang{part("a", 0, 1, 1), part("a", 1, 7, 3)}, []Turn{{Job: "a1", Retry: true}}},
+			[]Gang{part("a", 0, 1, 1), part("a", 1, 7, 3)}, []GangChange{{Job: "a1", Retry: true}}},
 		"two Jobs that never fit together give their parts back": {full,
 			[]Gang{part("a", 0, 4, 2), part("a", 1, 7, 2), part("b", 2, 1, 1), part("b", 3, 7, 3)},
-			[]Turn{{Job: "a0", Suspend: true, Behind: "b2"}, {Job: "a1", Suspend: true, Behind: "b2"}}},
-		"one that never starts gives its part back":    {full, []Gang{gang("a", 0, 8, short), gang("b", 1, 0)}, []Turn{{Job: "a", Suspend: true, Behind: "b"}}},
-		"ones that never start, alone, show it":        {full, []Gang{gang("a", 0, 8, short), gang("b", 1, 0, short, behind("c")), gang("d", 2, 0, short)}, []Turn{{Job: "b", Resume: true}}},
-		"one that never starts comes after all others": {full, []Gang{gang("a", 0, 0, short, behind("x")), gang("b", 1, 4, func(g *Gang) { g.Needs = 16 })}, []Turn{{Job: "a", Suspend: true, Behind: "b"}}},
+			[]GangChange{{Job: "a0", Suspend: true, Behind: "b2"}, {Job: "a1", Suspend: true, Behind: "b2"}}},
+		"one that never starts gives its part back":    {full, []Gang{gang("a", 0, 8, short), gang("b", 1, 0)}, []GangChange{{Job: "a", Suspend: true, Behind: "b"}}},
+		"ones that never start, alone, show it":        {full, []Gang{gang("a", 0, 8, short), gang("b", 1, 0, short, behind("c")), gang("d", 2, 0, short)}, []GangChange{{Job: "b", Resume: true}}},
+		"one that never starts comes after all others": {full, []Gang{gang("a", 0, 0, short, behind("x")), gang("b", 1, 4, func(g *Gang) { g.Needs = 16 })}, []GangChange{{Job: "a", Suspend: true, Behind: "b"}}},
 		"quotas that bound nothing of it":              {[]corev1.ResourceQuota{bounds("q", nil, list{"services": "0"})}, []Gang{gang("a", 0, 2), gang("b", 1, 6)}, nil},
-		"no quota any more":                            {nil, []Gang{gang("b", 1, 0, behind("a"))}, []Turn{{Job: "b", Resume: true}}},
+		"no quota any more":                            {nil, []Gang{gang("b", 1, 0, behind("a"))}, []GangChange{{Job: "b", Resume: true}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, _ := Turns(tc.quotas, tc.gangs, at)
+			got, _ := PlanGangs(tc.quotas, tc.gangs, at)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -257,7 +257,7 @@ func (w *play) turns(used int64) {
 			there = append(there, *gang)
 		}
 	}
-	turns, _ := Turns([]corev1.ResourceQuota{q}, there, w.now)
+	turns, _ := PlanGangs([]corev1.ResourceQuota{q}, there, w.now)
 	for _, turn := range turns {
 		gang := byName[turn.Job]
 		w.written++

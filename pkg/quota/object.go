@@ -10,26 +10,26 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// OverFor returns which quota has too little left for a job to be created: for all pods of a Job, which start together, or for the first pod of
+// FindJobExcess returns which quota has too little left for a job to be created: for all pods of a Job, which start together, or for the first pod of
 // a Deployment or an array, whose pods start one by one. It is nil if there is enough.
-func OverFor(quotas []corev1.ResourceQuota, top runtime.Object) *Excess {
-	template, pods := podsOf(top)
+func FindJobExcess(quotas []corev1.ResourceQuota, top runtime.Object) *Excess {
+	template, pods := jobPods(top)
 	if template == nil || pods == 0 {
 		return nil
 	}
 	if job, ok := top.(*batchv1.Job); ok && IsArray(job) {
 		pods = 1
 	}
-	over := Over(quotas, &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}, pods)
+	over := FindExcess(quotas, &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}, pods)
 	if len(over) == 0 {
 		return nil
 	}
 	return &over[0]
 }
 
-// With returns the quotas with the pods of a job added to their current usage, for the next job.
-func With(quotas []corev1.ResourceQuota, top runtime.Object) []corev1.ResourceQuota {
-	template, pods := podsOf(top)
+// WithJob returns the quotas with the pods of a job added to their current usage, for the next job.
+func WithJob(quotas []corev1.ResourceQuota, top runtime.Object) []corev1.ResourceQuota {
+	template, pods := jobPods(top)
 	if template == nil || pods == 0 {
 		return quotas
 	}
@@ -37,27 +37,27 @@ func With(quotas []corev1.ResourceQuota, top runtime.Object) []corev1.ResourceQu
 	out := make([]corev1.ResourceQuota, len(quotas))
 	for i := range quotas {
 		out[i] = *quotas[i].DeepCopy()
-		if Covers(&out[i], pod) {
-			add(&out[i], pod, pods)
+		if CountsPod(&out[i], pod) {
+			addPods(&out[i], pod, pods)
 		}
 	}
 	return out
 }
 
-// add adds a number of identical pods to the usage.
-func add(quota *corev1.ResourceQuota, pod *corev1.Pod, pods int64) {
+// addPods adds a number of identical pods to the usage.
+func addPods(quota *corev1.ResourceQuota, pod *corev1.Pod, pods int64) {
 	if quota.Status.Used == nil {
 		quota.Status.Used = corev1.ResourceList{}
 	}
 	for name := range quota.Spec.Hard {
 		used := quota.Status.Used[name]
-		used.Add(times(Asked(pod, name), pods))
+		used.Add(multiplyQuantity(PodAmount(pod, name), pods))
 		quota.Status.Used[name] = used
 	}
 }
 
-// podsOf returns the pod template of a job, and how many pods are created at once.
-func podsOf(top runtime.Object) (*corev1.PodTemplateSpec, int64) {
+// jobPods returns the pod template of a job, and how many pods are created at once.
+func jobPods(top runtime.Object) (*corev1.PodTemplateSpec, int64) {
 	switch job := top.(type) {
 	case *batchv1.Job:
 		if job.Spec.Suspend != nil && *job.Spec.Suspend {
@@ -85,7 +85,7 @@ func IsArray(job *batchv1.Job) bool {
 // Warning is the message before the job is created.
 func (e Excess) Warning() phrase.Text {
 	if e.Never {
-		return e.Says()
+		return e.Message()
 	}
-	return e.Says().And(": it waits until that is free")
+	return e.Message().Addf(": it waits until that is free")
 }

@@ -35,22 +35,22 @@ type Demand struct {
 	Pods int64
 }
 
-// Over returns what quotas have too little of for a number of identical pods; at most one entry per quota and resource. What never fits comes
+// FindExcess returns what quotas have too little of for a number of identical pods; at most one entry per quota and resource. What never fits comes
 // first, and then GPUs.
-func Over(quotas []corev1.ResourceQuota, pod *corev1.Pod, pods int64) []Excess {
-	return OverTogether(quotas, []Demand{{pod, pods}})
+func FindExcess(quotas []corev1.ResourceQuota, pod *corev1.Pod, pods int64) []Excess {
+	return FindCombinedExcess(quotas, []Demand{{pod, pods}})
 }
 
-// OverTogether is FindExcess for pods of several templates.
-func OverTogether(quotas []corev1.ResourceQuota, demands []Demand) []Excess {
+// FindCombinedExcess is FindExcess for pods of several templates.
+func FindCombinedExcess(quotas []corev1.ResourceQuota, demands []Demand) []Excess {
 	var out []Excess
 	for i := range quotas {
 		quota := &quotas[i]
 		for name, hard := range quota.Spec.Hard {
 			var asked resource.Quantity
 			for _, demand := range demands {
-				if Covers(quota, demand.Pod) {
-					asked.Add(times(Asked(demand.Pod, name), demand.Pods))
+				if CountsPod(quota, demand.Pod) {
+					asked.Add(multiplyQuantity(PodAmount(demand.Pod, name), demand.Pods))
 				}
 			}
 			used := quota.Status.Used[name]
@@ -70,40 +70,40 @@ func OverTogether(quotas []corev1.ResourceQuota, demands []Demand) []Excess {
 	return out
 }
 
-// Never returns the entries that never fit.
-func Never(over []Excess) []Excess {
+// FilterNeverFits returns the entries that never fit.
+func FilterNeverFits(over []Excess) []Excess {
 	return slices.DeleteFunc(slices.Clone(over), func(e Excess) bool { return !e.Never })
 }
 
 // String returns the message in English.
-func (e Excess) String() string { return e.Says().String() }
+func (e Excess) String() string { return e.Message().String() }
 
-// Says returns the message as a sentence without a subject.
-func (e Excess) Says() phrase.Text {
+// Message returns the message as a sentence without a subject.
+func (e Excess) Message() phrase.Text {
 	if e.Never {
-		return phrase.Of("asks %s, the namespace may have %s (quota %s): it never fits", amount(e.Asked, e.Resource), &e.Hard, e.Quota)
+		return phrase.Textf("asks %s, the namespace may have %s (quota %s): it never fits", amountText(e.Asked, e.Resource), &e.Hard, e.Quota)
 	}
-	return phrase.Of("asks %s, and %s of %s are in use (quota %s)", amount(e.Asked, e.Resource), &e.Used, &e.Hard, e.Quota)
+	return phrase.Textf("asks %s, and %s of %s are in use (quota %s)", amountText(e.Asked, e.Resource), &e.Used, &e.Hard, e.Quota)
 }
 
-// amount formats a quantity with its resource, in everyday words.
-func amount(quantity resource.Quantity, name corev1.ResourceName) phrase.Text {
-	one := phrase.Quote(string(Plain(name)))
+// amountText formats a quantity with its resource, in everyday words.
+func amountText(quantity resource.Quantity, name corev1.ResourceName) phrase.Text {
+	one := phrase.Quote(string(PlainResource(name)))
 	many := one
-	switch Plain(name) {
+	switch PlainResource(name) {
 	case names.ResourceGPU:
-		one, many = phrase.Of("GPU"), phrase.Of("GPUs")
+		one, many = phrase.Textf("GPU"), phrase.Textf("GPUs")
 	case names.ResourceSharedGPU:
-		one, many = phrase.Of("shared GPU"), phrase.Of("shared GPUs")
+		one, many = phrase.Textf("shared GPU"), phrase.Textf("shared GPUs")
 	case corev1.ResourcePods, "count/pods":
-		one, many = phrase.Of("pod"), phrase.Of("pods")
+		one, many = phrase.Textf("pod"), phrase.Textf("pods")
 	case corev1.ResourceCPU:
-		one, many = phrase.Of("CPU"), phrase.Of("CPUs")
+		one, many = phrase.Textf("CPU"), phrase.Textf("CPUs")
 	}
 	if quantity.CmpInt64(1) == 0 {
 		many = one
 	}
-	return phrase.Of("%s %s", &quantity, many)
+	return phrase.Textf("%s %s", &quantity, many)
 }
 
 func compareBools(a, b bool) int {
@@ -118,23 +118,23 @@ func compareBools(a, b bool) int {
 
 // IsGPU reports whether a quota resource is GPUs: whole ones, or shares.
 func IsGPU(name corev1.ResourceName) bool {
-	return Plain(name) == names.ResourceGPU || Plain(name) == names.ResourceSharedGPU
+	return PlainResource(name) == names.ResourceGPU || PlainResource(name) == names.ResourceSharedGPU
 }
 
-// Plain returns a resource name without its counting prefix.
-func Plain(name corev1.ResourceName) corev1.ResourceName {
+// PlainResource returns a resource name without its counting prefix.
+func PlainResource(name corev1.ResourceName) corev1.ResourceName {
 	return corev1.ResourceName(strings.TrimPrefix(strings.TrimPrefix(string(name), "requests."), "limits."))
 }
 
-// Asked returns what a pod uses of a quota resource, zero if it is not a resource of pods.
-func Asked(pod *corev1.Pod, name corev1.ResourceName) resource.Quantity {
+// PodAmount returns what a pod uses of a quota resource, zero if it is not a resource of pods.
+func PodAmount(pod *corev1.Pod, name corev1.ResourceName) resource.Quantity {
 	switch text := string(name); {
 	case name == corev1.ResourcePods || text == "count/pods":
 		return *resource.NewQuantity(1, resource.DecimalSI)
-	case strings.HasPrefix(text, "limits.") && countsLimits(Plain(name)):
-		return amounts.Limits(pod)[Plain(name)]
+	case strings.HasPrefix(text, "limits.") && countsLimits(PlainResource(name)):
+		return amounts.Limits(pod)[PlainResource(name)]
 	case strings.HasPrefix(text, "requests."), name == corev1.ResourceCPU, name == corev1.ResourceMemory:
-		return amounts.Requests(completed(pod))[Plain(name)]
+		return amounts.Requests(withDefaultRequests(pod))[PlainResource(name)]
 	}
 	return resource.Quantity{}
 }
@@ -144,9 +144,9 @@ func countsLimits(plain corev1.ResourceName) bool {
 	return plain == corev1.ResourceCPU || plain == corev1.ResourceMemory || plain == corev1.ResourceEphemeralStorage
 }
 
-// completed returns a pod whose containers request their limits if they have no requests, as the API server fills in. It does so in pods,
+// withDefaultRequests returns a pod whose containers request their limits if they have no requests, as the API server fills in. It does so in pods,
 // but not in pod templates.
-func completed(pod *corev1.Pod) *corev1.Pod {
+func withDefaultRequests(pod *corev1.Pod) *corev1.Pod {
 	out := pod.DeepCopy()
 	for _, containers := range [][]corev1.Container{out.Spec.InitContainers, out.Spec.Containers} {
 		for i := range containers {
@@ -165,8 +165,8 @@ func completed(pod *corev1.Pod) *corev1.Pod {
 	return out
 }
 
-// times multiplies a quantity. On overflow it returns the amount of one pod: that is too much already.
-func times(quantity resource.Quantity, count int64) resource.Quantity {
+// multiplyQuantity multiplies a quantity. On overflow it returns the amount of one pod: that is too much already.
+func multiplyQuantity(quantity resource.Quantity, count int64) resource.Quantity {
 	out := quantity.DeepCopy()
 	out.Mul(count)
 	return out

@@ -60,7 +60,7 @@ func TestOver(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, excess := range Over(tc.quotas, tc.pod, tc.pods) {
+			for _, excess := range FindExcess(tc.quotas, tc.pod, tc.pods) {
 				got = append(got, excess.String())
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -78,7 +78,7 @@ func TestAPodThatSaysOnlyItsLimits(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{
 		Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("4")},
 	}}}}}
-	if over := Over(quotas, pod, 1); len(over) != 1 || over[0].Asked.Value() != 4 || !over[0].Never {
+	if over := FindExcess(quotas, pod, 1); len(over) != 1 || over[0].Asked.Value() != 4 || !over[0].Never {
 		t.Errorf("it is over by %+v, want 4 GPUs of 2", over)
 	}
 	if pod.Spec.Containers[0].Resources.Requests != nil {
@@ -92,14 +92,14 @@ func TestWith(t *testing.T) {
 	pod := fixture.Pod("p").GPUs(4).Obj()
 	job := &batchv1.Job{Spec: batchv1.JobSpec{Parallelism: ptr.To[int32](2), Template: corev1.PodTemplateSpec{Spec: pod.Spec}}}
 	before := []corev1.ResourceQuota{bounds("q", nil, map[corev1.ResourceName]string{gpus: "8"})}
-	if over := OverFor(before, job); over != nil {
+	if over := FindJobExcess(before, job); over != nil {
 		t.Errorf("the first: %s, want room", over)
 	}
-	over := OverFor(With(before, job), job)
+	over := FindJobExcess(WithJob(before, job), job)
 	if want := "asks 8 GPUs, and 8 of 8 are in use (quota q)"; over == nil || over.String() != want {
 		t.Errorf("the second: %v, want %q", over, want)
 	}
-	if over := OverFor(before, job); over != nil {
+	if over := FindJobExcess(before, job); over != nil {
 		t.Errorf("the quotas themselves were changed: %s", over)
 	}
 }
@@ -112,7 +112,7 @@ func TestLimitsOfExtendedResourcesCountNothing(t *testing.T) {
 	for name, want := range map[corev1.ResourceName]string{
 		"limits.nvidia.com/gpu": "0", "requests.nvidia.com/gpu": "8", "limits.cpu": "4", "nvidia.com/gpu": "0",
 	} {
-		if got := Asked(pod, name); got.String() != want {
+		if got := PodAmount(pod, name); got.String() != want {
 			t.Errorf("of %s the pod uses %s, want %s", name, got.String(), want)
 		}
 	}

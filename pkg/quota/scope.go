@@ -8,9 +8,9 @@ import (
 	"g8s.host/gpu-scheduler/pkg/amounts"
 )
 
-// Covers reports whether a quota counts a pod: all its scopes must match. A quota with an unknown scope counts nothing, so that no wrong statement
+// CountsPod reports whether a quota counts a pod: all its scopes must match. A quota with an unknown scope counts nothing, so that no wrong statement
 // is made.
-func Covers(quota *corev1.ResourceQuota, pod *corev1.Pod) bool {
+func CountsPod(quota *corev1.ResourceQuota, pod *corev1.Pod) bool {
 	var scopes []corev1.ScopedResourceSelectorRequirement
 	for _, scope := range quota.Spec.Scopes {
 		scopes = append(scopes, corev1.ScopedResourceSelectorRequirement{ScopeName: scope, Operator: corev1.ScopeSelectorOpExists})
@@ -18,10 +18,10 @@ func Covers(quota *corev1.ResourceQuota, pod *corev1.Pod) bool {
 	if quota.Spec.ScopeSelector != nil {
 		scopes = append(scopes, quota.Spec.ScopeSelector.MatchExpressions...)
 	}
-	return !slices.ContainsFunc(scopes, func(scope corev1.ScopedResourceSelectorRequirement) bool { return !matches(scope, pod) })
+	return !slices.ContainsFunc(scopes, func(scope corev1.ScopedResourceSelectorRequirement) bool { return !matchesScope(scope, pod) })
 }
 
-func matches(scope corev1.ScopedResourceSelectorRequirement, pod *corev1.Pod) bool {
+func matchesScope(scope corev1.ScopedResourceSelectorRequirement, pod *corev1.Pod) bool {
 	switch scope.ScopeName {
 	case corev1.ResourceQuotaScopeTerminating:
 		return pod.Spec.ActiveDeadlineSeconds != nil
@@ -32,7 +32,7 @@ func matches(scope corev1.ScopedResourceSelectorRequirement, pod *corev1.Pod) bo
 	case corev1.ResourceQuotaScopeNotBestEffort:
 		return !isBestEffort(pod)
 	case corev1.ResourceQuotaScopePriorityClass:
-		return Selects(scope, pod.Spec.PriorityClassName)
+		return SelectsClass(scope, pod.Spec.PriorityClassName)
 	}
 	return false
 }
@@ -43,8 +43,8 @@ func isBestEffort(pod *corev1.Pod) bool {
 	return requests.Cpu().IsZero() && requests.Memory().IsZero() && limits.Cpu().IsZero() && limits.Memory().IsZero()
 }
 
-// Selects reports whether a scope for priority classes selects one of them.
-func Selects(scope corev1.ScopedResourceSelectorRequirement, class string) bool {
+// SelectsClass reports whether a scope for priority classes selects one of them.
+func SelectsClass(scope corev1.ScopedResourceSelectorRequirement, class string) bool {
 	switch scope.Operator {
 	case corev1.ScopeSelectorOpIn:
 		return slices.Contains(scope.Values, class)

@@ -18,7 +18,7 @@ func TestOfCard(t *testing.T) {
 		fault.TooHot:       {"is slowed down by heat", "see to the cooling of the node"},
 		"SomebodysOwnWord": {"must not be used: SomebodysOwnWord", "see what the log of the node's gpu-agent says of it"},
 	} {
-		if got := OfCard(word); got.Says.String() != want[0] || got.Mend.String() != want[1] {
+		if got := GPUFaultOf(word); got.Message.String() != want[0] || got.Remedy.String() != want[1] {
 			t.Errorf("%s: got %+v, want %q", word, got, want)
 		}
 	}
@@ -27,7 +27,7 @@ func TestOfCard(t *testing.T) {
 // TestAllFaultsAreKnown: a word of an agent, or an XID with a sentence, that this catalogue forgets would be told as a stranger's.
 func TestAllFaultsAreKnown(t *testing.T) {
 	for _, word := range fault.Words {
-		if strings.Contains(OfCard(word).Says.String(), word) {
+		if strings.Contains(GPUFaultOf(word).Message.String(), word) {
 			t.Errorf("nothing is said of %s", word)
 		}
 	}

@@ -13,14 +13,14 @@ const (
 	Cancelled Cause = "Cancelled"
 	// Incomplete is a job of which objects are missing.
 	Incomplete Cause = "Incomplete"
-	// NotTold is a failed notification about a job, in addition to any other cause.
-	NotTold Cause = "NotTold"
+	// NotificationFailed is a failed notification about a job, in addition to any other cause.
+	NotificationFailed Cause = "NotTold"
 	// NodeLost is a job on a node that is not ready or gone, so that it is unknown whether it still runs.
 	NodeLost Cause = "NodeLost"
 	// BrokenGPU is a job that holds a GPU that was found broken later.
 	BrokenGPU Cause = "BrokenGPU"
-	// ToldToLeave is a job that is about to be preempted, and has time to save its work.
-	ToldToLeave Cause = "ToldToLeave"
+	// EvictionNotified is a job that is about to be preempted, and has time to save its work.
+	EvictionNotified Cause = "ToldToLeave"
 	// Preempted is a job preempted by a pod of higher priority, Evicted one whose pod was evicted.
 	Preempted Cause = "Preempted"
 	Evicted   Cause = "Evicted"
@@ -127,9 +127,9 @@ const (
 	DeviceClaimMissing Cause = "DeviceClaimMissing"
 	// KeptWhole is about idle nodes that are kept for pods that use a whole one.
 	KeptWhole Cause = "KeptWhole"
-	// PromisedToFirst is about room that is reserved for the first job in the queue, WaitingForReservedStart that job.
-	PromisedToFirst   Cause = "PromisedToFirst"
-	WaitingForPromise Cause = "WaitingForPromise"
+	// StartReservedForFirst is about room that is reserved for the first job in the queue, WaitingForReservedStart that job.
+	StartReservedForFirst   Cause = "PromisedToFirst"
+	WaitingForReservedStart Cause = "WaitingForPromise"
 )
 
 // Why a pod that has a node does not run.

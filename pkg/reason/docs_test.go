@@ -19,7 +19,7 @@ const (
 
 // all are the reasons of the catalogue.
 func all() []*Reason {
-	out := slices.Concat(OfRefusals, OfPods, OfGangs, OfEvictions, OfClaims, OfNodes, OfPlainNodes)
+	out := slices.Concat(RefusalReasons, PodReasons, GangReasons, EvictionReasons, ClaimReasons, NodeReasons, PlainNodeReasons)
 	return append(out, InOtherPool, WithOtherType, InAnotherPool, OtherInBoth)
 }
 

@@ -25,8 +25,8 @@ type Reason struct {
 	// Late is true if it follows the outcome of the search for victims, which otherwise ends the scheduler's message.
 	Late  bool
 	Cause Cause
-	// Says is the sentence for users, from what the text alone shows.
-	Says string
+	// Message is the sentence for users, from what the text alone shows.
+	Message string
 	// Advice is what to do: alternatives, the best first.
 	Advice []Advice
 }
@@ -51,14 +51,14 @@ type Found struct {
 	args  []string
 }
 
-// In returns the reasons that a verdict contains, in their order.
-func In(verdict string, reasons []*Reason) []Found {
+// FindIn returns the reasons that a verdict contains, in their order.
+func FindIn(verdict string, reasons []*Reason) []Found {
 	var out []Found
 	whole := verdict
 	for _, r := range reasons {
-		verdict := r.trim(whole)
+		verdict := r.trimVerdict(whole)
 		for _, text := range append([]Text{r.Text}, r.Also...) {
-			if args, at, ok := text.find(verdict); ok {
+			if args, at, ok := text.findValues(verdict); ok {
 				out = append(out, Found{Reason: r, Nodes: numberBefore(verdict[:at]), args: args})
 				break
 			}
@@ -69,65 +69,65 @@ func In(verdict string, reasons []*Reason) []Found {
 
 // ValuesIn returns the values of the verbs of the reason's text in a verdict, false for a verdict without it.
 func (r *Reason) ValuesIn(verdict string) ([]string, bool) {
-	found := In(verdict, []*Reason{r})
+	found := FindIn(verdict, []*Reason{r})
 	if len(found) == 0 {
 		return nil, false
 	}
 	return found[0].args, true
 }
 
-// Before returns the part of a verdict before the reason's text, or all of it if the text is not in it.
-func (r *Reason) Before(verdict string) string {
-	if _, at, ok := r.Text.find(verdict); ok {
+// TextBefore returns the part of a verdict before the reason's text, or all of it if the text is not in it.
+func (r *Reason) TextBefore(verdict string) string {
+	if _, at, ok := r.Text.findValues(verdict); ok {
 		return strings.TrimRight(verdict[:at], " ,")
 	}
 	return verdict
 }
 
-// With returns a reason that was found by other means, with the values of its text.
-func (r *Reason) With(values ...string) Found { return Found{Reason: r, args: values} }
+// FoundWith returns a reason that was found by other means, with the values of its text.
+func (r *Reason) FoundWith(values ...string) Found { return Found{Reason: r, args: values} }
 
-// mostValues is how many values a text has at most.
-const mostValues = 3
+// maxValues is how many values a text has at most.
+const maxValues = 3
 
-// Fill fills a text of the catalog with the values of the verdict. Values are empty if the verdict does not have them.
-func (f *Found) Fill(text, namespace string) phrase.Text {
+// FillText fills a text of the catalog with the values of the verdict. Values are empty if the verdict does not have them.
+func (f *Found) FillText(text, namespace string) phrase.Text {
 	if text == "" {
 		return nil
 	}
 	if !strings.Contains(text, "%") {
-		return phrase.Template(text, nil)
+		return phrase.FromTemplate(text, nil)
 	}
-	values := make([]any, mostValues+1)
-	for i := range mostValues {
+	values := make([]any, maxValues+1)
+	for i := range maxValues {
 		values[i] = ""
 		if i < len(f.args) {
 			values[i] = f.args[i]
 		}
 	}
-	values[mostValues] = namespace
-	return phrase.Template(text, values)
+	values[maxValues] = namespace
+	return phrase.FromTemplate(text, values)
 }
 
-// Trim removes the end of a verdict: the outcome of the search for victims, which repeats the nodes.
-func Trim(verdict string) string {
+// TrimVerdict removes the end of a verdict: the outcome of the search for victims, which repeats the nodes.
+func TrimVerdict(verdict string) string {
 	for _, tail := range []string{" preemption: ", " no new claims to deallocate"} {
 		verdict, _, _ = strings.Cut(verdict, tail)
 	}
 	return strings.TrimRight(verdict, " .,")
 }
 
-// trim removes the parts of a verdict that cannot contain the reason.
-func (r *Reason) trim(verdict string) string {
+// trimVerdict removes the parts of a verdict that cannot contain the reason.
+func (r *Reason) trimVerdict(verdict string) string {
 	if !r.Late {
-		return Trim(verdict)
+		return TrimVerdict(verdict)
 	}
 	first, _, _ := strings.Cut(string(r.Text), "%")
 	at := strings.Index(verdict, first)
 	if at < 0 {
 		return ""
 	}
-	return Trim(verdict[at:])
+	return TrimVerdict(verdict[at:])
 }
 
 // numberBefore is the number that ends a text, with a space after it; 0 for none.

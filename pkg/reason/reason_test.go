@@ -27,7 +27,7 @@ func TestWhatIsWrittenIsFound(t *testing.T) {
 					values, want = append(values, word), append(want, word)
 				}
 			}
-			said := text.Of(values...)
+			said := text.FormatText(values...)
 			nodes := 0
 			if strings.HasPrefix(said, "node(s)") || strings.HasPrefix(said, "Insufficient") {
 				said, nodes = "12 "+said, 12
@@ -36,7 +36,7 @@ func TestWhatIsWrittenIsFound(t *testing.T) {
 				said = "3 of another kind, " + said + ", 1 of a third"
 			}
 			verdict := "0/16 nodes are available: " + said + ". no new claims to deallocate, preemption: 0/16 nodes are available: 16 " + string(text)
-			found := In(verdict, []*Reason{r})
+			found := FindIn(verdict, []*Reason{r})
 			if len(found) != 1 || found[0].Nodes != nodes && nodes > 0 || !slices.Equal(found[0].args, want) {
 				t.Errorf("in %q, %q is found as %+v, want %d nodes and %v", verdict, text, found, nodes, want)
 			}
@@ -63,7 +63,7 @@ func TestIn(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got, ok := tc.text.In(tc.message); ok != tc.ok || ok && !slices.Equal(got, tc.want) {
+			if got, ok := tc.text.ParseValues(tc.message); ok != tc.ok || ok && !slices.Equal(got, tc.want) {
 				t.Errorf("got %q and %v, want %q and %v", got, ok, tc.want, tc.ok)
 			}
 		})
@@ -73,14 +73,14 @@ func TestIn(t *testing.T) {
 // TestTheCatalogueIsWhole asks of each reason that users are told something, and of texts that no two are one.
 func TestTheCatalogueIsWhole(t *testing.T) {
 	seen := map[Text]bool{}
-	for _, r := range slices.Concat(OfRefusals, OfPods, OfGangs, OfEvictions, OfClaims, OfNodes, OfPlainNodes) {
-		if r.Cause == "" || r.Says == "" || len(r.Advice) == 0 || seen[r.Text] {
-			t.Errorf("%q has cause %q, says %q and advises %v; seen before: %v", r.Text, r.Cause, r.Says, r.Advice, seen[r.Text])
+	for _, r := range slices.Concat(RefusalReasons, PodReasons, GangReasons, EvictionReasons, ClaimReasons, NodeReasons, PlainNodeReasons) {
+		if r.Cause == "" || r.Message == "" || len(r.Advice) == 0 || seen[r.Text] {
+			t.Errorf("%q has cause %q, says %q and advises %v; seen before: %v", r.Text, r.Cause, r.Message, r.Advice, seen[r.Text])
 		}
 		seen[r.Text] = true
 	}
 	for code := gpu.Fits + 1; code < gpu.Codes; code++ {
-		if r := OfCards(code); r.Evictable != (gpu.Reason{Code: code}).IsShortage() || r.Code == "" {
+		if r := ReasonForCode(code); r.Evictable != (gpu.Reason{Code: code}).IsShortage() || r.Code == "" {
 			t.Errorf("%q: evictable %v, code %q", r.Text, r.Evictable, r.Code)
 		}
 	}
@@ -104,7 +104,7 @@ func TestEveryReasonIsFoundAgain(t *testing.T) {
 		ast.Inspect(file, func(node ast.Node) bool {
 			if vars, ok := node.(*ast.ValueSpec); ok && len(vars.Values) == 1 {
 				name, used := vars.Names[0].Name, identifiers(vars.Values[0])
-				if told[name] = used["Reason"] && used["Says"]; strings.HasPrefix(name, "Of") {
+				if told[name] = used["Reason"] && used["Message"]; ast.IsExported(name) && strings.HasSuffix(name, "Reasons") {
 					maps.Copy(listed, used)
 					delete(told, name)
 				}
@@ -112,10 +112,10 @@ func TestEveryReasonIsFoundAgain(t *testing.T) {
 			return true
 		})
 	}
-	delete(told, "cards") // OfPlainNodes has its elements
+	delete(told, "gpuReasons") // PlainNodeReasons has its elements
 	for name, is := range told {
 		if is && !listed[name] {
-			t.Errorf("%s is in no list, such as OfPods or OfNodes, so gpuctl does not find it in what a pod says", name)
+			t.Errorf("%s is in no list, such as PodReasons or NodeReasons, so gpuctl does not find it in what a pod says", name)
 		}
 	}
 	if len(listed) < 30 {

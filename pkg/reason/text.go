@@ -9,17 +9,17 @@ import (
 // Text is the scheduler's text, as a format: %d stands for a number, %q for a quoted word, and %s for any text up to what follows it, or to the end.
 type Text string
 
-// Of formats the text with its values.
-func (t Text) Of(values ...any) string { return fmt.Sprintf(string(t), values...) }
+// FormatText formats the text with its values.
+func (t Text) FormatText(values ...any) string { return fmt.Sprintf(string(t), values...) }
 
-// In returns the values of the text's verbs in a message. It returns false if the message does not contain the text.
-func (t Text) In(message string) (values []string, ok bool) {
-	values, _, ok = t.find(Trim(message))
+// ParseValues returns the values of the text's verbs in a message. It returns false if the message does not contain the text.
+func (t Text) ParseValues(message string) (values []string, ok bool) {
+	values, _, ok = t.findValues(TrimVerdict(message))
 	return values, ok
 }
 
-// find returns the values, and where the text begins.
-func (t Text) find(message string) (values []string, at int, ok bool) {
+// findValues returns the values, and where the text begins.
+func (t Text) findValues(message string) (values []string, at int, ok bool) {
 	first, _, _ := strings.Cut(string(t), "%")
 	for offset := 0; ; {
 		i := strings.Index(message[offset:], first)
@@ -27,22 +27,22 @@ func (t Text) find(message string) (values []string, at int, ok bool) {
 			return nil, 0, false
 		}
 		at = offset + i
-		if values, ok := match(string(t), message[at:]); ok {
+		if values, ok := matchFormat(string(t), message[at:]); ok {
 			return values, at, true
 		}
 		offset = at + 1
 	}
 }
 
-// match compares a format with the beginning of a message.
-func match(format, message string) (values []string, ok bool) {
+// matchFormat compares a format with the beginning of a message.
+func matchFormat(format, message string) (values []string, ok bool) {
 	for {
 		literal, rest, verb := strings.Cut(format, "%")
 		message, ok = strings.CutPrefix(message, literal)
 		if !ok || !verb {
 			return values, ok
 		}
-		value, length := valueOf(rest[0], rest[1:], message)
+		value, length := parseValue(rest[0], rest[1:], message)
 		if length == 0 {
 			return nil, false
 		}
@@ -50,9 +50,9 @@ func match(format, message string) (values []string, ok bool) {
 	}
 }
 
-// valueOf reads the value of a verb at the beginning of a message, and how long it is there; after is the format after
+// parseValue reads the value of a verb at the beginning of a message, and how long it is there; after is the format after
 // the verb.
-func valueOf(verb byte, after, message string) (value string, length int) {
+func parseValue(verb byte, after, message string) (value string, length int) {
 	switch verb {
 	case 'd':
 		length = len(message) - len(strings.TrimLeft(message, "0123456789"))

@@ -13,14 +13,14 @@ func (r *renderer) makeArray(spec *batchv1.JobSpec) {
 	spec.CompletionMode = ptr.To(batchv1.IndexedCompletion)
 	spec.Completions, spec.Parallelism = ptr.To(r.job.Array.Tasks), ptr.To(r.job.Array.AtOnce)
 	spec.BackoffLimit, spec.BackoffLimitPerIndex = nil, ptr.To(r.job.Retries)
-	if most := max(leastFailures, r.job.Array.Tasks/2); most < r.job.Array.Tasks {
+	if most := max(minToleratedFailures, r.job.Array.Tasks/2); most < r.job.Array.Tasks {
 		spec.MaxFailedIndexes = ptr.To(most)
 	}
 }
 
-// leastFailures is how many tasks of an array may always fail. If more have failed, and more than half of all, the program is broken: the
+// minToleratedFailures is how many tasks of an array may always fail. If more have failed, and more than half of all, the program is broken: the
 // array ends, instead of taking GPUs for all retries of each remaining task.
-const leastFailures = 10
+const minToleratedFailures = 10
 
 // limitTime bounds how long a job runs. Kubernetes counts the deadline of a Job for all of its pods together, from the Job's creation: an array would
 // be killed before most of its tasks begin. So each of its pods has its own deadline, which the node counts from when it accepted the pod. Pods of

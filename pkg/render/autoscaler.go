@@ -19,11 +19,11 @@ func AutoscalerName(job string) string {
 	return "hpa-" + job
 }
 
-func (r *renderer) autoscaler() *autoscalingv2.HorizontalPodAutoscaler {
+func (r *renderer) newAutoscaler() *autoscalingv2.HorizontalPodAutoscaler {
 	a := r.job.Service.Autoscaling
 	return &autoscalingv2.HorizontalPodAutoscaler{
 		TypeMeta:   metav1.TypeMeta{APIVersion: autoscalingv2.SchemeGroupVersion.String(), Kind: "HorizontalPodAutoscaler"},
-		ObjectMeta: r.meta(AutoscalerName(r.job.Name)),
+		ObjectMeta: r.objectMeta(AutoscalerName(r.job.Name)),
 		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
 			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{
 				APIVersion: "apps/v1", Kind: "Deployment", Name: TopName(r.job.Kind, r.job.Name),

@@ -13,9 +13,9 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// Becomes returns the places in Kubernetes' objects that a field determines, by its path in [workload.Fields], such as "Job spec.backoffLimit".
+// FieldPlaces returns the places in Kubernetes' objects that a field determines, by its path in [workload.Fields], such as "Job spec.backoffLimit".
 // It finds them by rendering documents that differ only in the field.
-func Becomes(kind workload.Kind, path string) ([]string, error) {
+func FieldPlaces(kind workload.Kind, path string) ([]string, error) {
 	sample, err := workload.SampleOf(kind, path)
 	if err != nil {
 		return nil, err
@@ -24,11 +24,11 @@ func Becomes(kind workload.Kind, path string) ([]string, error) {
 	if other == "" {
 		other = sample.Changed
 	}
-	with, err := leaves(sample.With)
+	with, err := leafValues(sample.With)
 	if err != nil {
 		return nil, err
 	}
-	without, err := leaves(other)
+	without, err := leafValues(other)
 	if err != nil {
 		return nil, err
 	}
@@ -57,8 +57,8 @@ func sampleUpload(doc workload.Document) *workload.Upload {
 	return workload.NewUpload(hex.EncodeToString(digest[:]), digest[:])
 }
 
-// leaves returns the values in the objects of a text by their positions. A text with errors has none.
-func leaves(text string) (map[leaf]string, error) {
+// leafValues returns the values in the objects of a text by their positions. A text with errors has none.
+func leafValues(text string) (map[leaf]string, error) {
 	docs, _ := workload.Parse("sample", []byte(text))
 	out := map[leaf]string{}
 	for _, doc := range docs {
@@ -79,30 +79,30 @@ func leaves(text string) (map[leaf]string, error) {
 			if err != nil {
 				return nil, phrase.Errorf("encoding %s: %w", object.GetName(), err)
 			}
-			collect(out, leaf{i, object.GetObjectKind().GroupVersionKind().Kind + " "}, tree)
+			collectLeaves(out, leaf{i, object.GetObjectKind().GroupVersionKind().Kind + " "}, tree)
 		}
 	}
 	return out, nil
 }
 
-// collect adds the leaves of a tree to out.
-func collect(out map[leaf]string, at leaf, node any) {
+// collectLeaves adds the leaves of a tree to out.
+func collectLeaves(out map[leaf]string, at leaf, node any) {
 	switch node := node.(type) {
 	case map[string]any:
 		for key, value := range node {
-			collect(out, leaf{at.object, step(at.place, key)}, value)
+			collectLeaves(out, leaf{at.object, appendStep(at.place, key)}, value)
 		}
 	case []any:
 		for i, value := range node {
-			collect(out, leaf{at.object, fmt.Sprintf("%s[%d]", at.place, i)}, value)
+			collectLeaves(out, leaf{at.object, fmt.Sprintf("%s[%d]", at.place, i)}, value)
 		}
 	default:
 		out[at] = fmt.Sprint(node)
 	}
 }
 
-// step appends a key to a place; a key with dots or slashes, such as a label, in brackets.
-func step(place, key string) string {
+// appendStep appends a key to a place; a key with dots or slashes, such as a label, in brackets.
+func appendStep(place, key string) string {
 	for _, r := range key {
 		if r == '.' || r == '/' {
 			return place + "[" + key + "]"

@@ -23,7 +23,7 @@ func TestBecomes(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := Becomes(tc.kind, tc.path)
+			got, err := FieldPlaces(tc.kind, tc.path)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -32,7 +32,7 @@ func TestBecomes(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Becomes(workload.KindTraining, "resources.gpus"); err == nil {
+	if _, err := FieldPlaces(workload.KindTraining, "resources.gpus"); err == nil {
 		t.Error("a field that does not exist becomes something")
 	}
 }

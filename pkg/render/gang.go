@@ -49,16 +49,16 @@ func (r *renderer) podGroup() *unstructured.Unstructured {
 	}}
 	out.SetAPIVersion(names.PodGroupAPIVersion)
 	out.SetKind(names.PodGroupKind)
-	meta := r.meta(r.job.Name)
+	meta := r.objectMeta(r.job.Name)
 	out.SetName(meta.Name)
 	out.SetNamespace(meta.Namespace)
 	out.SetLabels(meta.Labels)
-	out.SetAnnotations(r.layout(meta.Annotations))
+	out.SetAnnotations(r.topologyAnnotations(meta.Annotations))
 	return out
 }
 
-// layout adds the requested topology to the annotations of a PodGroup.
-func (r *renderer) layout(annotations map[string]string) map[string]string {
+// topologyAnnotations adds the requested topology to the annotations of a PodGroup.
+func (r *renderer) topologyAnnotations(annotations map[string]string) map[string]string {
 	wanted := r.job.Resources.Topology
 	if wanted == nil {
 		return annotations
@@ -82,7 +82,7 @@ func (r *renderer) layout(annotations map[string]string) map[string]string {
 func (r *renderer) headlessService() *corev1.Service {
 	return &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
-		ObjectMeta: r.meta(ServiceName(r.job.Name)),
+		ObjectMeta: r.objectMeta(ServiceName(r.job.Name)),
 		Spec: corev1.ServiceSpec{
 			ClusterIP:                corev1.ClusterIPNone,
 			PublishNotReadyAddresses: true,

@@ -43,7 +43,7 @@ func renderFile(t *testing.T, file string) string {
 		}
 		objects = append(objects, rendered...)
 	}
-	if err := YAML(&out, objects); err != nil {
+	if err := WriteYAML(&out, objects); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()

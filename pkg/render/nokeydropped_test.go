@@ -48,7 +48,7 @@ func outcome(t *testing.T, text string) (string, workload.Diagnostics) {
 		for _, object := range objects {
 			delete(object.GetAnnotations(), names.AnnotationSubmitted)
 		}
-		if err := YAML(&out, objects); err != nil {
+		if err := WriteYAML(&out, objects); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -16,9 +16,9 @@ const (
 	noticeVolume = "preemption-notice"
 )
 
-// noticeFile mounts the preemption notice for a job that requests a checkpoint grace: the kubelet updates the file from the annotation. A
+// preemptionNoticeMount mounts the preemption notice for a job that requests a checkpoint grace: the kubelet updates the file from the annotation. A
 // job that mounts something else there does not get the file.
-func noticeFile(job *workload.Job) (mount, bool) {
+func preemptionNoticeMount(job *workload.Job) (mount, bool) {
 	if grace := job.Resources.CheckpointGrace; grace == nil || *grace == 0 {
 		return mount{}, false
 	}

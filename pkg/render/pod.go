@@ -17,19 +17,19 @@ import (
 const containerName = "main"
 
 func (r *renderer) podTemplate(app string, restart corev1.RestartPolicy) corev1.PodTemplateSpec {
-	labels := r.labels()
+	labels := r.jobLabels()
 	labels["app"] = app
 	spec := corev1.PodSpec{
 		RestartPolicy:     restart,
 		SchedulerName:     names.SchedulerName,
 		PriorityClassName: PriorityClass(r.job.Priority),
 		NodeSelector:      r.nodeSelector(),
-		Affinity:          r.affinity(),
-		Tolerations:       r.tolerations(),
-		Containers:        []corev1.Container{r.container()},
-		Volumes:           volumes(r.mounts),
+		Affinity:          r.poolAffinity(),
+		Tolerations:       r.podTolerations(),
+		Containers:        []corev1.Container{r.mainContainer()},
+		Volumes:           podVolumes(r.mounts),
 	}
-	if r.sends() {
+	if r.hasWorkdir() {
 		r.addUpload(&spec)
 	}
 	if secret := r.job.Environment.ImagePullSecret; secret != "" {
@@ -53,7 +53,7 @@ var priorityClasses = map[workload.Priority]string{
 // podAnnotations returns the description and the annotations that the scheduler reads; nil if there are none.
 func (r *renderer) podAnnotations() map[string]string {
 	annotations := map[string]string{}
-	maps.Copy(annotations, r.description())
+	maps.Copy(annotations, r.descriptionAnnotation())
 	if types := r.job.Resources.GPUTypes; r.byLabels && len(types) > 0 {
 		annotations[names.AnnotationGPUTypes] = strings.Join(types, ",")
 	}
@@ -88,8 +88,8 @@ func (r *renderer) nodeSelector() map[string]string {
 	return selector
 }
 
-// affinity keeps jobs of the default pool off the nodes of all other pools.
-func (r *renderer) affinity() *corev1.Affinity {
+// poolAffinity keeps jobs of the default pool off the nodes of all other pools.
+func (r *renderer) poolAffinity() *corev1.Affinity {
 	if r.job.Resources.Pool != names.DefaultPool {
 		return nil
 	}
@@ -105,8 +105,8 @@ func (r *renderer) affinity() *corev1.Affinity {
 	}}
 }
 
-// tolerations returns the job's tolerations, preceded by the one for the taint that keeps other pods off GPU nodes.
-func (r *renderer) tolerations() []corev1.Toleration {
+// podTolerations returns the job's tolerations, preceded by the one for the taint that keeps other pods off GPU nodes.
+func (r *renderer) podTolerations() []corev1.Toleration {
 	var out []corev1.Toleration
 	if r.job.Resources.AsksGPUs() {
 		out = append(out, corev1.Toleration{
@@ -116,12 +116,12 @@ func (r *renderer) tolerations() []corev1.Toleration {
 	return append(out, r.job.Resources.Tolerations...)
 }
 
-func (r *renderer) container() corev1.Container {
+func (r *renderer) mainContainer() corev1.Container {
 	env := r.job.Environment
 	c := corev1.Container{
 		Name: containerName, Image: env.Image, ImagePullPolicy: env.ImagePullPolicy,
 		Command: env.Command, Args: env.Args, Env: env.Env,
-		Resources:    r.resources(),
+		Resources:    r.resourceRequirements(),
 		VolumeMounts: volumeMounts(r.mounts),
 		// Input that is sent to a program ends at some time; a user at a terminal may reconnect.
 		Stdin: env.Stdin, StdinOnce: env.Stdin && !env.TTY, TTY: env.TTY,
@@ -133,8 +133,8 @@ func (r *renderer) container() corev1.Container {
 	return c
 }
 
-// resources requests exactly what the job may use: requests and limits are equal.
-func (r *renderer) resources() corev1.ResourceRequirements {
+// resourceRequirements requests exactly what the job may use: requests and limits are equal.
+func (r *renderer) resourceRequirements() corev1.ResourceRequirements {
 	list := corev1.ResourceList{}
 	if cpu := r.job.Resources.CPU; cpu != nil {
 		list[corev1.ResourceCPU] = *cpu
@@ -152,11 +152,11 @@ func (r *renderer) resources() corev1.ResourceRequirements {
 	for _, slices := range r.job.Resources.MIG {
 		list[names.ResourceMIGPrefix+corev1.ResourceName(slices.Profile)] = *resource.NewQuantity(slices.Count, resource.DecimalSI)
 	}
-	return r.requirements(list)
+	return r.equalRequirements(list)
 }
 
-// requirements requests the amounts, and zero of the GPUs that a container would get by default.
-func (r *renderer) requirements(list corev1.ResourceList) corev1.ResourceRequirements {
+// equalRequirements requests the amounts, and zero of the GPUs that a container would get by default.
+func (r *renderer) equalRequirements(list corev1.ResourceList) corev1.ResourceRequirements {
 	for _, name := range r.defaulted {
 		if _, asked := list[name]; !asked {
 			list[name] = *resource.NewQuantity(0, resource.DecimalSI)
@@ -170,13 +170,13 @@ func (r *renderer) sharesGPUs() bool {
 	return r.shared && r.job.Resources.GPUShare != nil
 }
 
-func (r *renderer) warnings() []Warning {
+func (r *renderer) fieldWarnings() []Warning {
 	var out []Warning
 	if share := r.job.Resources.GPUShare; share != nil && !r.sharesGPUs() {
-		message := phrase.Of("pool %s does not share GPUs: the job gets %s, and the share of %s is only noted",
+		message := phrase.Textf("pool %s does not share GPUs: the job gets %s, and the share of %s is only noted",
 			r.job.Resources.Pool, wholeGPUs(r.job.Resources.GPU), share)
-		if r.unasked {
-			message = phrase.Of("only the cluster knows whether pool %s shares its GPUs: this is for one that does not, where the job gets %s",
+		if r.sharingUnknown {
+			message = phrase.Textf("only the cluster knows whether pool %s shares its GPUs: this is for one that does not, where the job gets %s",
 				r.job.Resources.Pool, wholeGPUs(r.job.Resources.GPU))
 		}
 		out = append(out, Warning{Field: "resources.gpu-share", Message: message})
@@ -186,7 +186,7 @@ func (r *renderer) warnings() []Warning {
 
 func wholeGPUs(n int64) phrase.Text {
 	if n == 1 {
-		return phrase.Of("a whole GPU")
+		return phrase.Textf("a whole GPU")
 	}
-	return phrase.Of("%d whole GPUs", n)
+	return phrase.Textf("%d whole GPUs", n)
 }

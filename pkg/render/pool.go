@@ -20,16 +20,16 @@ func poolObjects(p *workload.Pool) ([]client.Object, []Warning, error) {
 	declared := GPUPool(p)
 	switch {
 	case declared != nil:
-		return append([]client.Object{declared}, nodes(p)...), nil, nil
-	case Asks(p):
+		return append([]client.Object{declared}, poolNodes(p)...), nil, nil
+	case NeedsGPUPool(p):
 		return nil, nil, phrase.Errorf("metadata.name: %q cannot be the name of a GPUPool, which a pool with constraints needs: "+
 			"use lower-case letters, digits, '-' and '.', with a letter or digit at both ends", p.Name)
 	}
-	return nodes(p), nil, nil
+	return poolNodes(p), nil, nil
 }
 
-// Asks reports whether a pool has settings that its labels cannot express.
-func Asks(p *workload.Pool) bool {
+// NeedsGPUPool reports whether a pool has settings that its labels cannot express.
+func NeedsGPUPool(p *workload.Pool) bool {
 	return !equality.Semantic.DeepEqual(p.Constraints, names.PoolConstraints{}) || !equality.Semantic.DeepEqual(p.Access, names.PoolAccess{}) ||
 		p.IdleTimeout != nil || p.MinRuntime != nil || p.MaxMinRuntime != nil || p.CheckpointGrace != nil || p.MaxCheckpointGrace != nil ||
 		p.GPUShare != nil
@@ -44,11 +44,11 @@ func GPUPool(p *workload.Pool) *names.GPUPool {
 		TypeMeta:   metav1.TypeMeta{APIVersion: names.SchemeGroupVersion.String(), Kind: "GPUPool"},
 		ObjectMeta: metav1.ObjectMeta{Name: p.Name},
 		// A YAML block ends with a line break, which is not part of the sentence.
-		Spec: names.GPUPoolSpec{Description: strings.TrimSpace(p.Description), Constraints: p.Constraints, Access: p.Access, Defaults: defaults(p)},
+		Spec: names.GPUPoolSpec{Description: strings.TrimSpace(p.Description), Constraints: p.Constraints, Access: p.Access, Defaults: poolDefaults(p)},
 	}
 }
 
-func defaults(p *workload.Pool) (out names.PoolDefaults) {
+func poolDefaults(p *workload.Pool) (out names.PoolDefaults) {
 	for to, says := range map[*string]*time.Duration{
 		&out.IdleTimeout: p.IdleTimeout, &out.MinRuntime: p.MinRuntime, &out.MaxMinRuntime: p.MaxMinRuntime,
 		&out.CheckpointGrace: p.CheckpointGrace, &out.MaxCheckpointGrace: p.MaxCheckpointGrace,
@@ -63,7 +63,7 @@ func defaults(p *workload.Pool) (out names.PoolDefaults) {
 	return out
 }
 
-func nodes(p *workload.Pool) []client.Object {
+func poolNodes(p *workload.Pool) []client.Object {
 	var out []client.Object
 	for _, member := range p.Nodes {
 		node := &corev1.Node{

@@ -21,14 +21,14 @@ func Quota(q *workload.Quota) []client.Object {
 	for i := range q.Namespaces {
 		n := &q.Namespaces[i]
 		if n.Namespace != corev1.NamespaceDefault {
-			out = append(out, namespace(n.Namespace))
+			out = append(out, newNamespace(n.Namespace))
 		}
 		out = append(out, resourceQuota(q, n))
 	}
 	return out
 }
 
-func namespace(name string) *corev1.Namespace {
+func newNamespace(name string) *corev1.Namespace {
 	return &corev1.Namespace{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
@@ -48,7 +48,7 @@ func resourceQuota(q *workload.Quota, n *workload.NamespaceQuota) *corev1.Resour
 			names.LabelManagedBy: names.ManagedByGpuctl,
 			names.LabelQuota:     q.Name,
 		}},
-		Spec: corev1.ResourceQuotaSpec{Hard: hard(n)},
+		Spec: corev1.ResourceQuotaSpec{Hard: hardLimits(n)},
 	}
 	if q.Description != "" {
 		out.Annotations = map[string]string{names.AnnotationDescription: q.Description}
@@ -59,9 +59,9 @@ func resourceQuota(q *workload.Quota, n *workload.NamespaceQuota) *corev1.Resour
 // requestsPrefix is the prefix under which a ResourceQuota counts extended resources. It accepts their plain names but does not count them.
 const requestsPrefix = "requests."
 
-// hard returns the bounds under Kubernetes' names. Memory limits are bounded, too: a container that reserves little and uses much would take
+// hardLimits returns the bounds under Kubernetes' names. Memory limits are bounded, too: a container that reserves little and uses much would take
 // memory from its neighbours. CPU needs no such bound, because neighbours get back what they reserved.
-func hard(n *workload.NamespaceQuota) corev1.ResourceList {
+func hardLimits(n *workload.NamespaceQuota) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	count := func(value *int64, name corev1.ResourceName) {
 		if value != nil {

@@ -82,12 +82,12 @@ func Objects(doc workload.Document, opts Options) ([]client.Object, []Warning, e
 	r := newRenderer(doc, opts)
 	var objects []client.Object
 	if doc.Kind.IsService() {
-		objects = append(objects, r.deployment())
+		objects = append(objects, r.newDeployment())
 		if doc.Job.Service.Port != 0 {
-			objects = append(objects, r.service())
+			objects = append(objects, r.newService())
 		}
 		if doc.Job.Service.Autoscaling != nil {
-			objects = append(objects, r.autoscaler())
+			objects = append(objects, r.newAutoscaler())
 		}
 	} else {
 		objects = append(objects, r.trainingJob())
@@ -95,7 +95,7 @@ func Objects(doc workload.Document, opts Options) ([]client.Object, []Warning, e
 			objects = append(objects, r.headlessService(), r.podGroup())
 		}
 	}
-	return slices.Concat(objects, r.claims(), r.uploads()), r.warnings(), nil
+	return slices.Concat(objects, r.newClaims(), r.uploadConfigMaps()), r.fieldWarnings(), nil
 }
 
 // renderer renders one job.
@@ -108,7 +108,7 @@ type renderer struct {
 	// upload is the folder submitted with the job; nil for none.
 	upload *workload.Upload
 	// shared says whether the job's pool shares its GPUs, and unasked that this is unknown.
-	shared, unasked bool
+	shared, sharingUnknown bool
 	// byLabels says whether the scheduler matches the GPU types against all labels that name one.
 	byLabels bool
 	mounts   []mount
@@ -119,11 +119,11 @@ type renderer struct {
 func newRenderer(doc workload.Document, opts Options) *renderer {
 	asked := &doc.Job.Resources
 	r := &renderer{
-		job: doc.Job, source: doc.Source, filled: doc.Filled, poolShare: doc.PoolShare, namespace: doc.Job.Namespace, mounts: mountsOf(doc.Job),
-		upload:   doc.Upload,
-		shared:   opts.SharedPools[asked.Pool],
-		unasked:  opts.PoolsUnknown,
-		byLabels: asked.GPUTypesListed || len(asked.GPUTypes) == 1 && opts.AliasedTypes[asked.GPUTypes[0]],
+		job: doc.Job, source: doc.Source, filled: doc.Filled, poolShare: doc.PoolShare, namespace: doc.Job.Namespace, mounts: jobMounts(doc.Job),
+		upload:         doc.Upload,
+		shared:         opts.SharedPools[asked.Pool],
+		sharingUnknown: opts.PoolsUnknown,
+		byLabels:       asked.GPUTypesListed || len(asked.GPUTypes) == 1 && opts.AliasedTypes[asked.GPUTypes[0]],
 	}
 	if r.namespace == "" {
 		r.namespace = opts.Namespace
@@ -148,8 +148,8 @@ func ServiceName(job string) string {
 // trainingApp is the label app of the pods of every training job; the label g8s.host/job identifies the job.
 const trainingApp = "gpuctl-job"
 
-// labels identify the job on every object and pod.
-func (r *renderer) labels() map[string]string {
+// jobLabels identify the job on every object and pod.
+func (r *renderer) jobLabels() map[string]string {
 	return map[string]string{
 		names.LabelJob:       r.job.Name,
 		names.LabelJobType:   string(r.job.Kind),
@@ -159,17 +159,17 @@ func (r *renderer) labels() map[string]string {
 	}
 }
 
-// meta returns the metadata of an object that belongs to the job.
-func (r *renderer) meta(name string) metav1.ObjectMeta {
+// objectMeta returns the metadata of an object that belongs to the job.
+func (r *renderer) objectMeta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: name, Namespace: r.namespace,
-		Labels: r.labels(), Annotations: r.description(),
+		Labels: r.jobLabels(), Annotations: r.descriptionAnnotation(),
 	}
 }
 
 // topMeta returns the metadata of the top object.
 func (r *renderer) topMeta() metav1.ObjectMeta {
-	m := r.meta(TopName(r.job.Kind, r.job.Name))
+	m := r.objectMeta(TopName(r.job.Kind, r.job.Name))
 	note := func(key, value string) {
 		if m.Annotations == nil {
 			m.Annotations = map[string]string{}
@@ -192,7 +192,7 @@ func (r *renderer) topMeta() metav1.ObjectMeta {
 		note(names.AnnotationDependsOn, string(cmp.Or(r.job.After, workload.AfterOK))+"="+jobs)
 		note(names.AnnotationWaitsFor, jobs)
 	}
-	if r.sends() {
+	if r.hasWorkdir() {
 		note(names.AnnotationUpload, r.upload.String())
 	}
 	if n := r.job.Notify; n != nil {
@@ -205,8 +205,8 @@ func (r *renderer) topMeta() metav1.ObjectMeta {
 	return m
 }
 
-// description returns the description annotation of a job; nil without a description.
-func (r *renderer) description() map[string]string {
+// descriptionAnnotation returns the description annotation of a job; nil without a description.
+func (r *renderer) descriptionAnnotation() map[string]string {
 	if r.job.Description == "" {
 		return nil
 	}
@@ -253,10 +253,10 @@ func ignoreDisruptions() *batchv1.PodFailurePolicy {
 	}}}
 }
 
-func (r *renderer) deployment() *appsv1.Deployment {
+func (r *renderer) newDeployment() *appsv1.Deployment {
 	app := TopName(r.job.Kind, r.job.Name)
 	spec := appsv1.DeploymentSpec{
-		Replicas: r.replicas(),
+		Replicas: r.replicaCount(),
 		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}},
 		Template: r.podTemplate(app, corev1.RestartPolicyAlways),
 	}
@@ -271,8 +271,8 @@ func (r *renderer) deployment() *appsv1.Deployment {
 	}
 }
 
-// replicas returns nil if Kubernetes chooses the number of replicas.
-func (r *renderer) replicas() *int32 {
+// replicaCount returns nil if Kubernetes chooses the number of replicas.
+func (r *renderer) replicaCount() *int32 {
 	if r.job.Service.Autoscaling != nil {
 		return nil
 	}

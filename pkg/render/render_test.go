@@ -143,7 +143,7 @@ func TestPreemptionOfAPoolIsInItsGPUPool(t *testing.T) {
 	none := time.Duration(0)
 	pool := &workload.Pool{Name: "p", MinRuntime: ptr.To(time.Hour), MaxMinRuntime: &none, CheckpointGrace: &none, MaxCheckpointGrace: ptr.To(time.Minute)}
 	want := names.PoolDefaults{MinRuntime: "1h0m0s", MaxMinRuntime: "0s", CheckpointGrace: "0s", MaxCheckpointGrace: "1m0s"}
-	if got := GPUPool(pool).Spec.Defaults; !Asks(pool) || got != want {
+	if got := GPUPool(pool).Spec.Defaults; !NeedsGPUPool(pool) || got != want {
 		t.Errorf("the GPUPool says %+v", got)
 	}
 }
@@ -271,7 +271,7 @@ func TestVolumeNames(t *testing.T) {
 			taken := volumeNames{}
 			var got []string
 			for _, path := range tc.paths {
-				got = append(got, taken.next(path))
+				got = append(got, taken.nextName(path))
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("names (-want +got):\n%s", diff)
@@ -343,7 +343,7 @@ func FuzzObjects(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := YAML(io.Discard, objects); err != nil {
+			if err := WriteYAML(io.Discard, objects); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -18,10 +18,12 @@ func Reservation(r *workload.Reservation, made time.Time) *names.GPUReservation 
 		TypeMeta:   metav1.TypeMeta{APIVersion: names.SchemeGroupVersion.String(), Kind: "GPUReservation"},
 		ObjectMeta: metav1.ObjectMeta{Name: r.Name},
 		Spec: names.GPUReservationSpec{
-			Pool: r.Pool, Nodes: r.Nodes, From: second(from), To: second(to), Namespaces: r.Namespaces,
+			Pool: r.Pool, Nodes: r.Nodes, From: truncateToSecond(from), To: truncateToSecond(to), Namespaces: r.Namespaces,
 			Reason: strings.TrimSpace(r.Reason), Evict: r.Evict,
 		},
 	}
 }
 
-func second(at time.Time) metav1.Time { return metav1.NewTime(at.UTC().Truncate(time.Second)) }
+func truncateToSecond(at time.Time) metav1.Time {
+	return metav1.NewTime(at.UTC().Truncate(time.Second))
+}

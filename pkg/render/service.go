@@ -10,11 +10,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-func (r *renderer) service() *corev1.Service {
+func (r *renderer) newService() *corev1.Service {
 	s := r.job.Service
 	return &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
-		ObjectMeta: r.meta(ServiceName(r.job.Name)),
+		ObjectMeta: r.objectMeta(ServiceName(r.job.Name)),
 		Spec: corev1.ServiceSpec{
 			Type:     s.Type,
 			Selector: map[string]string{"app": TopName(r.job.Kind, r.job.Name)},

@@ -20,22 +20,22 @@ type mount struct {
 	volume   corev1.Volume
 	path     string
 	readOnly bool
-	// wants is the workdir for which a claim is created; nil for all other volumes.
-	wants *workload.Workdir
+	// claimFor is the workdir for which a claim is created; nil for all other volumes.
+	claimFor *workload.Workdir
 }
 
-// mountsOf returns the workdirs of a job in order, then its named volumes, /dev/shm and the preemption notice, and last the submitted folder.
-func mountsOf(job *workload.Job) []mount {
+// jobMounts returns the workdirs of a job in order, then its named volumes, /dev/shm and the preemption notice, and last the submitted folder.
+func jobMounts(job *workload.Job) []mount {
 	var out []mount
 	taken := volumeNames{}
-	taken.take(shmVolume)
-	taken.take(noticeVolume)
+	taken.takeName(shmVolume)
+	taken.takeName(noticeVolume)
 	if job.Workdir != "" {
-		taken.take(workload.WorkdirVolume)
-		taken.take(workload.UploadVolume)
+		taken.takeName(workload.WorkdirVolume)
+		taken.takeName(workload.UploadVolume)
 	}
 	for i := range job.Storage.Volumes {
-		taken.take(job.Storage.Volumes[i].Name)
+		taken.takeName(job.Storage.Volumes[i].Name)
 	}
 	for i := range job.Storage.Workdirs {
 		dir := &job.Storage.Workdirs[i]
@@ -43,32 +43,32 @@ func mountsOf(job *workload.Job) []mount {
 		if named == "" {
 			named = dir.MountPath
 		}
-		out = append(out, mountOf(job, dir, taken.next(named)))
+		out = append(out, newMount(job, dir, taken.nextName(named)))
 	}
 	for i := range job.Storage.Volumes {
 		v := &job.Storage.Volumes[i]
-		out = append(out, mountOf(job, &v.Workdir, v.Name))
+		out = append(out, newMount(job, &v.Workdir, v.Name))
 	}
 	if shm, ok := sharedMemory(job); ok {
 		out = append(out, shm)
 	}
-	if told, ok := noticeFile(job); ok {
+	if told, ok := preemptionNoticeMount(job); ok {
 		out = append(out, told)
 	}
 	if job.Workdir != "" {
-		out = append(out, unpacked())
+		out = append(out, unpackMount())
 	}
 	return out
 }
 
-func mountOf(job *workload.Job, dir *workload.Workdir, name string) mount {
+func newMount(job *workload.Job, dir *workload.Workdir, name string) mount {
 	m := mount{volume: corev1.Volume{Name: name}, path: dir.MountPath, readOnly: dir.ReadOnly}
 	switch {
 	case dir.Claim != "":
 		m.volume.PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{ClaimName: dir.Claim}
 	case dir.Size != nil:
 		m.volume.PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claimName(job, name)}
-		m.wants = dir
+		m.claimFor = dir
 	default:
 		m.volume.HostPath = &corev1.HostPathVolumeSource{Path: dir.Path}
 		if dir.Type != "" {
@@ -116,7 +116,7 @@ func mountsSHM(job *workload.Job) bool {
 	return false
 }
 
-func volumes(mounts []mount) []corev1.Volume {
+func podVolumes(mounts []mount) []corev1.Volume {
 	var out []corev1.Volume
 	for _, m := range mounts {
 		out = append(out, m.volume)
@@ -132,29 +132,29 @@ func volumeMounts(mounts []mount) []corev1.VolumeMount {
 	return out
 }
 
-// claims returns the claims to create with the job.
-func (r *renderer) claims() []client.Object {
+// newClaims returns the claims to create with the job.
+func (r *renderer) newClaims() []client.Object {
 	var out []client.Object
 	for _, m := range r.mounts {
-		if m.wants != nil {
-			out = append(out, r.claim(m))
+		if m.claimFor != nil {
+			out = append(out, r.newClaim(m))
 		}
 	}
 	return out
 }
 
-func (r *renderer) claim(m mount) *corev1.PersistentVolumeClaim {
+func (r *renderer) newClaim(m mount) *corev1.PersistentVolumeClaim {
 	claim := &corev1.PersistentVolumeClaim{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
-		ObjectMeta: r.meta(m.volume.PersistentVolumeClaim.ClaimName),
+		ObjectMeta: r.objectMeta(m.volume.PersistentVolumeClaim.ClaimName),
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{r.accessMode()},
 			Resources: corev1.VolumeResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceStorage: *m.wants.Size},
+				Requests: corev1.ResourceList{corev1.ResourceStorage: *m.claimFor.Size},
 			},
 		},
 	}
-	if class := m.wants.StorageClass; class != "" {
+	if class := m.claimFor.StorageClass; class != "" {
 		claim.Spec.StorageClassName = ptr.To(class)
 	}
 	return claim
@@ -179,7 +179,7 @@ func checkHostPaths(job *workload.Job, allowed []string) error {
 			continue
 		}
 		return phrase.Errorf("%s: the administrator does not allow jobs to mount %s of the node (%s): use pvc or size, or ask for it",
-			at, dir.Path, listed(allowed))
+			at, dir.Path, allowedText(allowed))
 	}
 	return nil
 }
@@ -190,7 +190,7 @@ func isBelow(p, prefix string) bool {
 	return p == prefix || strings.HasPrefix(p, strings.TrimSuffix(prefix, "/")+"/")
 }
 
-func listed(allowed []string) string {
+func allowedText(allowed []string) string {
 	if len(allowed) == 0 {
 		return "no path is allowed"
 	}

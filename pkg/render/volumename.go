@@ -23,9 +23,9 @@ type volumeNames struct {
 	asked int
 }
 
-// next returns the volume name for the next path: the first well-known folder in it whose name is not taken, then the first one with a number,
+// nextName returns the volume name for the next path: the first well-known folder in it whose name is not taken, then the first one with a number,
 // then workdir-<n> for the n-th path.
-func (v *volumeNames) next(path string) string {
+func (v *volumeNames) nextName(path string) string {
 	v.asked++
 	first := ""
 	for folder := range strings.SplitSeq(strings.ToLower(path), "/") {
@@ -33,22 +33,22 @@ func (v *volumeNames) next(path string) string {
 		switch {
 		case !known:
 		case !v.taken[name]:
-			return v.take(name)
+			return v.takeName(name)
 		case first == "":
 			first = name
 		}
 	}
 	if first == "" {
-		return v.take("workdir-" + strconv.Itoa(v.asked))
+		return v.takeName("workdir-" + strconv.Itoa(v.asked))
 	}
 	n := 2
 	for v.taken[first+"-"+strconv.Itoa(n)] {
 		n++
 	}
-	return v.take(first + "-" + strconv.Itoa(n))
+	return v.takeName(first + "-" + strconv.Itoa(n))
 }
 
-func (v *volumeNames) take(name string) string {
+func (v *volumeNames) takeName(name string) string {
 	if v.taken == nil {
 		v.taken = map[string]bool{}
 	}

@@ -16,11 +16,11 @@ import (
 // UnsentError says that the folder of a job is on a machine that the renderer cannot access.
 type UnsentError struct{ Folder string }
 
-func (e *UnsentError) Error() string { return e.Says().String() }
+func (e *UnsentError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *UnsentError) Says() phrase.Text {
-	return phrase.Of("job.workdir: %q is a folder of the machine that submits the job, and was not sent: create the job with gpuctl there", e.Folder)
+// Message implements [phrase.LocalizedError].
+func (e *UnsentError) Message() phrase.Text {
+	return phrase.Textf("job.workdir: %q is a folder of the machine that submits the job, and was not sent: create the job with gpuctl there", e.Folder)
 }
 
 const (
@@ -28,11 +28,11 @@ const (
 	uploadKey  = "part"
 	// digestInName is the length of the digest prefix in names: long enough that two folders of one job never share names.
 	digestInName = 16
-	// unpack runs in a shell of the job's own image, which needs no other image on the node and runs as the job's user. On failure its last
+	// unpackScript runs in a shell of the job's own image, which needs no other image on the node and runs as the job's user. On failure its last
 	// lines are the termination message. Links are last in the archive, and BusyBox creates links that lead out of the folder only with this
 	// variable. Toybox reports success when it found no gzip and unpacked nothing, so the script checks the result: a submitted folder has at least
 	// one file.
-	unpack = `command -v tar >/dev/null || { echo "job.workdir needs tar in the image, and this one has none" >&2; exit 1; }
+	unpackScript = `command -v tar >/dev/null || { echo "job.workdir needs tar in the image, and this one has none" >&2; exit 1; }
 cat "$1"/* | EXTRACT_UNSAFE_SYMLINKS=1 tar -xzf - -C "$2" || exit 1
 for file in "$2"/* "$2"/.[!.]* "$2"/..?*; do
   if [ -e "$file" ] || [ -L "$file" ]; then exit 0; fi
@@ -41,11 +41,11 @@ echo "job.workdir: tar unpacked nothing; it may need gzip in the image" >&2
 exit 1`
 )
 
-// sends reports whether a folder is submitted with the job.
-func (r *renderer) sends() bool { return r.job.Workdir != "" }
+// hasWorkdir reports whether a folder is submitted with the job.
+func (r *renderer) hasWorkdir() bool { return r.job.Workdir != "" }
 
-// unpacked returns the mount of the unpacked folder. Each pod has its own fresh copy.
-func unpacked() mount {
+// unpackMount returns the mount of the unpacked folder. Each pod has its own fresh copy.
+func unpackMount() mount {
 	return mount{path: workload.WorkdirPath, volume: corev1.Volume{
 		Name: workload.WorkdirVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}},
 	}}
@@ -57,12 +57,12 @@ func (r *renderer) addUpload(spec *corev1.PodSpec) {
 	main := &spec.Containers[0]
 	main.WorkingDir = workload.WorkdirPath
 	archive := corev1.Volume{Name: workload.UploadVolume, VolumeSource: corev1.VolumeSource{
-		Projected: &corev1.ProjectedVolumeSource{Sources: r.parts()},
+		Projected: &corev1.ProjectedVolumeSource{Sources: r.uploadProjections()},
 	}}
 	spec.Volumes = append(spec.Volumes, archive)
 	spec.InitContainers = append(spec.InitContainers, corev1.Container{
 		Name: names.ContainerUnpack, Image: main.Image, ImagePullPolicy: main.ImagePullPolicy,
-		Command: []string{"sh", "-c", unpack, names.ContainerUnpack, uploadPath, workload.WorkdirPath},
+		Command: []string{"sh", "-c", unpackScript, names.ContainerUnpack, uploadPath, workload.WorkdirPath},
 		VolumeMounts: []corev1.VolumeMount{
 			{Name: workload.UploadVolume, MountPath: uploadPath, ReadOnly: true},
 			{Name: workload.WorkdirVolume, MountPath: workload.WorkdirPath},
@@ -80,11 +80,11 @@ func (r *renderer) withoutGPUs(all corev1.ResourceRequirements) corev1.ResourceR
 			list[name] = amount
 		}
 	}
-	return r.requirements(list)
+	return r.equalRequirements(list)
 }
 
-// parts returns the parts of the archive as files, whose names sort in the order of the parts.
-func (r *renderer) parts() []corev1.VolumeProjection {
+// uploadProjections returns the parts of the archive as files, whose names sort in the order of the parts.
+func (r *renderer) uploadProjections() []corev1.VolumeProjection {
 	out := make([]corev1.VolumeProjection, r.upload.Parts)
 	for i := range out {
 		out[i].ConfigMap = &corev1.ConfigMapProjection{
@@ -100,16 +100,16 @@ func (r *renderer) uploadName(part int) string {
 	return fmt.Sprintf("%s-%s-%s-%d", TopName(r.job.Kind, r.job.Name), workload.WorkdirVolume, r.upload.Digest[:digestInName], part)
 }
 
-// uploads returns the ConfigMaps with the parts of the archive. They are immutable, so nodes read each of them only once.
-func (r *renderer) uploads() []client.Object {
-	if !r.sends() {
+// uploadConfigMaps returns the ConfigMaps with the parts of the archive. They are immutable, so nodes read each of them only once.
+func (r *renderer) uploadConfigMaps() []client.Object {
+	if !r.hasWorkdir() {
 		return nil
 	}
 	var out []client.Object
 	for i := range r.upload.Parts {
 		part := &corev1.ConfigMap{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-			ObjectMeta: r.meta(r.uploadName(i)),
+			ObjectMeta: r.objectMeta(r.uploadName(i)),
 			Immutable:  ptr.To(true),
 		}
 		if data := r.upload.Part(i); data != nil {

@@ -99,7 +99,7 @@ func TestAFolderThatWasNotSent(t *testing.T) {
 	if _, _, err := Objects(docs[0], Options{}); !errors.As(err, &unsent) {
 		t.Errorf("got error %v, want an UnsentError", err)
 	}
-	if _, _, err := Objects(docs[0].Unsent(), Options{}); err != nil {
+	if _, _, err := Objects(docs[0].WithoutUpload(), Options{}); err != nil {
 		t.Errorf("got error %v of who only asks where it would run", err)
 	}
 }

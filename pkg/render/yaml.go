@@ -10,11 +10,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// YAML writes objects as one YAML stream, with keys in alphabetical order, without status, and without the empty fields that encoding a Go value
+// WriteYAML writes objects as one YAML stream, with keys in alphabetical order, without status, and without the empty fields that encoding a Go value
 // leaves.
-func YAML(w io.Writer, objects []client.Object) error {
+func WriteYAML(w io.Writer, objects []client.Object) error {
 	for i, object := range objects {
-		text, err := marshal(object)
+		text, err := marshalObject(object)
 		if err != nil {
 			return err
 		}
@@ -28,7 +28,7 @@ func YAML(w io.Writer, objects []client.Object) error {
 	return nil
 }
 
-func marshal(object client.Object) ([]byte, error) {
+func marshalObject(object client.Object) ([]byte, error) {
 	tree, err := Tree(object)
 	if err != nil {
 		return nil, err
@@ -47,26 +47,26 @@ func Tree(object client.Object) (map[string]any, error) {
 		return nil, phrase.Errorf("decoding %s: %w", object.GetName(), err)
 	}
 	delete(tree, "status")
-	prune(tree)
+	pruneEmpty(tree)
 	return tree, nil
 }
 
-// noise lists the keys that mean nothing if they are empty. Not every empty section is meaningless: emptyDir: {} is a volume.
-var noise = map[string]bool{"spec": true, "strategy": true, "resources": true, "creationTimestamp": true}
+// prunableKeys lists the keys that mean nothing if they are empty. Not every empty section is meaningless: emptyDir: {} is a volume.
+var prunableKeys = map[string]bool{"spec": true, "strategy": true, "resources": true, "creationTimestamp": true}
 
-// prune removes empty fields listed in [prunableKeys] from a tree of maps and lists.
-func prune(tree any) {
+// pruneEmpty removes empty fields listed in [prunableKeys] from a tree of maps and lists.
+func pruneEmpty(tree any) {
 	switch node := tree.(type) {
 	case map[string]any:
 		for key, value := range node {
-			prune(value)
-			if noise[key] && isEmpty(value) {
+			pruneEmpty(value)
+			if prunableKeys[key] && isEmpty(value) {
 				delete(node, key)
 			}
 		}
 	case []any:
 		for _, value := range node {
-			prune(value)
+			pruneEmpty(value)
 		}
 	}
 }

@@ -9,10 +9,10 @@ import (
 // overdue is how long after its expected end a remaining pod no longer counts as leaving, as on a dead node.
 const overdue = time.Minute
 
-// Gone returns when a bound pod is gone from its node at the latest, and false for one that may stay forever: without a deadline of its own, or
+// GoneBy returns when a bound pod is gone from its node at the latest, and false for one that may stay forever: without a deadline of its own, or
 // overdue.
-func Gone(pod *corev1.Pod, now time.Time) (time.Time, bool) {
-	stay, limited := Stay(pod)
+func GoneBy(pod *corev1.Pod, now time.Time) (time.Time, bool) {
+	stay, limited := MaxStay(pod)
 	end := now.Add(stay)
 	switch {
 	case pod.DeletionTimestamp != nil: // includes the grace period

@@ -29,21 +29,23 @@ type Window struct {
 	Reason     string
 }
 
-// Of converts a GPUReservation. One that does not end after it begins has no effect; the API server rejects such.
-func Of(r *names.GPUReservation) Window {
+// WindowOf converts a GPUReservation. One that does not end after it begins has no effect; the API server rejects such.
+func WindowOf(r *names.GPUReservation) Window {
 	return Window{
 		Name: r.Name, Revision: fmt.Sprint(r.UID, "/", r.Generation), Pool: r.Spec.Pool, Nodes: r.Spec.Nodes,
 		From: r.Spec.From.Time, To: r.Spec.To.Time, Namespaces: r.Spec.Namespaces, Reason: r.Spec.Reason,
 	}
 }
 
-// Keeps reports whether a node is reserved.
-func (w *Window) Keeps(node *corev1.Node) bool {
+// KeepsNode reports whether a node is reserved.
+func (w *Window) KeepsNode(node *corev1.Node) bool {
 	return slices.Contains(w.Nodes, node.Name) || w.Pool != "" && w.Pool == gpu.PoolOf(node)
 }
 
-// admits reports whether pods of a namespace may run there during the window.
-func (w *Window) admits(namespace string) bool { return slices.Contains(w.Namespaces, namespace) }
+// admitsNamespace reports whether pods of a namespace may run there during the window.
+func (w *Window) admitsNamespace(namespace string) bool {
+	return slices.Contains(w.Namespaces, namespace)
+}
 
 // Margin is the tolerance for a pod to start after its placement, before its node counts its run time, and for clock differences.
 const Margin = time.Minute
@@ -58,35 +60,35 @@ const mostSeconds = 1<<31 - 1
 // defaultGrace is the default termination grace period in seconds.
 const defaultGrace = corev1.DefaultTerminationGracePeriodSeconds
 
-// Stay returns how long a pod may be on a node at most, from its placement until it is gone, and false for one without a limit. Only the pod's own
+// MaxStay returns how long a pod may be on a node at most, from its placement until it is gone, and false for one without a limit. Only the pod's own
 // deadline counts: its node enforces it, and it cannot be extended.
-func Stay(pod *corev1.Pod) (time.Duration, bool) {
+func MaxStay(pod *corev1.Pod) (time.Duration, bool) {
 	if pod.Spec.ActiveDeadlineSeconds == nil {
 		return 0, false
 	}
-	return seconds(*pod.Spec.ActiveDeadlineSeconds) + grace(pod) + Margin, true
+	return boundedSeconds(*pod.Spec.ActiveDeadlineSeconds) + gracePeriod(pod) + Margin, true
 }
 
-// SameStay reports whether two pods have the same maximum stay.
-func SameStay(a, b *corev1.Pod) bool {
-	first, limited := Stay(a)
-	second, also := Stay(b)
+// SameMaxStay reports whether two pods have the same maximum stay.
+func SameMaxStay(a, b *corev1.Pod) bool {
+	first, limited := MaxStay(a)
+	second, also := MaxStay(b)
 	return first == second && limited == also
 }
 
-// Limit returns the longest time limit of a job with which its pod, placed now, is gone by a time, 0 for none.
-func Limit(pod *corev1.Pod, now, by time.Time) time.Duration {
-	return max(0, by.Sub(now)-grace(pod)-Margin-DeadlineSlack).Truncate(time.Minute)
+// LongestTimeLimit returns the longest time limit of a job with which its pod, placed now, is gone by a time, 0 for none.
+func LongestTimeLimit(pod *corev1.Pod, now, by time.Time) time.Duration {
+	return max(0, by.Sub(now)-gracePeriod(pod)-Margin-DeadlineSlack).Truncate(time.Minute)
 }
 
-func grace(pod *corev1.Pod) time.Duration {
+func gracePeriod(pod *corev1.Pod) time.Duration {
 	if pod.Spec.TerminationGracePeriodSeconds == nil {
-		return seconds(defaultGrace)
+		return boundedSeconds(defaultGrace)
 	}
-	return seconds(*pod.Spec.TerminationGracePeriodSeconds)
+	return boundedSeconds(*pod.Spec.TerminationGracePeriodSeconds)
 }
 
-func seconds(count int64) time.Duration {
+func boundedSeconds(count int64) time.Duration {
 	return time.Duration(min(max(count, 0), mostSeconds)) * time.Second
 }
 
@@ -126,20 +128,20 @@ func NewBook(windows []Window) *Book {
 func BookOf(objects []names.GPUReservation) *Book {
 	windows := make([]Window, len(objects))
 	for i := range objects {
-		windows[i] = Of(&objects[i])
+		windows[i] = WindowOf(&objects[i])
 	}
 	return NewBook(windows)
 }
 
-// Against returns the windows that keep a pod placed now off nodes, nil for none. It is called once per attempt and costs one check per window,
+// ClosedFor returns the windows that keep a pod placed now off nodes, nil for none. It is called once per attempt and costs one check per window,
 // regardless of the number of nodes.
-func (b *Book) Against(pod *corev1.Pod, now time.Time) *Closed {
+func (b *Book) ClosedFor(pod *corev1.Pod, now time.Time) *ClosedWindows {
 	if b == nil {
 		return nil
 	}
-	stay, limited := Stay(pod)
-	c := Closed{book: b, namespace: pod.Namespace, now: now, gone: now.Add(stay), limited: limited}
-	if !slices.ContainsFunc(b.windows, func(w Window) bool { return c.counts(&w) }) {
+	stay, limited := MaxStay(pod)
+	c := ClosedWindows{book: b, namespace: pod.Namespace, now: now, gone: now.Add(stay), limited: limited}
+	if !slices.ContainsFunc(b.windows, func(w Window) bool { return c.blocksIn(&w) }) {
 		return nil
 	}
 	return &c
@@ -158,9 +160,9 @@ func (b *Book) NextEnd(after time.Time) (next time.Time) {
 	return next
 }
 
-// Released returns the windows that no longer reserve nodes, or fewer: those that ended between two times, and those of the first book that the
+// ReleasedWindows returns the windows that no longer reserve nodes, or fewer: those that ended between two times, and those of the first book that the
 // second one lacks or has changed.
-func Released(before, after *Book, from, to time.Time) (released []Window) {
+func ReleasedWindows(before, after *Book, from, to time.Time) (released []Window) {
 	if before == nil {
 		return nil
 	}
@@ -179,19 +181,19 @@ func Released(before, after *Book, from, to time.Time) (released []Window) {
 	return released
 }
 
-// KeptOut reports whether any of the windows, ended or not, has kept a waiting pod off its nodes until now.
-func KeptOut(windows []Window, pod *corev1.Pod, now time.Time) bool {
-	stay, limited := Stay(pod)
+// HasKeptOut reports whether any of the windows, ended or not, has kept a waiting pod off its nodes until now.
+func HasKeptOut(windows []Window, pod *corev1.Pod, now time.Time) bool {
+	stay, limited := MaxStay(pod)
 	for i := range windows {
-		if w := &windows[i]; !w.admits(pod.Namespace) && (!limited || now.Add(stay).After(w.From)) {
+		if w := &windows[i]; !w.admitsNamespace(pod.Namespace) && (!limited || now.Add(stay).After(w.From)) {
 			return true
 		}
 	}
 	return false
 }
 
-// Closed are the windows that keep a pod off nodes. nil has none.
-type Closed struct {
+// ClosedWindows are the windows that keep a pod off nodes. nil has none.
+type ClosedWindows struct {
 	book      *Book
 	namespace string
 	// now is when the pod is placed. gone is when it is gone at the latest, if its time is limited.
@@ -199,19 +201,19 @@ type Closed struct {
 	limited   bool
 }
 
-// counts reports whether the pod could overlap a window that does not admit it.
-func (c *Closed) counts(w *Window) bool {
-	return w.To.After(c.now) && w.To.After(w.From) && (!c.limited || c.gone.After(w.From)) && !w.admits(c.namespace)
+// blocksIn reports whether the pod could overlap a window that does not admit it.
+func (c *ClosedWindows) blocksIn(w *Window) bool {
+	return w.To.After(c.now) && w.To.After(w.From) && (!c.limited || c.gone.After(w.From)) && !w.admitsNamespace(c.namespace)
 }
 
-// On returns the first window that keeps the pod off a node, nil for none.
-func (c *Closed) On(node *corev1.Node) *Window {
+// FirstOn returns the first window that keeps the pod off a node, nil for none.
+func (c *ClosedWindows) FirstOn(node *corev1.Node) *Window {
 	if c == nil || node == nil {
 		return nil
 	}
-	first := c.first(c.book.ofNode[node.Name])
+	first := c.firstBlocking(c.book.ofNode[node.Name])
 	if len(c.book.ofPool) > 0 {
-		if of := c.first(c.book.ofPool[gpu.PoolOf(node)]); first < 0 || of >= 0 && of < first {
+		if of := c.firstBlocking(c.book.ofPool[gpu.PoolOf(node)]); first < 0 || of >= 0 && of < first {
 			first = of
 		}
 	}
@@ -221,9 +223,9 @@ func (c *Closed) On(node *corev1.Node) *Window {
 	return &c.book.windows[first]
 }
 
-// Until returns all windows that keep the pod off a node, ordered by their begin, if it waits until none does, and the time of that: now and no
+// OpensAt returns all windows that keep the pod off a node, ordered by their begin, if it waits until none does, and the time of that: now and no
 // windows if none does. While it waits for one window, it may run into the next.
-func (c *Closed) Until(node *corev1.Node) (windows []*Window, at time.Time) {
+func (c *ClosedWindows) OpensAt(node *corev1.Node) (windows []*Window, at time.Time) {
 	if c == nil || node == nil {
 		return nil, at
 	}
@@ -234,9 +236,9 @@ func (c *Closed) Until(node *corev1.Node) (windows []*Window, at time.Time) {
 		waits = false
 		opens := later.now
 		for _, number := range numbers {
-			if w := &c.book.windows[number]; later.counts(w) {
+			if w := &c.book.windows[number]; later.blocksIn(w) {
 				seen[number], waits = true, true
-				opens = latest(opens, w.To)
+				opens = latestTime(opens, w.To)
 			}
 		}
 		later.gone, later.now = later.gone.Add(opens.Sub(later.now)), opens
@@ -249,17 +251,17 @@ func (c *Closed) Until(node *corev1.Node) (windows []*Window, at time.Time) {
 	return windows, later.now
 }
 
-func latest(a, b time.Time) time.Time {
+func latestTime(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}
 	return b
 }
 
-// first returns the first of the windows that counts, -1 for none.
-func (c *Closed) first(of []int32) int32 {
+// firstBlocking returns the first of the windows that counts, -1 for none.
+func (c *ClosedWindows) firstBlocking(of []int32) int32 {
 	for _, number := range of {
-		if c.counts(&c.book.windows[number]) {
+		if c.blocksIn(&c.book.windows[number]) {
 			return number
 		}
 	}
@@ -267,12 +269,12 @@ func (c *Closed) first(of []int32) int32 {
 }
 
 // Fingerprint is equal for the same windows, 0 for none.
-func (c *Closed) Fingerprint() (sum uint64) {
+func (c *ClosedWindows) Fingerprint() (sum uint64) {
 	if c == nil {
 		return 0
 	}
 	for i := range c.book.windows {
-		if c.counts(&c.book.windows[i]) {
+		if c.blocksIn(&c.book.windows[i]) {
 			sum = sum*31 + c.book.sums[i]
 		}
 	}

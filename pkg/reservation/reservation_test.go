@@ -71,7 +71,7 @@ func TestAgainst(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			got := ""
-			if w := NewBook(tc.windows).Against(tc.pod, noon).On(tc.node); w != nil {
+			if w := NewBook(tc.windows).ClosedFor(tc.pod, noon).FirstOn(tc.node); w != nil {
 				got = w.Name
 			}
 			if got != tc.want {
@@ -106,10 +106,10 @@ func TestNobodyIsThereWhoMayNot(t *testing.T) {
 		if random.IntN(3) == 0 {
 			pod.Spec.TerminationGracePeriodSeconds = ptr.To(random.Int64N(4000))
 		}
-		refused := NewBook(windows).Against(pod, noon).On(on) != nil
-		stay, limited := Stay(pod)
+		refused := NewBook(windows).ClosedFor(pod, noon).FirstOn(on) != nil
+		stay, limited := MaxStay(pod)
 		overlaps := slices.ContainsFunc(windows, func(w Window) bool {
-			foreign := w.Keeps(on) && !slices.Contains(w.Namespaces, pod.Namespace)
+			foreign := w.KeepsNode(on) && !slices.Contains(w.Namespaces, pod.Namespace)
 			return foreign && w.To.After(noon) && (!limited || noon.Add(stay).After(w.From))
 		})
 		if refused != overlaps {
@@ -129,7 +129,7 @@ func TestNobodyIsThereWhoMayNot(t *testing.T) {
 func TestALimitIsEnough(t *testing.T) {
 	for _, until := range []time.Duration{0, time.Minute, 3 * time.Minute, time.Hour, 90*time.Minute + 17*time.Second} {
 		window := Window{Name: "w", Nodes: []string{"a"}, From: noon.Add(until), To: noon.Add(until + time.Hour)}
-		limit := Limit(podFor("lab", 0), noon, window.From)
+		limit := LongestTimeLimit(podFor("lab", 0), noon, window.From)
 		for _, tc := range []struct {
 			limit time.Duration
 			want  bool
@@ -137,7 +137,7 @@ func TestALimitIsEnough(t *testing.T) {
 			if tc.limit == 0 {
 				continue // no limit that could be advised
 			}
-			got := NewBook([]Window{window}).Against(podFor("lab", tc.limit+DeadlineSlack), noon).On(node("a", "")) == nil
+			got := NewBook([]Window{window}).ClosedFor(podFor("lab", tc.limit+DeadlineSlack), noon).FirstOn(node("a", "")) == nil
 			if got != tc.want {
 				t.Errorf("%s before the window a job of %s gets the node: %v, want %v", until, tc.limit, got, tc.want)
 			}
@@ -166,7 +166,7 @@ func TestReleased(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, w := range Released(NewBook(tc.before), NewBook(tc.after), tc.from, tc.to) {
+			for _, w := range ReleasedWindows(NewBook(tc.before), NewBook(tc.after), tc.from, tc.to) {
 				got = append(got, w.Name)
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -203,7 +203,7 @@ func TestUntil(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			windows, opens := NewBook(tc.windows).Against(podFor("lab", tc.limit), noon).Until(node("a", "p"))
+			windows, opens := NewBook(tc.windows).ClosedFor(podFor("lab", tc.limit), noon).OpensAt(node("a", "p"))
 			var got []string
 			for _, w := range windows {
 				got = append(got, w.Name)
@@ -232,7 +232,7 @@ func TestKeptOut(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := KeptOut(tc.windows, tc.pod, noon); got != tc.want {
+			if got := HasKeptOut(tc.windows, tc.pod, noon); got != tc.want {
 				t.Errorf("kept out: %v, want %v", got, tc.want)
 			}
 		})
@@ -256,7 +256,7 @@ func TestOf(t *testing.T) {
 		Nodes: []string{"a"}, From: metav1.NewTime(at(1)), To: metav1.NewTime(at(2)), Namespaces: []string{"x"}, Reason: "firmware",
 	}}
 	want := Window{Name: "r", Revision: "u/2", Nodes: []string{"a"}, From: at(1), To: at(2), Namespaces: []string{"x"}, Reason: "firmware"}
-	if diff := cmp.Diff(want, Of(object)); diff != "" {
+	if diff := cmp.Diff(want, WindowOf(object)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -266,7 +266,9 @@ func TestFingerprint(t *testing.T) {
 	mine, other := Window{Name: "a", Revision: "1", From: at(0), To: at(1), Namespaces: []string{"lab"}}, Window{Name: "b", Revision: "1", From: at(0), To: at(1)}
 	changed := other
 	changed.Revision = "2"
-	of := func(windows ...Window) uint64 { return NewBook(windows).Against(podFor("lab", 0), noon).Fingerprint() }
+	of := func(windows ...Window) uint64 {
+		return NewBook(windows).ClosedFor(podFor("lab", 0), noon).Fingerprint()
+	}
 	if of() != 0 || of(mine) != 0 || of(other) == 0 || of(other) != of(mine, other) || of(other) == of(changed) {
 		t.Errorf("fingerprints are %d %d %d %d %d", of(), of(mine), of(other), of(mine, other), of(changed))
 	}

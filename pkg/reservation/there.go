@@ -9,8 +9,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// Phase returns whether a time is before, within or after the window.
-func (w *Window) Phase(now time.Time) names.ReservationPhase {
+// PhaseAt returns whether a time is before, within or after the window.
+func (w *Window) PhaseAt(now time.Time) names.ReservationPhase {
 	switch {
 	case now.Before(w.From):
 		return names.ReservationUpcoming
@@ -20,9 +20,9 @@ func (w *Window) Phase(now time.Time) names.ReservationPhase {
 	return names.ReservationOver
 }
 
-// Turn returns when the phase changes next, the zero time for never.
-func (w *Window) Turn(now time.Time) time.Time {
-	switch w.Phase(now) {
+// NextPhaseChange returns when the phase changes next, the zero time for never.
+func (w *Window) NextPhaseChange(now time.Time) time.Time {
+	switch w.PhaseAt(now) {
 	case names.ReservationUpcoming:
 		return w.From
 	case names.ReservationActive:
@@ -34,12 +34,12 @@ func (w *Window) Turn(now time.Time) time.Time {
 // InTheWay reports whether a pod on a node of the window could still be there during the window without being admitted: it is there, and nothing ends
 // it before. Pods of the node itself, as those of DaemonSets, are never in the way. After the window no pod is.
 func (w *Window) InTheWay(pod *corev1.Pod, now time.Time) bool {
-	if w.Phase(now) == names.ReservationOver || w.admits(pod.Namespace) || gpu.HasEnded(pod) || gpu.BelongsToNode(pod) {
+	if w.PhaseAt(now) == names.ReservationOver || w.admitsNamespace(pod.Namespace) || gpu.HasEnded(pod) || gpu.BelongsToNode(pod) {
 		return false
 	}
 	if !now.Before(w.From) {
 		return true
 	}
-	gone, limited := Gone(pod, now)
+	gone, limited := GoneBy(pod, now)
 	return !limited || gone.After(w.From)
 }

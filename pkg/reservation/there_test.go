@@ -21,7 +21,7 @@ func TestPhase(t *testing.T) {
 		2: {names.ReservationOver, time.Time{}}, 3: {names.ReservationOver, time.Time{}},
 	}
 	for hours, want := range tests {
-		if got, turn := w.Phase(at(hours)), w.Turn(at(hours)); got != want.phase || !turn.Equal(want.turn) {
+		if got, turn := w.PhaseAt(at(hours)), w.NextPhaseChange(at(hours)); got != want.phase || !turn.Equal(want.turn) {
 			t.Errorf("%g h after noon it is %s until %s, want %s until %s", hours, got, turn, want.phase, want.turn)
 		}
 	}

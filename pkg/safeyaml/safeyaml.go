@@ -26,22 +26,22 @@ type Limits struct {
 	NoAliases bool
 }
 
-// Broken is the limit that a text exceeds.
-type Broken int
+// BrokenLimit is the limit that a text exceeds.
+type BrokenLimit int
 
 // The limits.
 const (
-	TooManyValues Broken = iota
+	TooManyValues BrokenLimit = iota
 	TooManyBytes
 	TooDeep
-	AnAlias
+	AliasRefused
 )
 
 // Problem is why and where a text is refused. Line and column count from 1.
 type Problem struct {
 	Line, Column int
 	// Broken is the exceeded limit, for callers with their own messages, and Alias the name of a refused alias.
-	Broken  Broken
+	Broken  BrokenLimit
 	Alias   string
 	Message string
 }
@@ -52,11 +52,11 @@ func (p *Problem) Error() string {
 
 // Unfold replaces each alias below a node by its anchor, which is not copied, and returns the first exceeded limit; nil if there is none.
 func Unfold(root *yaml.Node, limits Limits) *Problem {
-	counted := &unfolder{limits: limits.orNone()}
-	return counted.unfold(root, 0)
+	counted := &unfolder{limits: limits.zeroAsUnlimited()}
+	return counted.unfoldNode(root, 0)
 }
 
-func (l Limits) orNone() Limits {
+func (l Limits) zeroAsUnlimited() Limits {
 	for _, limit := range []*int{&l.Bytes, &l.Values, &l.Depth} {
 		if *limit == 0 {
 			*limit = math.MaxInt
@@ -70,40 +70,40 @@ type unfolder struct {
 	bytes, values int
 }
 
-func (u *unfolder) unfold(node *yaml.Node, depth int) *Problem {
+func (u *unfolder) unfoldNode(node *yaml.Node, depth int) *Problem {
 	u.values++
 	u.bytes += len(node.Value)
 	switch {
 	case u.values > u.limits.Values:
-		return at(node, TooManyValues, "the document has more than %d values, with its aliases unfolded", u.limits.Values)
+		return newProblem(node, TooManyValues, "the document has more than %d values, with its aliases unfolded", u.limits.Values)
 	case u.bytes > u.limits.Bytes:
-		return at(node, TooManyBytes, "the document has more than %d bytes, with its aliases unfolded", u.limits.Bytes)
+		return newProblem(node, TooManyBytes, "the document has more than %d bytes, with its aliases unfolded", u.limits.Bytes)
 	case depth > u.limits.Depth:
-		return at(node, TooDeep, "the document is nested deeper than %d levels", u.limits.Depth)
+		return newProblem(node, TooDeep, "the document is nested deeper than %d levels", u.limits.Depth)
 	}
 	for i, child := range node.Content {
 		if child.Kind == yaml.AliasNode {
 			if u.limits.NoAliases {
-				problem := at(child, AnAlias, "the alias *%s is not accepted here: write out what it stands for", clip(child.Value))
-				problem.Alias = clip(child.Value)
+				problem := newProblem(child, AliasRefused, "the alias *%s is not accepted here: write out what it stands for", truncateName(child.Value))
+				problem.Alias = truncateName(child.Value)
 				return problem
 			}
 			child = child.Alias
 			node.Content[i] = child
 		}
-		if problem := u.unfold(child, depth+1); problem != nil {
+		if problem := u.unfoldNode(child, depth+1); problem != nil {
 			return problem
 		}
 	}
 	return nil
 }
 
-func at(node *yaml.Node, broken Broken, format string, args ...any) *Problem {
+func newProblem(node *yaml.Node, broken BrokenLimit, format string, args ...any) *Problem {
 	return &Problem{Line: max(node.Line, 1), Column: max(node.Column, 1), Broken: broken, Message: fmt.Sprintf(format, args...)}
 }
 
-// clip truncates the name of an anchor, which may be as long as the text, for a message.
-func clip(name string) string {
+// truncateName truncates the name of an anchor, which may be as long as the text, for a message.
+func truncateName(name string) string {
 	const most = 40
 	if runes := []rune(name); len(runes) > most {
 		return string(runes[:most]) + "…"
@@ -149,15 +149,15 @@ func CheckAliases(text []byte, limits Limits) error {
 
 // Unmarshal decodes a text within limits as sigs.k8s.io/yaml does, by the JSON names of fields.
 func Unmarshal(text []byte, into any, limits Limits) error {
-	return unmarshal(text, into, limits, kyaml.Unmarshal)
+	return checkAndDecode(text, into, limits, kyaml.Unmarshal)
 }
 
 // UnmarshalStrict is [Unmarshal], and refuses unknown and duplicate keys.
 func UnmarshalStrict(text []byte, into any, limits Limits) error {
-	return unmarshal(text, into, limits, kyaml.UnmarshalStrict)
+	return checkAndDecode(text, into, limits, kyaml.UnmarshalStrict)
 }
 
-func unmarshal(text []byte, into any, limits Limits, decode func([]byte, any, ...kyaml.JSONOpt) error) error {
+func checkAndDecode(text []byte, into any, limits Limits, decode func([]byte, any, ...kyaml.JSONOpt) error) error {
 	if err := Check(text, limits); err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func (s *Sandbox) serveAttach(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	namespace, pod := r.PathValue("namespace"), r.PathValue("pod")
-	command, err := s.programOf(r.Context(), namespace, pod, r.PathValue("container"))
+	command, err := s.containerCommand(r.Context(), namespace, pod, r.PathValue("container"))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -37,9 +37,9 @@ func (s *Sandbox) serveAttach(w http.ResponseWriter, r *http.Request) {
 		options, streamIdleTimeout, streamCreationTimeout, remotecommandconsts.SupportedStreamingProtocols)
 }
 
-// programOf is the command of a container that runs.
-func (s *Sandbox) programOf(ctx context.Context, namespace, name, container string) ([]string, error) {
-	client, err := s.client()
+// containerCommand is the command of a container that runs.
+func (s *Sandbox) containerCommand(ctx context.Context, namespace, name, container string) ([]string, error) {
+	client, err := s.newClient()
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (a *hostAttacher) AttachContainer(
 
 // endPod records that the program of a pod has ended, as a kubelet does.
 func (s *Sandbox) endPod(ctx context.Context, namespace, name string, code int32) error {
-	client, err := s.client()
+	client, err := s.newClient()
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func Clean(dir string) error {
 	}
 	dog, err := startWatchdog(dir)
 	if err == nil {
-		err = errors.Join(dog.release(), os.RemoveAll(dir))
+		err = errors.Join(dog.releaseAndWait(), os.RemoveAll(dir))
 	}
 	if err != nil {
 		return fmt.Errorf("cleaning %s: %w", dir, err)

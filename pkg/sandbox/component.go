@@ -29,14 +29,14 @@ type component struct {
 	asksCRDs bool
 }
 
-// install applies the manifests of a component. Its workload is scaled to no replicas: a process replaces its pods, for which no image exists here.
-func (s *Sandbox) install(ctx context.Context, c component) error {
+// installComponent applies the manifests of a component. Its workload is scaled to no replicas: a process replaces its pods, for which no image exists here.
+func (s *Sandbox) installComponent(ctx context.Context, c component) error {
 	for _, folder := range c.folders {
 		if err := s.ApplyManifests(ctx, manifests.FS, folder); err != nil {
 			return err
 		}
 	}
-	client, err := s.client()
+	client, err := s.newClient()
 	if err != nil {
 		return err
 	}
@@ -80,20 +80,20 @@ func awaitAdmission(ctx context.Context, client kubernetes.Interface) error {
 	return nil
 }
 
-// started is what every component is started with: its program, and a kubeconfig of its service account.
-type started struct{ binary, kubeconfig string }
+// preparedComponent is what every component is started with: its program, and a kubeconfig of its service account.
+type preparedComponent struct{ binary, kubeconfig string }
 
-// prepare finds a component's program, which is built beside the tools unless binary names another, and makes a kubeconfig
+// prepareComponent finds a component's program, which is built beside the tools unless binary names another, and makes a kubeconfig
 // of the service account that install has created.
-func (s *Sandbox) prepare(ctx context.Context, c component, binary string) (started, error) {
+func (s *Sandbox) prepareComponent(ctx context.Context, c component, binary string) (preparedComponent, error) {
 	if binary == "" {
 		binary = filepath.Join(filepath.Dir(s.options.BinDir), c.name)
 	}
 	if _, err := os.Stat(binary); err != nil {
-		return started{}, fmt.Errorf("finding %s (run \"make build\" in the repository): %w", c.name, err)
+		return preparedComponent{}, fmt.Errorf("finding %s (run \"make build\" in the repository): %w", c.name, err)
 	}
 	kubeconfig, err := s.ServiceAccountKubeconfig(ctx, c.namespace, c.name)
-	return started{binary: binary, kubeconfig: kubeconfig}, err
+	return preparedComponent{binary: binary, kubeconfig: kubeconfig}, err
 }
 
 // portOr returns a port, or a free one for 0.

@@ -31,7 +31,7 @@ type ControllerOptions struct {
 
 // InstallController applies manifests/controller, and what SpotPools with simulated machines need, for StartController.
 func (s *Sandbox) InstallController(ctx context.Context) error {
-	return s.install(ctx, controllerComponent)
+	return s.installComponent(ctx, controllerComponent)
 }
 
 // StartController runs gpu-controller as the service account of the manifests, which InstallController has created, and
@@ -40,7 +40,7 @@ func (s *Sandbox) StartController(ctx context.Context, o ControllerOptions) (*Pr
 	if o.Name == "" {
 		o.Name = ControllerName
 	}
-	program, err := s.prepare(ctx, controllerComponent, o.Binary)
+	program, err := s.prepareComponent(ctx, controllerComponent, o.Binary)
 	if err != nil {
 		return nil, err
 	}
@@ -61,6 +61,6 @@ func (s *Sandbox) StartController(ctx context.Context, o ControllerOptions) (*Pr
 	if err != nil {
 		return nil, err
 	}
-	s.Progress("%s is ready", o.Name)
+	s.ReportProgress("%s is ready", o.Name)
 	return p, nil
 }

@@ -69,7 +69,7 @@ func (s *Sandbox) startControllerManager(ctx context.Context) error {
 	if err := s.waitForServiceAccount(ctx, metav1.NamespaceDefault, "default"); err != nil {
 		return err
 	}
-	s.Progress("kube-controller-manager is ready")
+	s.ReportProgress("kube-controller-manager is ready")
 	return nil
 }
 
@@ -101,7 +101,7 @@ func (s *Sandbox) controllerManagerArgs(kubeconfig string, port int) []string {
 
 // waitForServiceAccount waits until the controllers have created an account, or one of them has crashed.
 func (s *Sandbox) waitForServiceAccount(ctx context.Context, namespace, name string) error {
-	client, err := s.client()
+	client, err := s.newClient()
 	if err != nil {
 		return err
 	}

@@ -42,10 +42,10 @@ func (s *Sandbox) startControlPlane(ctx context.Context) error {
 		return s.controlPlaneError(ctx, plane, err)
 	}
 	s.plane = plane
-	if err := s.adopt(nameEtcd, plane.Etcd.URL.Port(), started); err != nil {
+	if err := s.adoptProcess(nameEtcd, plane.Etcd.URL.Port(), started); err != nil {
 		return err
 	}
-	if err := s.adopt(nameAPIServer, plane.APIServer.Port, started); err != nil {
+	if err := s.adoptProcess(nameAPIServer, plane.APIServer.Port, started); err != nil {
 		return err
 	}
 	return s.createAdmin()
@@ -74,7 +74,7 @@ func (s *Sandbox) newControlPlane() (*envtest.ControlPlane, *planeLogs, error) {
 			Path: launchers[nameAPIServer], CertDir: filepath.Join(s.dir, "certs"), Out: logs.apiserver, Err: logs.apiserver,
 			StartTimeout: controlPlaneTimeout,
 		},
-		KubectlPath: s.kubectl(),
+		KubectlPath: s.kubectlPath(),
 	}
 	plane.Etcd.Configure().
 		Set("log-level", "warn").
@@ -144,11 +144,11 @@ func (s *Sandbox) controlPlaneError(ctx context.Context, plane *envtest.ControlP
 		name = nameAPIServer
 	}
 	log := logPath(s.dir, name)
-	return errors.Join(&ExitError{Name: name, Reason: err.Error(), Log: log, Tail: Tail(log)}, plane.Stop())
+	return errors.Join(&ExitError{Name: name, Reason: err.Error(), Log: log, Tail: TailLog(log)}, plane.Stop())
 }
 
-// adopt makes a process that envtest started one of the sandbox's own. Its parent's Wait belongs to envtest, so its end is detected by polling.
-func (s *Sandbox) adopt(name, port string, started time.Time) error {
+// adoptProcess makes a process that envtest started one of the sandbox's own. Its parent's Wait belongs to envtest, so its end is detected by polling.
+func (s *Sandbox) adoptProcess(name, port string, started time.Time) error {
 	pid, err := readPID(pidPath(s.dir, name))
 	if err != nil {
 		return fmt.Errorf("watching %s: %w", name, err)
@@ -161,13 +161,13 @@ func (s *Sandbox) adopt(name, port string, started time.Time) error {
 		name: name, pid: pid, port: number, started: started, done: make(chan struct{}),
 		log: logPath(s.dir, name), pidFile: pidPath(s.dir, name),
 	}
-	s.add(p)
-	go p.reap(func() error {
-		for Alive(pid) {
+	s.addProcess(p)
+	go p.reapProcess(func() error {
+		for IsAlive(pid) {
 			time.Sleep(exitPoll)
 		}
 		return errors.New("exit status unknown")
-	}, nil, s.exited)
+	}, nil, s.reportCrash)
 	return nil
 }
 
@@ -177,7 +177,7 @@ func (s *Sandbox) createAdmin() error {
 	if err != nil {
 		return fmt.Errorf("creating the admin user: %w", err)
 	}
-	s.config = unlimited(user.Config())
+	s.config = withoutRateLimit(user.Config())
 	if err := writeFile(s.caPath(), s.config.CAData); err != nil {
 		return err
 	}
@@ -220,7 +220,7 @@ func (s *Sandbox) stopControlPlane() error {
 	}
 	var killed []error
 	for _, name := range []string{nameAPIServer, nameEtcd} {
-		if p := s.Process(name); p != nil {
+		if p := s.FindProcess(name); p != nil {
 			killed = append(killed, p.Kill())
 		}
 	}
@@ -231,8 +231,8 @@ func (s *Sandbox) stopControlPlane() error {
 	return errors.Join(killed...)
 }
 
-// unlimited removes the client's own rate limit: the API server's is the one that counts here.
-func unlimited(config *rest.Config) *rest.Config {
+// withoutRateLimit removes the client's own rate limit: the API server's is the one that counts here.
+func withoutRateLimit(config *rest.Config) *rest.Config {
 	c := rest.CopyConfig(config)
 	c.QPS = -1
 	c.RateLimiter = flowcontrol.NewFakeAlwaysRateLimiter()

@@ -124,13 +124,13 @@ func (f Fleet) Scale(n int) (Fleet, error) {
 		remainders[i] = group.Count * n % total
 		rest -= scaled.Groups[i].Count
 	}
-	distribute(scaled.Groups, remainders, rest)
+	distributeRemainder(scaled.Groups, remainders, rest)
 	return scaled, nil
 }
 
-// distribute adds rest nodes, one each, to the groups of the largest remainders. A negative rest, which groups
+// distributeRemainder adds rest nodes, one each, to the groups of the largest remainders. A negative rest, which groups
 // of less than a node cause, is taken from the largest groups.
-func distribute(groups []NodeGroup, remainders []int, rest int) {
+func distributeRemainder(groups []NodeGroup, remainders []int, rest int) {
 	order := make([]int, len(groups))
 	for i := range order {
 		order[i] = i

@@ -42,7 +42,7 @@ func (s *Sandbox) startKubelet() error {
 	mux.Handle("/", kwok)
 	mux.HandleFunc("/exec/{namespace}/{pod}/{container}", serveExec)
 	mux.HandleFunc("/attach/{namespace}/{pod}/{container}", s.serveAttach)
-	s.serve(listener, &http.Server{
+	s.startServing(listener, &http.Server{
 		Handler: mux, ReadHeaderTimeout: podServerTimeout,
 		TLSConfig:    &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12},
 		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){}, // streams need HTTP/1.1

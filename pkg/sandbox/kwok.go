@@ -82,7 +82,7 @@ func (s *Sandbox) startKwok(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	s.Progress("kwok is ready")
+	s.ReportProgress("kwok is ready")
 	if s.options.HostExec {
 		return s.startKubelet()
 	}

@@ -41,12 +41,14 @@ type Ledger struct {
 }
 
 // InstallLedger applies manifests/ledger, for StartLedger.
-func (s *Sandbox) InstallLedger(ctx context.Context) error { return s.install(ctx, ledgerComponent) }
+func (s *Sandbox) InstallLedger(ctx context.Context) error {
+	return s.installComponent(ctx, ledgerComponent)
+}
 
 // StartLedger runs gpu-ledger as the service account of the manifests, which InstallLedger has created, and waits until it answers. Its file belongs
 // to the sandbox: a restarted ledger continues it.
 func (s *Sandbox) StartLedger(ctx context.Context, o LedgerOptions) (*Ledger, error) {
-	program, err := s.prepare(ctx, ledgerComponent, o.Binary)
+	program, err := s.prepareComponent(ctx, ledgerComponent, o.Binary)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +79,7 @@ func (s *Sandbox) StartLedger(ctx context.Context, o LedgerOptions) (*Ledger, er
 	if err != nil {
 		return nil, err
 	}
-	s.Progress("%s is ready at %s", LedgerName, url)
+	s.ReportProgress("%s is ready at %s", LedgerName, url)
 	return &Ledger{Process: p, URL: url, CAFile: certFile}, nil
 }
 
@@ -90,7 +92,7 @@ func (s *Sandbox) AnnounceLedger(ctx context.Context, l *Ledger) error {
 	if err != nil {
 		return fmt.Errorf("reading the ledger's certificate: %w", err)
 	}
-	client, err := s.client()
+	client, err := s.newClient()
 	if err != nil {
 		return err
 	}

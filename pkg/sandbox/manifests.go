@@ -33,17 +33,17 @@ func (s *Sandbox) ApplyManifests(ctx context.Context, fsys fs.FS, dir string) (e
 	if err := os.CopyFS(root, fsys); err != nil {
 		return fmt.Errorf("applying manifests %s: %w", dir, err)
 	}
-	out, err := s.Kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-k", filepath.Join(root, dir))
+	out, err := s.RunKubectl(ctx, "apply", "--server-side", "--force-conflicts", "-k", filepath.Join(root, dir))
 	if err != nil {
 		return fmt.Errorf("applying manifests %s: %w", dir, err)
 	}
-	s.Progress("applied manifests/%s: %d objects", dir, bytes.Count(out, []byte("\n")))
+	s.ReportProgress("applied manifests/%s: %d objects", dir, bytes.Count(out, []byte("\n")))
 	return nil
 }
 
-// Kubectl runs kubectl as the administrator and returns its standard output. An error includes its standard error.
-func (s *Sandbox) Kubectl(ctx context.Context, args ...string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, s.kubectl(), args...)
+// RunKubectl runs kubectl as the administrator and returns its standard output. An error includes its standard error.
+func (s *Sandbox) RunKubectl(ctx context.Context, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, s.kubectlPath(), args...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.dir, "KUBECONFIG=" + s.Kubeconfig()}
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -70,7 +70,7 @@ func (s *Sandbox) NodeServiceAccountKubeconfig(ctx context.Context, namespace, n
 func (s *Sandbox) serviceAccountKubeconfig(
 	ctx context.Context, namespace, name, fileName string, bound *authenticationv1.BoundObjectReference,
 ) (string, error) {
-	client, err := s.client()
+	client, err := s.newClient()
 	if err != nil {
 		return "", err
 	}

@@ -32,19 +32,19 @@ func (f Fleet) Nodes(now time.Time, kubeletPort int) []*corev1.Node {
 			name := fmt.Sprintf("%s-%0*d", group.NamePrefix, width, i+1)
 			nodes = append(nodes, &corev1.Node{
 				ObjectMeta: metav1.ObjectMeta{
-					Name: name, Labels: group.labels(name, f.Region, i),
+					Name: name, Labels: group.nodeLabels(name, f.Region, i),
 					Annotations: map[string]string{annotationSimulated: annotationSimulatedValue},
 				},
 				Spec:   corev1.NodeSpec{Taints: group.Taints},
-				Status: group.status(name, now, kubeletPort),
+				Status: group.nodeStatus(name, now, kubeletPort),
 			})
 		}
 	}
 	return nodes
 }
 
-// labels returns the labels of the group's i-th node.
-func (g NodeGroup) labels(name, region string, i int) map[string]string {
+// nodeLabels returns the labels of the group's i-th node.
+func (g NodeGroup) nodeLabels(name, region string, i int) map[string]string {
 	labels := map[string]string{
 		corev1.LabelHostname:       name,
 		corev1.LabelOSStable:       "linux",
@@ -71,7 +71,7 @@ func (g NodeGroup) labels(name, region string, i int) map[string]string {
 	return labels
 }
 
-func (g NodeGroup) status(name string, now time.Time, kubeletPort int) corev1.NodeStatus {
+func (g NodeGroup) nodeStatus(name string, now time.Time, kubeletPort int) corev1.NodeStatus {
 	resources := corev1.ResourceList{
 		corev1.ResourceCPU:              g.CPU,
 		corev1.ResourceMemory:           g.Memory,
@@ -118,7 +118,7 @@ func (s *Sandbox) CreateFleet(ctx context.Context, fleet Fleet) error {
 	if err := fleet.validate().ToAggregate(); err != nil {
 		return fmt.Errorf("creating the fleet: %w", err)
 	}
-	client, err := s.client()
+	client, err := s.newClient()
 	if err != nil {
 		return fmt.Errorf("creating the fleet: %w", err)
 	}
@@ -138,7 +138,7 @@ func (s *Sandbox) CreateFleet(ctx context.Context, fleet Fleet) error {
 	if err := s.waitUsable(ctx, names); err != nil {
 		return fmt.Errorf("creating the fleet: %w", err)
 	}
-	s.Progress("%d nodes are ready", len(names))
+	s.ReportProgress("%d nodes are ready", len(names))
 	return nil
 }
 
@@ -152,7 +152,7 @@ func (s *Sandbox) nodePort() int {
 
 // waitUsable waits until pods can be placed on all the nodes named.
 func (s *Sandbox) waitUsable(ctx context.Context, names map[string]bool) error {
-	client, err := s.client()
+	client, err := s.newClient()
 	if err != nil {
 		return err
 	}

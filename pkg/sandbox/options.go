@@ -41,8 +41,8 @@ type Options struct {
 	Fleet *Fleet
 }
 
-// Full are the options of a whole cluster with the default fleet.
-func Full() Options {
+// FullOptions are the options of a whole cluster with the default fleet.
+func FullOptions() Options {
 	fleet := DefaultFleet()
 	return Options{ControllerManager: true, Kwok: true, Fleet: &fleet}
 }
@@ -64,11 +64,11 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("finding the tools: %w", err)
 	}
 	o.BinDir = dir
-	return o, checkTools(o.BinDir, o.tools())
+	return o, checkTools(o.BinDir, o.requiredTools())
 }
 
-// tools are the programs that these options need.
-func (o Options) tools() []string {
+// requiredTools are the programs that these options need.
+func (o Options) requiredTools() []string {
 	names := []string{nameEtcd, nameAPIServer, nameKubectl}
 	if o.ControllerManager {
 		names = append(names, nameControllerManager)
@@ -100,15 +100,15 @@ func FindTools() (string, error) {
 			return dir, nil
 		}
 	}
-	root, err := repository()
+	root, err := findRepository()
 	if err != nil {
 		return "", fmt.Errorf("finding the control plane's programs: %w", err)
 	}
 	return filepath.Join(root, "bin", "tools"), nil
 }
 
-// repository returns the closest directory above the working directory that holds our tools' modules.
-func repository() (string, error) {
+// findRepository returns the closest directory above the working directory that holds our tools' modules.
+func findRepository() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", fmt.Errorf("reading the working directory: %w", err)

@@ -31,8 +31,8 @@ func readPID(path string) (int, error) {
 	return pid, nil
 }
 
-// Alive reports whether a process exists.
-func Alive(pid int) bool {
+// IsAlive reports whether a process exists.
+func IsAlive(pid int) bool {
 	err := syscall.Kill(pid, 0)
 	return err == nil || errors.Is(err, syscall.EPERM)
 }

@@ -19,7 +19,7 @@ func (s *Sandbox) startPodServer() (port int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("listening for the simulated pods: %w", err)
 	}
-	s.serve(listener, &http.Server{
+	s.startServing(listener, &http.Server{
 		Handler: http.HandlerFunc(answerForPod), ReadHeaderTimeout: podServerTimeout,
 		ReadTimeout: podServerTimeout, WriteTimeout: podServerTimeout, IdleTimeout: podServerTimeout,
 	})
@@ -37,8 +37,8 @@ func answerForPod(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serve serves until the sandbox stops.
-func (s *Sandbox) serve(listener net.Listener, server *http.Server) {
+// startServing serves until the sandbox stops.
+func (s *Sandbox) startServing(listener net.Listener, server *http.Server) {
 	s.mu.Lock()
 	s.servers = append(s.servers, server)
 	s.mu.Unlock()

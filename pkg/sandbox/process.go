@@ -77,7 +77,7 @@ func (p *Process) Port() int { return p.port }
 func (p *Process) LogPath() string { return p.log }
 
 // LogTail returns the last lines of its log.
-func (p *Process) LogTail() string { return Tail(p.log) }
+func (p *Process) LogTail() string { return TailLog(p.log) }
 
 // Started returns when it was started last.
 func (p *Process) Started() time.Time {
@@ -176,27 +176,27 @@ func (p *Process) endError(what string) *ExitError {
 	return out
 }
 
-// launch starts the program of a spec with its files in the sandbox's directory. onExit is called each time it has ended.
-func launch(dir string, spec ProcessSpec, onExit func(*Process)) (*Process, error) {
+// launchProcess starts the program of a spec with its files in the sandbox's directory. onExit is called each time it has ended.
+func launchProcess(dir string, spec ProcessSpec, onExit func(*Process)) (*Process, error) {
 	p := &Process{
 		name: spec.Name, port: spec.Port,
 		log: logPath(dir, spec.Name), pidFile: pidPath(dir, spec.Name),
 		done: make(chan struct{}), ready: spec.Ready == nil,
 	}
-	wait, err := p.run(dir, spec)
+	wait, err := p.startProgram(dir, spec)
 	if err != nil {
 		return nil, err
 	}
-	again := func() (func() error, error) { return p.run(dir, spec) }
+	again := func() (func() error, error) { return p.startProgram(dir, spec) }
 	if !spec.Restart {
 		again = nil
 	}
-	go p.reap(wait, again, onExit)
+	go p.reapProcess(wait, again, onExit)
 	return p, nil
 }
 
-// run starts the program, and returns what waits for its end.
-func (p *Process) run(dir string, spec ProcessSpec) (wait func() error, err error) {
+// startProgram starts the program, and returns what waits for its end.
+func (p *Process) startProgram(dir string, spec ProcessSpec) (wait func() error, err error) {
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("opening the log of %s: %w", spec.Name, err)
@@ -223,8 +223,8 @@ func (p *Process) run(dir string, spec ProcessSpec) (wait func() error, err erro
 	return cmd.Wait, nil
 }
 
-// reap waits for the process by the given function, records its end, and restarts it if there is a function for that.
-func (p *Process) reap(wait func() error, again func() (func() error, error), onExit func(*Process)) {
+// reapProcess waits for the process by the given function, records its end, and restarts it if there is a function for that.
+func (p *Process) reapProcess(wait func() error, again func() (func() error, error), onExit func(*Process)) {
 	for {
 		p.exit = wait()
 		_ = os.Remove(p.pidFile) // its id may be reused by an unrelated process from now on
@@ -280,7 +280,7 @@ func exitReason(err error) string {
 
 func logPath(dir, name string) string { return filepath.Join(dir, "logs", name+".log") }
 
-func (p *Process) ended() bool {
+func (p *Process) hasEnded() bool {
 	select {
 	case <-p.done:
 		return true

@@ -93,7 +93,7 @@ func TestOneThatIsToBeRestartedIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	var exit *ExitError
-	if err := <-s.Err(); !errors.As(err, &exit) || !exit.Panicked() {
+	if err := <-s.Err(); !errors.As(err, &exit) || !exit.HasPanicked() {
 		t.Errorf("got %v, want the exit code of a panic", err)
 	}
 	ran := func() int {
@@ -111,7 +111,7 @@ func TestOneThatIsToBeRestartedIs(t *testing.T) {
 	if err := p.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if Alive(p.PID()) {
+	if IsAlive(p.PID()) {
 		t.Error("the second one still runs")
 	}
 	if got := ran(); got != 2 {
@@ -132,7 +132,7 @@ func TestAnEndIsNotUndone(t *testing.T) {
 	if err := p.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if !p.ended() {
+	if !p.hasEnded() {
 		t.Error("it is not over")
 	}
 }
@@ -168,7 +168,7 @@ func TestStartProcessFailsWhenTheChildDoesNotBecomeReady(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got error %v, want one with %q", err, tc.want)
 			}
-			if p := s.Process("child"); p == nil || !p.ended() {
+			if p := s.FindProcess("child"); p == nil || !p.hasEnded() {
 				t.Error("the child still runs")
 			}
 		})
@@ -275,7 +275,7 @@ func TestCleanSparesAStrangerWithARecordedProcessID(t *testing.T) {
 	if err := own.Wait(); err == nil {
 		t.Error("the sandbox's own process ended well, want it killed")
 	}
-	if !Alive(stranger.Process.Pid) {
+	if !IsAlive(stranger.Process.Pid) {
 		t.Error("the stranger was killed")
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {

@@ -61,17 +61,17 @@ func Start(ctx context.Context, o Options) (*Sandbox, error) {
 	if s.watchdog, err = startWatchdog(dir); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	if err := s.start(ctx); err != nil {
+	if err := s.startComponents(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting the sandbox: %w", err), s.Stop())
 	}
 	return s, nil
 }
 
-func (s *Sandbox) start(ctx context.Context) error {
+func (s *Sandbox) startComponents(ctx context.Context) error {
 	if err := s.startControlPlane(ctx); err != nil {
 		return err
 	}
-	s.Progress("etcd and kube-apiserver are ready at %s", s.config.Host)
+	s.ReportProgress("etcd and kube-apiserver are ready at %s", s.config.Host)
 	g, ctx := errgroup.WithContext(ctx)
 	if s.options.ControllerManager {
 		g.Go(func() error { return s.startControllerManager(ctx) })
@@ -122,7 +122,7 @@ func (s *Sandbox) stopAll() error {
 			g.Go(p.Stop)
 		}
 	}
-	err := errors.Join(g.Wait(), s.closeServers(), s.stopControlPlane(), s.watchdog.release())
+	err := errors.Join(g.Wait(), s.closeServers(), s.stopControlPlane(), s.watchdog.releaseAndWait())
 	if err := errors.Join(err, os.RemoveAll(s.dir)); err != nil {
 		return fmt.Errorf("stopping the sandbox: %w", err)
 	}
@@ -146,22 +146,22 @@ func (s *Sandbox) Err() <-chan error { return s.errs }
 
 // StartProcess runs a child and waits until it is ready. It ends with the sandbox.
 func (s *Sandbox) StartProcess(ctx context.Context, spec ProcessSpec) (*Process, error) {
-	if p := s.Process(spec.Name); p != nil && !p.ended() {
+	if p := s.FindProcess(spec.Name); p != nil && !p.hasEnded() {
 		return nil, fmt.Errorf("starting %s: a process of that name runs already", spec.Name)
 	}
-	p, err := launch(s.dir, spec, s.exited)
+	p, err := launchProcess(s.dir, spec, s.reportCrash)
 	if err != nil {
 		return nil, err
 	}
-	s.add(p)
+	s.addProcess(p)
 	if err := awaitReady(ctx, p, spec); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting %s: %w", spec.Name, err), p.Kill())
 	}
 	return p, nil
 }
 
-// Process returns the process started last under a name, nil if there is none.
-func (s *Sandbox) Process(name string) *Process {
+// FindProcess returns the process started last under a name, nil if there is none.
+func (s *Sandbox) FindProcess(name string) *Process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range slices.Backward(s.processes) {
@@ -179,15 +179,15 @@ func (s *Sandbox) Processes() []*Process {
 	return slices.Clone(s.processes)
 }
 
-func (s *Sandbox) add(p *Process) {
+func (s *Sandbox) addProcess(p *Process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.processes = slices.DeleteFunc(s.processes, func(old *Process) bool { return old.name == p.name })
 	s.processes = append(s.processes, p)
 }
 
-// exited reports the unrequested end of a process. A full channel drops it: a reader that ignores sixteen crashes does not need the next.
-func (s *Sandbox) exited(p *Process) {
+// reportCrash reports the unrequested end of a process. A full channel drops it: a reader that ignores sixteen crashes does not need the next.
+func (s *Sandbox) reportCrash(p *Process) {
 	if p.wasStopped() {
 		return
 	}
@@ -197,16 +197,16 @@ func (s *Sandbox) exited(p *Process) {
 	}
 }
 
-// Progress writes one line about a step. It is safe for concurrent use, since components start at the same time.
-func (s *Sandbox) Progress(format string, args ...any) {
+// ReportProgress writes one line about a step. It is safe for concurrent use, since components start at the same time.
+func (s *Sandbox) ReportProgress(format string, args ...any) {
 	s.progressMu.Lock()
 	defer s.progressMu.Unlock()
 	fmt.Fprintf(s.options.Progress, "%6.1fs  %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-func (s *Sandbox) kubectl() string { return filepath.Join(s.options.BinDir, nameKubectl) }
+func (s *Sandbox) kubectlPath() string { return filepath.Join(s.options.BinDir, nameKubectl) }
 
-func (s *Sandbox) client() (kubernetes.Interface, error) {
+func (s *Sandbox) newClient() (kubernetes.Interface, error) {
 	client, err := kubernetes.NewForConfig(s.config)
 	if err != nil {
 		return nil, fmt.Errorf("creating a client: %w", err)

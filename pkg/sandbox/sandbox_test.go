@@ -25,7 +25,7 @@ func TestSandbox(t *testing.T) {
 	var g errgroup.Group
 	for i := range boxes {
 		g.Go(func() (err error) {
-			o := Full()
+			o := FullOptions()
 			o.Progress = &progress[i]
 			boxes[i], err = Start(t.Context(), o)
 			return err
@@ -44,7 +44,7 @@ func TestSandbox(t *testing.T) {
 
 func clientOf(t *testing.T, s *Sandbox) kubernetes.Interface {
 	t.Helper()
-	client, err := s.client()
+	client, err := s.newClient()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func stopAndCheck(t *testing.T, s *Sandbox) {
 		t.Errorf("stopping: %v", err)
 	}
 	for _, p := range processes {
-		if Alive(p.PID()) {
+		if IsAlive(p.PID()) {
 			t.Errorf("%s still runs with process id %d", p.Name(), p.PID())
 		}
 	}
@@ -174,7 +174,7 @@ func TestStartNamesTheCommandForMissingTools(t *testing.T) {
 
 func TestStartReportsAProgramThatDoesNotStart(t *testing.T) {
 	bin := t.TempDir()
-	for _, name := range (Options{}).tools() {
+	for _, name := range (Options{}).requiredTools() {
 		script := "#!/bin/sh\necho the disk is on fire\nexit 3\n"
 		if err := os.WriteFile(filepath.Join(bin, name), []byte(script), 0o700); err != nil {
 			t.Fatal(err)

@@ -43,7 +43,7 @@ type SchedulerOptions struct {
 
 // InstallScheduler applies manifests/scheduler, for StartScheduler.
 func (s *Sandbox) InstallScheduler(ctx context.Context) error {
-	return s.install(ctx, schedulerComponent)
+	return s.installComponent(ctx, schedulerComponent)
 }
 
 // StartScheduler runs gpu-scheduler as the service account of the manifests, which InstallScheduler has
@@ -52,7 +52,7 @@ func (s *Sandbox) StartScheduler(ctx context.Context, o SchedulerOptions) (*Proc
 	if o.Name == "" {
 		o.Name = schedulerName
 	}
-	program, err := s.prepare(ctx, schedulerComponent, o.Binary)
+	program, err := s.prepareComponent(ctx, schedulerComponent, o.Binary)
 	if err != nil {
 		return nil, err
 	}
@@ -84,6 +84,6 @@ func (s *Sandbox) StartScheduler(ctx context.Context, o SchedulerOptions) (*Proc
 	if err != nil {
 		return nil, err
 	}
-	s.Progress("%s is ready", o.Name)
+	s.ReportProgress("%s is ready", o.Name)
 	return p, nil
 }

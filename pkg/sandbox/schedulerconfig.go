@@ -67,8 +67,8 @@ func withPaths(data []byte, paths schedulerPaths) ([]byte, error) {
 	}
 	connection["kubeconfig"] = paths.kubeconfig
 	config["clientConnection"] = connection
-	for _, profile := range objects(config["profiles"]) {
-		for _, plugin := range objects(profile["pluginConfig"]) {
+	for _, profile := range objectEntries(config["profiles"]) {
+		for _, plugin := range objectEntries(profile["pluginConfig"]) {
 			if args, ok := plugin["args"].(map[string]any); ok && args["policyFile"] == mountedPolicy {
 				args["policyFile"] = paths.policy
 			}
@@ -77,8 +77,8 @@ func withPaths(data []byte, paths schedulerPaths) ([]byte, error) {
 	return yaml.Marshal(config)
 }
 
-// objects returns the entries of a list that are objects, none if the value is not a list.
-func objects(value any) []map[string]any {
+// objectEntries returns the entries of a list that are objects, none if the value is not a list.
+func objectEntries(value any) []map[string]any {
 	list, _ := value.([]any)
 	var found []map[string]any
 	for _, entry := range list {

@@ -39,12 +39,14 @@ type Server struct {
 }
 
 // InstallServer applies manifests/server, for StartServer.
-func (s *Sandbox) InstallServer(ctx context.Context) error { return s.install(ctx, serverComponent) }
+func (s *Sandbox) InstallServer(ctx context.Context) error {
+	return s.installComponent(ctx, serverComponent)
+}
 
 // StartServer runs gpuctl-server as the service account of the manifests, which InstallServer has created, and waits
 // until it is ready. Its certificate is made for this sandbox.
 func (s *Sandbox) StartServer(ctx context.Context, o ServerOptions) (*Server, error) {
-	program, err := s.prepare(ctx, serverComponent, o.Binary)
+	program, err := s.prepareComponent(ctx, serverComponent, o.Binary)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +72,7 @@ func (s *Sandbox) StartServer(ctx context.Context, o ServerOptions) (*Server, er
 	if err != nil {
 		return nil, err
 	}
-	s.Progress("%s is ready at %s", ServerName, url)
+	s.ReportProgress("%s is ready at %s", ServerName, url)
 	return &Server{Process: p, URL: url, CAFile: certFile}, nil
 }
 

@@ -12,8 +12,8 @@ const (
 	tailBytes = 16 << 10
 )
 
-// Tail returns the last lines of a log file, or the reason why it cannot be read.
-func Tail(path string) string {
+// TailLog returns the last lines of a log file, or the reason why it cannot be read.
+func TailLog(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
 		return fmt.Sprintf("(no log: %v)", err)
@@ -50,16 +50,16 @@ type ExitError struct {
 	Code int
 }
 
-// Panicked reports whether the process ended like a Go program with an unrecovered panic (runtime, "exit code 2").
-func (e *ExitError) Panicked() bool { return e.Code == codeOfPanic }
+// HasPanicked reports whether the process ended like a Go program with an unrecovered panic (runtime, "exit code 2").
+func (e *ExitError) HasPanicked() bool { return e.Code == codeOfPanic }
 
 const codeOfPanic = 2
 
 // Error returns the name, the reason and the end of the log, over several lines.
 func (e *ExitError) Error() string {
-	return fmt.Sprintf("%s: %s; the end of its log:\n%s", e.Name, e.Reason, indent(e.Tail))
+	return fmt.Sprintf("%s: %s; the end of its log:\n%s", e.Name, e.Reason, indentText(e.Tail))
 }
 
-func indent(text string) string {
+func indentText(text string) string {
 	return "    " + strings.ReplaceAll(text, "\n", "\n    ")
 }

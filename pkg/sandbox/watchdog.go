@@ -33,8 +33,8 @@ func startWatchdog(dir string) (*watchdog, error) {
 	return &watchdog{cmd: cmd, pipe: pipe}, nil
 }
 
-// release makes the watchdog clean up, and waits for its end.
-func (w *watchdog) release() error {
+// releaseAndWait makes the watchdog clean up, and waits for its end.
+func (w *watchdog) releaseAndWait() error {
 	if err := w.pipe.Close(); err != nil {
 		return fmt.Errorf("closing the watchdog's pipe: %w", err)
 	}

@@ -39,8 +39,8 @@ type route struct {
 // bearer is the name of the one way to authenticate.
 const bearer = "bearerToken"
 
-// everywhere lists the failures of every authenticated route.
-var everywhere = []int{http.StatusUnauthorized, http.StatusTooManyRequests, http.StatusServiceUnavailable}
+// commonFailures lists the failures of every authenticated route.
+var commonFailures = []int{http.StatusUnauthorized, http.StatusTooManyRequests, http.StatusServiceUnavailable}
 
 // newAPI makes the API without routes.
 func newAPI(mux *http.ServeMux, version string) huma.API {
@@ -51,7 +51,7 @@ func newAPI(mux *http.ServeMux, version string) huma.API {
 
 	config.CreateHooks = nil // they add $schema to every answer
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", ""
-	config.Formats = formats()
+	config.Formats = bodyFormats()
 	config.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	config.Components.Schemas.RegisterTypeAlias(reflect.TypeFor[resource.Quantity](), reflect.TypeFor[string]()) // as JSON has it
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{bearer: {
@@ -60,7 +60,7 @@ func newAPI(mux *http.ServeMux, version string) huma.API {
 	}}
 	config.Servers = []*huma.Server{{URL: "/"}}
 	api := humago.New(mux, config)
-	api.UseMiddleware(onlyKnownQuery(api))
+	api.UseMiddleware(rejectUnknownQuery(api))
 	return api
 }
 
@@ -81,19 +81,19 @@ func schemaName(t reflect.Type, hint string) string {
 // ourModule begins the paths of our packages.
 const ourModule = "g8s.host/gpu-scheduler/"
 
-// register adds a route. Errors of the handler become answers in [failureFromError].
-func register[I, O any](s *Server, r route, handle func(context.Context, *I) (*O, error)) {
+// registerRoute adds a route. Errors of the handler become answers in [failureFromError].
+func registerRoute[I, O any](s *Server, r route, handle func(context.Context, *I) (*O, error)) {
 	_, hasBody := reflect.TypeFor[I]().FieldByName("Body")
-	huma.Register(s.api, s.operation(r, hasBody), func(ctx context.Context, input *I) (*O, error) {
-		decoded(ctx)
+	huma.Register(s.api, s.routeOperation(r, hasBody), func(ctx context.Context, input *I) (*O, error) {
+		endDecoding(ctx)
 		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 		defer cancel()
 		output, err := handle(ctx, input)
 		if err == nil {
 			return output, nil
 		}
-		failed := failure(ctx, err)
-		s.log(ctx, failed, r.id, err)
+		failed := failureFromError(ctx, err)
+		s.logFailure(ctx, failed, r.id, err)
 		if failed.status == http.StatusTooManyRequests || failed.status == http.StatusServiceUnavailable {
 			return nil, huma.ErrorWithHeaders(failed, http.Header{"Retry-After": {"1"}})
 		}
@@ -101,8 +101,8 @@ func register[I, O any](s *Server, r route, handle func(context.Context, *I) (*O
 	})
 }
 
-// log logs server failures at a higher level than client failures.
-func (s *Server) log(ctx context.Context, failed *Failure, operation string, err error) {
+// logFailure logs server failures at a higher level than client failures.
+func (s *Server) logFailure(ctx context.Context, failed *Failure, operation string, err error) {
 	level := slog.LevelDebug
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled): // the client gave up waiting
@@ -114,7 +114,7 @@ func (s *Server) log(ctx context.Context, failed *Failure, operation string, err
 	s.options.Log.Log(ctx, level, "Request failed", "requestId", failed.RequestID, "operation", operation, "error", err)
 }
 
-func (s *Server) operation(r route, hasBody bool) huma.Operation {
+func (s *Server) routeOperation(r route, hasBody bool) huma.Operation {
 	if r.status == 0 {
 		r.status = http.StatusOK
 	}
@@ -130,7 +130,7 @@ func (s *Server) operation(r route, hasBody bool) huma.Operation {
 	}
 	schema := s.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Failure](), true, "Failure")
 	body := map[string]*huma.MediaType{jsonType: {Schema: schema}}
-	for _, status := range r.failures(hasBody) {
+	for _, status := range r.failureStatuses(hasBody) {
 		op.Responses[strconv.Itoa(status)] = &huma.Response{Description: http.StatusText(status), Content: body}
 	}
 	op.Responses["default"] = &huma.Response{Description: "Any other failure", Content: body}
@@ -140,11 +140,11 @@ func (s *Server) operation(r route, hasBody bool) huma.Operation {
 	return op
 }
 
-// failures are the statuses of failures that a route can have.
-func (r *route) failures(hasBody bool) []int {
+// failureStatuses are the statuses of failures that a route can have.
+func (r *route) failureStatuses(hasBody bool) []int {
 	fails := slices.Clone(r.fails)
 	if !r.public {
-		fails = append(fails, everywhere...)
+		fails = append(fails, commonFailures...)
 	}
 	if !r.public && !r.anyone {
 		fails = append(fails, http.StatusForbidden)

@@ -7,8 +7,8 @@ import (
 	"github.com/felixge/httpsnoop"
 )
 
-// audited logs one line per write: the user, the request and its result. It leaves out bodies, headers and queries because they may hold secrets.
-func (s *Server) audited(next http.Handler) http.Handler {
+// withAuditLog logs one line per write: the user, the request and its result. It leaves out bodies, headers and queries because they may hold secrets.
+func (s *Server) withAuditLog(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions {
 			next.ServeHTTP(w, r)
@@ -16,7 +16,7 @@ func (s *Server) audited(next http.Handler) http.Handler {
 		}
 		ctx := r.Context()
 		user := ""
-		if caller, err := callerOf(ctx); err == nil {
+		if caller, err := callerFrom(ctx); err == nil {
 			user = caller.User.GetName()
 		}
 		notes := &auditNotes{}
@@ -24,6 +24,6 @@ func (s *Server) audited(next http.Handler) http.Handler {
 		result := httpsnoop.CaptureMetrics(next, w, r.WithContext(withNotes(ctx, notes)))
 		s.options.Log.InfoContext(ctx, "Audit",
 			"requestId", requestID(ctx), "user", user, "address", r.RemoteAddr, "method", r.Method, "path", r.URL.Path,
-			"objects", notes.all(), "status", result.Code, "took", s.options.Now().Sub(began).Round(time.Millisecond).String())
+			"objects", notes.allObjects(), "status", result.Code, "took", s.options.Now().Sub(began).Round(time.Millisecond).String())
 	})
 }

@@ -59,17 +59,17 @@ type Permission struct {
 type mayOutput struct{ Body Permission }
 
 func (s *Server) authRoutes() {
-	register(s, route{method: http.MethodGet, path: Root + "/auth/check", id: "getSelf", tag: "auth",
+	registerRoute(s, route{method: http.MethodGet, path: Root + "/auth/check", id: "getSelf", tag: "auth",
 		summary: "Who you are, and what you may do in a namespace",
 		detail:  "As the API server itself tells it you, in the words of RBAC.", anyone: true}, s.getSelf)
-	register(s, route{method: http.MethodPost, path: Root + "/auth/check", id: "checkAccess", tag: "auth",
+	registerRoute(s, route{method: http.MethodPost, path: Root + "/auth/check", id: "checkAccess", tag: "auth",
 		summary: "Whether you may do something with the resources of this API",
 		detail:  "What is done is done with rights on several kinds of Kubernetes; all of them are looked at.", anyone: true}, s.checkAccess)
 }
 
 // getSelf asks with the caller's identity. The answer therefore shows how the API server sees the identity that this server uses for the caller.
 func (s *Server) getSelf(ctx context.Context, in *selfInput) (*selfOutput, error) {
-	caller, err := callerOf(ctx)
+	caller, err := callerFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -99,8 +99,8 @@ func (s *Server) getSelf(ctx context.Context, in *selfInput) (*selfOutput, error
 // topResources are the kinds that a job can be.
 var topResources = []access.Resource{{Group: "batch", Resource: "jobs"}, {Group: "apps", Resource: "deployments"}}
 
-// needed lists the Kubernetes rights behind an API resource: verbs per action on each of the resources, cluster-wide if whole is set.
-type needed struct {
+// requiredRights lists the Kubernetes rights behind an API resource: verbs per action on each of the resources, cluster-wide if whole is set.
+type requiredRights struct {
 	resources []access.Resource
 	// verbs are those of each action.
 	verbs map[string][]string
@@ -108,27 +108,27 @@ type needed struct {
 	whole bool
 }
 
-// behind returns the Kubernetes rights that an action on an API resource requires.
-func behind(resource, action string) needed {
+// rightsFor returns the Kubernetes rights that an action on an API resource requires.
+func rightsFor(resource, action string) requiredRights {
 	fleet := map[string][]string{"read": {"list"}, "create": {"list", "patch"}, "update": {"list", "patch"}, "delete": {"list", "patch"}}
 	objects := map[string][]string{"read": {"list"}, "create": {"create"}, "update": {"list", "patch"}, "delete": {"list", "delete"}}
 	switch resource {
 	case "jobs", "queue":
 		if action == "read" {
-			return needed{resources: jobResources, verbs: objects}
+			return requiredRights{resources: jobResources, verbs: objects}
 		}
 		objects["create"] = []string{"list", "create"}
-		return needed{resources: topResources, verbs: objects}
+		return requiredRights{resources: topResources, verbs: objects}
 	case "quotas":
-		return needed{resources: []access.Resource{quotaResource}, verbs: objects}
+		return requiredRights{resources: []access.Resource{quotaResource}, verbs: objects}
 	case "namespaces":
-		return needed{resources: []access.Resource{namespaceResource}, verbs: objects, whole: true}
+		return requiredRights{resources: []access.Resource{namespaceResource}, verbs: objects, whole: true}
 	}
-	return needed{resources: []access.Resource{nodeResource}, verbs: fleet, whole: true}
+	return requiredRights{resources: []access.Resource{nodeResource}, verbs: fleet, whole: true}
 }
 
 func (s *Server) checkAccess(ctx context.Context, in *mayInput) (*mayOutput, error) {
-	caller, err := callerOf(ctx)
+	caller, err := callerFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -137,14 +137,14 @@ func (s *Server) checkAccess(ctx context.Context, in *mayInput) (*mayOutput, err
 		action = "read"
 	}
 	if in.Body.Resource == "queue" && action != "read" {
-		return nil, invalidf("the queue is only read: what is done to it is done to jobs")
+		return nil, invalidErrorf("the queue is only read: what is done to it is done to jobs")
 	}
-	need, namespace := behind(in.Body.Resource, action), in.Body.Namespace
+	need, namespace := rightsFor(in.Body.Resource, action), in.Body.Namespace
 	if need.whole {
 		namespace = ""
 	}
 	for _, verb := range need.verbs[action] {
-		err := caller.May(ctx, verb, namespace, need.resources...)
+		err := caller.CheckRight(ctx, verb, namespace, need.resources...)
 		var denied *access.DeniedError
 		switch {
 		case errors.As(err, &denied):

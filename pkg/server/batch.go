@@ -10,9 +10,9 @@ import (
 // codeNotTried marks a batch item that was not tried because the request ran out of time.
 const codeNotTried = "NotTried"
 
-// each processes the items of a batch in order and returns the failures by index. An item that is being written when the request ends is finished, as
+// runBatch processes the items of a batch in order and returns the failures by index. An item that is being written when the request ends is finished, as
 // submit does. Later items are not tried and are reported as such: the answer may be stored for its idempotency key even if the client is gone.
-func each(ctx context.Context, count int, do func(i int) error) map[int]*Failure {
+func runBatch(ctx context.Context, count int, do func(i int) error) map[int]*Failure {
 	failed := map[int]*Failure{}
 	for i := range count {
 		err := error(&refusal{status: http.StatusGatewayTimeout, code: codeNotTried,
@@ -24,7 +24,7 @@ func each(ctx context.Context, count int, do func(i int) error) map[int]*Failure
 			}
 		}
 		if err != nil {
-			failed[i] = failure(ctx, err)
+			failed[i] = failureFromError(ctx, err)
 		}
 	}
 	return failed

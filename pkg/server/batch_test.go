@@ -25,10 +25,10 @@ func TestABatchThatEndsHalfDoneSaysWhichHalf(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, end := begin()
 			var done []int
-			failed := each(ctx, 6, func(i int) error {
+			failed := runBatch(ctx, 6, func(i int) error {
 				switch i {
 				case 0:
-					return invalidf("none")
+					return invalidErrorf("none")
 				case 2:
 					end() // while it is written
 				case 3:
@@ -54,7 +54,7 @@ func TestABatchThatEndsHalfDoneSaysWhichHalf(t *testing.T) {
 // TestAnItemThatTheEndOfItsRequestCutOffIsNotCalledUntried: what came of it is what its writer says.
 func TestAnItemThatTheEndOfItsRequestCutOffIsNotCalledUntried(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	failed := each(ctx, 2, func(int) error {
+	failed := runBatch(ctx, 2, func(int) error {
 		cancel()
 		return fmt.Errorf("reading jobs: %w; job x was deleted again", ctx.Err())
 	})

@@ -20,8 +20,8 @@ import (
 type budgets struct {
 	// bodies bounds the bytes of large request bodies in flight.
 	bodies *fair.Gate
-	// thinking bounds CPU-heavy work: parsing large YAML and simulating the queue. One core always stays free.
-	thinking *fair.Gate
+	// computing bounds CPU-heavy work: parsing large YAML and simulating the queue. One core always stays free.
+	computing *fair.Gate
 	// simulating bounds simulator processes. Each takes a core and a few hundred megabytes for seconds.
 	simulating *fair.Gate
 	// reading bounds answers of many megabytes that are built in memory: output, and explanations of a job.
@@ -30,8 +30,8 @@ type budgets struct {
 	opening *fair.Gate
 	// answers bounds answers that are being built or that wait for a slow client.
 	answers *serving.Answers
-	// asking bounds queries to Prometheus.
-	asking *fair.Gate
+	// querying bounds queries to Prometheus.
+	querying *fair.Gate
 	// ledger bounds queries to the ledger. Each holds some megabytes until they can be sent on.
 	ledger *fair.Gate
 }
@@ -39,12 +39,12 @@ type budgets struct {
 func newBudgets() *budgets {
 	return &budgets{
 		bodies:     fair.New(fair.Limits{Total: 48 << 20, Each: 8 << 20, Waiting: 64}),
-		thinking:   fair.New(fair.Limits{Total: max(1, runtime.GOMAXPROCS(0)-1), Each: 1, Waiting: 64}),
+		computing:  fair.New(fair.Limits{Total: max(1, runtime.GOMAXPROCS(0)-1), Each: 1, Waiting: 64}),
 		simulating: fair.New(fair.Limits{Total: 2, Each: 1, Waiting: 2}),
 		reading:    fair.New(fair.Limits{Total: 8, Each: 2, Waiting: 32}),
 		opening:    fair.New(fair.Limits{Total: 8, Each: 2, Waiting: 2 * DefaultStreams}),
 		answers:    serving.NewAnswers(48<<20, 2*maxLogPage),
-		asking:     fair.New(fair.Limits{Total: 8, Each: 2, Waiting: 32}),
+		querying:   fair.New(fair.Limits{Total: 8, Each: 2, Waiting: 32}),
 		ledger:     fair.New(fair.Limits{Total: 4, Each: 1, Waiting: 8}),
 	}
 }
@@ -58,10 +58,10 @@ const (
 	maxDocuments = 100
 )
 
-// take waits for a slot of the gate and returns the function that frees it before the request ends. It returns 429 if the wait fails, because the
+// acquireSlot waits for a slot of the gate and returns the function that frees it before the request ends. It returns 429 if the wait fails, because the
 // caller sends more than the server can process.
-func take(ctx context.Context, gate *fair.Gate, size int) (leave func(), err error) {
-	caller, err := callerOf(ctx)
+func acquireSlot(ctx context.Context, gate *fair.Gate, size int) (leave func(), err error) {
+	caller, err := callerFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -71,33 +71,33 @@ func take(ctx context.Context, gate *fair.Gate, size int) (leave func(), err err
 			text: "requests of yours that take long are carried out one after the other, and too many wait: send this one again later"}
 	}
 	if err == nil {
-		untilTheEnd(ctx, leave)
+		releaseAtEnd(ctx, leave)
 	}
 	return leave, err
 }
 
-// takeToRead waits for a slot to parse YAML if the text is long.
-func (s *Server) takeToRead(ctx context.Context, text string) (leave func(), err error) {
+// acquireReadSlot waits for a slot to parse YAML if the text is long.
+func (s *Server) acquireReadSlot(ctx context.Context, text string) (leave func(), err error) {
 	if len(text) <= smallText {
 		return func() {}, nil
 	}
-	return take(ctx, s.budgets.thinking, 1)
+	return acquireSlot(ctx, s.budgets.computing, 1)
 }
 
 type decodedKey struct{}
 
-// decoded frees the CPU slot that a request holds while its body is decoded.
-func decoded(ctx context.Context) {
+// endDecoding frees the CPU slot that a request holds while its body is decoded.
+func endDecoding(ctx context.Context) {
 	if leave, ok := ctx.Value(decodedKey{}).(func()); ok {
 		leave()
 	}
 }
 
-// weighed reads the body before any other processing, within the bytes that the caller may have in flight. It rejects bodies that would expand in
+// withBodyLimits reads the body before any other processing, within the bytes that the caller may have in flight. It rejects bodies that would expand in
 // memory: compressed ones, and ones with more values than any route takes.
-func (s *Server) weighed(next http.Handler) http.Handler {
+func (s *Server) withBodyLimits(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, err := callerOf(r.Context()); err != nil || r.Body == nil || r.ContentLength == 0 {
+		if _, err := callerFrom(r.Context()); err != nil || r.Body == nil || r.ContentLength == 0 {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -118,17 +118,17 @@ func (s *Server) weighed(next http.Handler) http.Handler {
 	})
 }
 
-// inTurn waits for a slot before it decodes a large body. It runs after [idempotency.withIdempotency]: a request that waits there for another one
+// encodeInSlot waits for a slot before it decodes a large body. It runs after [idempotency.withIdempotency]: a request that waits there for another one
 // with its key must not hold the slot that the other one needs.
-func (s *Server) inTurn(next http.Handler) http.Handler {
+func (s *Server) withDecodeSlot(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, err := callerOf(r.Context()); err != nil || r.ContentLength <= readAtOnce(r.Header.Get("Content-Type")) {
+		if _, err := callerFrom(r.Context()); err != nil || r.ContentLength <= readAtOnce(r.Header.Get("Content-Type")) {
 			next.ServeHTTP(w, r)
 			return
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 		defer cancel()
-		think, err := take(ctx, s.budgets.thinking, 1)
+		think, err := acquireSlot(ctx, s.budgets.computing, 1)
 		if err != nil {
 			writeFailure(w, r, err)
 			return
@@ -166,7 +166,7 @@ func (s *Server) readBody(ctx context.Context, r *http.Request) (body []byte, le
 		if r.ContentLength > 0 {
 			size = min(size, r.ContentLength)
 		}
-		if leave, err = take(ctx, s.budgets.bodies, int(size)); err != nil {
+		if leave, err = acquireSlot(ctx, s.budgets.bodies, int(size)); err != nil {
 			return nil, func() {}, err
 		}
 		var rest []byte
@@ -199,8 +199,8 @@ const (
 // more. YAML gets a cheap check here and is counted while it is parsed.
 func checkBody(contentType string, body []byte) error {
 	if isYAML(contentType) {
-		if n := separators(body); n > maxSeparators {
-			return invalidf("the body has %d lines, commas and brackets, at most %d are read as YAML: send JSON", n, maxSeparators)
+		if n := countSeparators(body); n > maxSeparators {
+			return invalidErrorf("the body has %d lines, commas and brackets, at most %d are read as YAML: send JSON", n, maxSeparators)
 		}
 		return nil
 	}
@@ -225,9 +225,9 @@ func checkBody(contentType string, body []byte) error {
 	}
 	switch {
 	case deepest > maxDepth:
-		return invalidf("the body is nested %d levels deep, at most %d are read", deepest, maxDepth)
+		return invalidErrorf("the body is nested %d levels deep, at most %d are read", deepest, maxDepth)
 	case values > maxValues:
-		return invalidf("the body has %d values, at most %d are read", values, maxValues)
+		return invalidErrorf("the body has %d values, at most %d are read", values, maxValues)
 	}
 	return nil
 }

@@ -37,15 +37,15 @@ type nodeGPUsInput struct{ Paging }
 type nodeGPUsOutput struct{ Body NodeGPUList }
 
 func (s *Server) listNodeGPUs(ctx context.Context, in *nodeGPUsInput) (*nodeGPUsOutput, error) {
-	view, err := s.fleet(ctx)
+	view, err := s.fleetView(ctx)
 	if err != nil {
 		return nil, err
 	}
-	caller, err := callerOf(ctx)
+	caller, err := callerFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
-	scope, err := caller.Scope(ctx, view.jobNamespaces, podResource)
+	scope, err := caller.FindScope(ctx, view.jobNamespaces, podResource)
 	if err != nil {
 		return nil, err
 	}
@@ -53,22 +53,22 @@ func (s *Server) listNodeGPUs(ctx context.Context, in *nodeGPUsInput) (*nodeGPUs
 	for i := range view.Nodes {
 		nodes[i] = &view.Nodes[i]
 	}
-	cards := view.cards()
-	list, err := cut(in.Paging, nodes, nodeKey, func(node *inventory.Node) NodeGPUs {
+	cards := view.gpusByNode()
+	list, err := cutPage(in.Paging, nodes, nodeKey, func(node *inventory.Node) NodeGPUs {
 		return nodeGPUs(node, cards[node.Name], scope)
 	})
 	return &nodeGPUsOutput{Body: NodeGPUList(list)}, err
 }
 
-// cards returns the GPUs of all nodes, by node. It computes them once per view.
-func (v *view) cards() map[string][]usage.GPU {
-	v.findCards.Do(func() {
-		v.nodeCards = map[string][]usage.GPU{}
+// gpusByNode returns the GPUs of all nodes, by node. It computes them once per view.
+func (v *view) gpusByNode() map[string][]usage.GPU {
+	v.findGPUs.Do(func() {
+		v.cachedGPUs = map[string][]usage.GPU{}
 		for _, card := range usage.Build(v.Objects, gpumetrics.Samples{}).GPUs {
-			v.nodeCards[card.Node] = append(v.nodeCards[card.Node], card)
+			v.cachedGPUs[card.Node] = append(v.cachedGPUs[card.Node], card)
 		}
 	})
-	return v.nodeCards
+	return v.cachedGPUs
 }
 
 func nodeGPUs(node *inventory.Node, cards []usage.GPU, scope access.Scope) NodeGPUs {
@@ -76,7 +76,7 @@ func nodeGPUs(node *inventory.Node, cards []usage.GPU, scope access.Scope) NodeG
 	for i, card := range cards {
 		out.GPUs[i] = NodeGPU{
 			GPUID: "gpu-" + strconv.Itoa(card.Index), UUID: card.UUID, Type: card.GPUType, Health: card.Health,
-			Status: cardStatus(card.State), MemoryMiB: card.MemoryMiB, SharedMiB: card.SharedMiB,
+			Status: gpuStatus(card.State), MemoryMiB: card.MemoryMiB, SharedMiB: card.SharedMiB,
 		}
 		for _, holder := range card.Holders {
 			if scope.Has(holder.Namespace) {
@@ -87,8 +87,8 @@ func nodeGPUs(node *inventory.Node, cards []usage.GPU, scope access.Scope) NodeG
 	return out
 }
 
-// cardStatus maps a state to the term of the first gpuctl, where it had one.
-func cardStatus(state usage.State) string {
+// gpuStatus maps a state to the term of the first gpuctl, where it had one.
+func gpuStatus(state usage.State) string {
 	switch state {
 	case usage.Whole, usage.Held:
 		return "used"

@@ -28,9 +28,9 @@ type ETagged struct {
 	ETag string `header:"ETag" doc:"The version of what can be changed of it, for If-Match. It stays the same while only its state changes"`
 }
 
-// check rejects a change unless one of the versions matches If-Match. The version "" stands for a missing object. Several versions stand for the same
+// checkVersion rejects a change unless one of the versions matches If-Match. The version "" stands for a missing object. Several versions stand for the same
 // object.
-func (m IfMatch) check(what string, versions ...string) error {
+func (m IfMatch) checkVersion(what string, versions ...string) error {
 	versions = slices.DeleteFunc(versions, func(version string) bool { return version == "" })
 	if m.Match == "" {
 		return nil
@@ -48,60 +48,60 @@ func (m IfMatch) check(what string, versions ...string) error {
 	return &refusal{status: http.StatusPreconditionFailed, code: "PreconditionFailed", text: text}
 }
 
-// guard returns a writer that changes only the version that the client has read.
-func (m IfMatch) guard(writer *submit.Client, what string) *submit.Client {
+// guardWriter returns a writer that changes only the version that the client has read.
+func (m IfMatch) guardWriter(writer *submit.Client, what string) *submit.Client {
 	if m.Match == "" {
 		return writer
 	}
-	return writer.If(func(object metav1.Object) error { return m.check(what, etag(object)) })
+	return writer.WithPrecondition(func(object metav1.Object) error { return m.checkVersion(what, objectETag(object)) })
 }
 
 // nodePlan plans a change of nodes or rejects it.
 type nodePlan func([]corev1.Node) (pool.Plan, error)
 
-// whilePool allows a plan only while the pool has the version that the client has read.
-func (m IfMatch) whilePool(name string, plan func([]corev1.Node) pool.Plan) nodePlan {
+// ifPoolMatches allows a plan only while the pool has the version that the client has read.
+func (m IfMatch) ifPoolMatches(name string, plan func([]corev1.Node) pool.Plan) nodePlan {
 	return func(nodes []corev1.Node) (pool.Plan, error) {
-		return plan(nodes), m.check(fmt.Sprintf("pool %q", name), poolETag(name, nodes))
+		return plan(nodes), m.checkVersion(fmt.Sprintf("pool %q", name), poolETag(name, nodes))
 	}
 }
 
-// whileNode allows a plan only while the client has read the current version of the node, or of its label with the key if the key is not "".
-func (m IfMatch) whileNode(name, key string, plan func([]corev1.Node) pool.Plan) nodePlan {
+// ifNodeMatches allows a plan only while the client has read the current version of the node, or of its label with the key if the key is not "".
+func (m IfMatch) ifNodeMatches(name, key string, plan func([]corev1.Node) pool.Plan) nodePlan {
 	return func(nodes []corev1.Node) (pool.Plan, error) {
 		i := slices.IndexFunc(nodes, func(node corev1.Node) bool { return node.Name == name })
 		if i < 0 {
 			return plan(nodes), nil // the plan reports that the node is missing
 		}
-		return plan(nodes), m.check(fmt.Sprintf("node %q", name), etag(&nodes[i]), labelETag(&nodes[i], key))
+		return plan(nodes), m.checkVersion(fmt.Sprintf("node %q", name), objectETag(&nodes[i]), labelETag(&nodes[i], key))
 	}
 }
 
-// always allows a plan without a version check.
-func always(plan func([]corev1.Node) pool.Plan) nodePlan {
+// unconditionalPlan allows a plan without a version check.
+func unconditionalPlan(plan func([]corev1.Node) pool.Plan) nodePlan {
 	return func(nodes []corev1.Node) (pool.Plan, error) { return plan(nodes), nil }
 }
 
-// written lists the annotations that are part of an object's version. Others, such as a node's inventory, are state.
-var written = []string{
+// versionedAnnotations lists the annotations that are part of an object's version. Others, such as a node's inventory, are state.
+var versionedAnnotations = []string{
 	names.AnnotationSubmitted, names.AnnotationDescription,
 	names.AnnotationPausedAt, names.AnnotationPausedBecause, names.AnnotationCancelledAt, names.AnnotationReplicas,
 	names.AnnotationWaitsFor, names.AnnotationQuotaBehind,
 }
 
-// etag is the version of an object; "" for nil.
-func etag(object metav1.Object) string {
+// objectETag is the version of an object; "" for nil.
+func objectETag(object metav1.Object) string {
 	if object == nil {
 		return ""
 	}
 	parts := []any{object.GetUID(), object.GetGeneration(), object.GetLabels()}
-	for _, key := range written {
+	for _, key := range versionedAnnotations {
 		parts = append(parts, object.GetAnnotations()[key])
 	}
 	if quota, ok := object.(*corev1.ResourceQuota); ok { // its generation stays the same
 		parts = append(parts, quota.Spec)
 	}
-	return hashed(parts...)
+	return hashETag(parts...)
 }
 
 // poolETag is the version of a pool: its nodes and their description. It is "" for a pool without nodes, which does not exist.
@@ -119,7 +119,7 @@ func poolETag(name string, nodes []corev1.Node) string {
 		return ""
 	}
 	slices.Sort(members)
-	return hashed(name, members)
+	return hashETag(name, members)
 }
 
 // labelETag is the version of a label of a node, "" if the node has none.
@@ -128,11 +128,11 @@ func labelETag(node *corev1.Node, key string) string {
 	if !has {
 		return ""
 	}
-	return hashed(node.UID, key, value)
+	return hashETag(node.UID, key, value)
 }
 
-// hashed is a strong ETag of values that JSON can hold.
-func hashed(parts ...any) string {
+// hashETag is a strong ETag of values that JSON can hold.
+func hashETag(parts ...any) string {
 	data, _ := json.Marshal(parts) // strings, numbers and what Kubernetes itself encodes
 	sum := sha256.Sum256(data)
 	return `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`

@@ -33,7 +33,7 @@ func TestIfMatchCheck(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			err := IfMatch{Match: tc.match}.check("it", tc.versions...)
+			err := IfMatch{Match: tc.match}.checkVersion("it", tc.versions...)
 			var refused *refusal
 			if got := errors.As(err, &refused) && refused.status == http.StatusPreconditionFailed; got != tc.refused {
 				t.Errorf("refused is %t, want %t: %v", got, tc.refused, err)
@@ -50,7 +50,7 @@ func TestETagsChangeWithWhatIsWritten(t *testing.T) {
 			Annotations: map[string]string{names.AnnotationInventory: "{}"},
 		}}
 		edit(out)
-		return etag(out)
+		return objectETag(out)
 	}
 	same := node(func(*corev1.Node) {})
 	tests := map[string]struct {
@@ -71,7 +71,7 @@ func TestETagsChangeWithWhatIsWritten(t *testing.T) {
 			}
 		})
 	}
-	if etag(nil) != "" {
+	if objectETag(nil) != "" {
 		t.Error("what is not there has a version")
 	}
 }

@@ -56,7 +56,7 @@ func TestWhatIsNotAnsweredIsAFailure(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(tests)) {
 		tests[name].end()
 		w := httptest.NewRecorder()
-		handler := serving.Answered(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), s.unanswered)
+		handler := serving.EnsureAnswered(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), s.writeUnanswered)
 		handler.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
 		if w.Code != tests[name].want || w.Body.Len() == 0 || w.Header().Get("Connection") != "close" {
 			t.Errorf("%s: status %d, want %d: %s", name, w.Code, tests[name].want, w.Body)

@@ -37,18 +37,18 @@ type DocumentChange struct {
 type diffOutput struct{ Body Difference }
 
 func (s *Server) diffRoutes() {
-	register(s, route{method: http.MethodPost, path: Root + "/diff", id: "diff", tag: "documents",
+	registerRoute(s, route{method: http.MethodPost, path: Root + "/diff", id: "diff", tag: "documents",
 		summary: "What applying YAML would change, as the API server would store it; nothing is changed",
 		detail:  "Needs the rights to make the changes, as the API server is asked whether it would.",
-		fails:   []int{http.StatusNotFound, http.StatusConflict}}, s.diff)
+		fails:   []int{http.StatusNotFound, http.StatusConflict}}, s.diffDocuments)
 }
 
-func (s *Server) diff(ctx context.Context, in *diffInput) (*diffOutput, error) {
-	docs, err := s.parseSome(ctx, in.Body.YAMLContent, liveIn(in.Namespace))
+func (s *Server) diffDocuments(ctx context.Context, in *diffInput) (*diffOutput, error) {
+	docs, err := s.parseSome(ctx, in.Body.YAMLContent, liveDocumentIn(in.Namespace))
 	if err != nil {
 		return nil, err
 	}
-	writer, err := writerOf(ctx)
+	writer, err := newWriter(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func (s *Server) diffOne(ctx context.Context, writer *submit.Client, doc documen
 		result, err := writer.ApplyQuota(ctx, doc.Quota, submit.QuotaOptions{DryRun: true})
 		return result, nil, err
 	}
-	rendered, err := s.render(ctx, doc, namespace)
+	rendered, err := s.renderJob(ctx, doc, namespace)
 	if err != nil {
 		return submit.Result{}, nil, err
 	}

@@ -76,7 +76,7 @@ func TestDocsListEveryRoute(t *testing.T) {
 
 func routesTable(t *testing.T, s *Server) string {
 	t.Helper()
-	document, err := s.Document()
+	document, err := s.OpenAPIDocument()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,10 +27,10 @@ var docsPage []byte
 
 // docsPolicy lets the page run only its own inline code and connect only to this server.
 var docsPolicy = fmt.Sprintf("default-src 'none'; script-src %s; style-src %s; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-	inlined(docsPage, "script"), inlined(docsPage, "style"))
+	inlineHashes(docsPage, "script"), inlineHashes(docsPage, "style"))
 
-// inlined returns the hashes of a page's inline elements in the syntax of a content security policy.
-func inlined(page []byte, element string) string {
+// inlineHashes returns the hashes of a page's inline elements in the syntax of a content security policy.
+func inlineHashes(page []byte, element string) string {
 	var hashes []string
 	for _, part := range bytes.Split(page, []byte("<"+element+">"))[1:] {
 		text, _, _ := bytes.Cut(part, []byte("</"+element+">"))
@@ -42,7 +42,7 @@ func inlined(page []byte, element string) string {
 
 // addDocument serves the OpenAPI document. It is complete at this point and never changes.
 func (s *Server) addDocument(mux *http.ServeMux) error {
-	document, err := s.Document()
+	document, err := s.OpenAPIDocument()
 	if err != nil {
 		return err
 	}
@@ -54,17 +54,17 @@ func (s *Server) addDocument(mux *http.ServeMux) error {
 	if err != nil {
 		return fmt.Errorf("writing the answer of the root: %w", err)
 	}
-	mux.HandleFunc("GET "+rootPath, static(jsonType, root))
+	mux.HandleFunc("GET "+rootPath, serveStatic(jsonType, root))
 	for _, prefix := range []string{"", Root} {
-		mux.HandleFunc("GET "+prefix+documentPath, static("application/vnd.oai.openapi+json", document))
-		mux.HandleFunc("GET "+prefix+document30Path, static("application/vnd.oai.openapi+json", document30))
-		mux.HandleFunc("GET "+prefix+docsPath, static("text/html; charset=utf-8", docsPage))
+		mux.HandleFunc("GET "+prefix+documentPath, serveStatic("application/vnd.oai.openapi+json", document))
+		mux.HandleFunc("GET "+prefix+document30Path, serveStatic("application/vnd.oai.openapi+json", document30))
+		mux.HandleFunc("GET "+prefix+docsPath, serveStatic("text/html; charset=utf-8", docsPage))
 	}
 	return nil
 }
 
-// Document returns the OpenAPI 3.1 document of the API, in JSON.
-func (s *Server) Document() ([]byte, error) {
+// OpenAPIDocument returns the OpenAPI 3.1 document of the API, in JSON.
+func (s *Server) OpenAPIDocument() ([]byte, error) {
 	document, err := json.Marshal(s.api.OpenAPI())
 	if err != nil {
 		return nil, fmt.Errorf("writing the OpenAPI document: %w", err)
@@ -72,7 +72,7 @@ func (s *Server) Document() ([]byte, error) {
 	return document, nil
 }
 
-func static(kind string, content []byte) http.HandlerFunc {
+func serveStatic(kind string, content []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", kind)
 		w.Header().Set("Content-Security-Policy", docsPolicy)

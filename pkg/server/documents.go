@@ -52,18 +52,18 @@ type Rendering struct {
 type renderOutput struct{ Body Rendering }
 
 func (s *Server) documentRoutes() {
-	register(s, route{method: http.MethodPost, path: Root + "/validate", id: "validate", tag: "documents",
+	registerRoute(s, route{method: http.MethodPost, path: Root + "/validate", id: "validate", tag: "documents",
 		summary: "Check YAML, and report every problem with its line and column",
 		anyone:  true,
 		detail: "YAML with errors is no failure of the request: `valid` says it. To who may list nodes, a warning tells of a job " +
-			"that no node could ever hold."}, s.validate)
-	register(s, route{method: http.MethodPost, path: Root + "/render", id: "render", tag: "documents",
+			"that no node could ever hold."}, s.validateDocuments)
+	registerRoute(s, route{method: http.MethodPost, path: Root + "/render", id: "render", tag: "documents",
 		anyone:  true,
 		summary: "The Kubernetes objects that YAML becomes in this cluster; nothing is created"}, s.renderDocuments)
 }
 
-func (s *Server) validate(ctx context.Context, in *validateInput) (*validateOutput, error) {
-	docs, details, err := s.parse(ctx, in.Body.YAMLContent)
+func (s *Server) validateDocuments(ctx context.Context, in *validateInput) (*validateOutput, error) {
+	docs, details, err := s.parseDocuments(ctx, in.Body.YAMLContent)
 	var refused *refusal
 	if err != nil && (!errors.As(err, &refused) || refused.code != codeInvalidYAML) {
 		return nil, err
@@ -74,7 +74,7 @@ func (s *Server) validate(ctx context.Context, in *validateInput) (*validateOutp
 			Kind: string(doc.Kind), Name: doc.Name, Namespace: doc.Namespace, Line: doc.Line,
 		})
 	}
-	for _, misfit := range s.misfits(ctx, docs) {
+	for _, misfit := range s.findMisfits(ctx, docs) {
 		out.Body.Diagnostics = append(out.Body.Diagnostics, Detail{
 			Message: misfit.text, Line: misfit.doc.Line, Severity: string(workload.SeverityWarning),
 		})
@@ -83,7 +83,7 @@ func (s *Server) validate(ctx context.Context, in *validateInput) (*validateOutp
 }
 
 func (s *Server) renderDocuments(ctx context.Context, in *renderInput) (*renderOutput, error) {
-	docs, err := s.parseSome(ctx, in.Body.YAMLContent, noneThere)
+	docs, err := s.parseSome(ctx, in.Body.YAMLContent, noLiveDocument)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (s *Server) renderDocuments(ctx context.Context, in *renderInput) (*renderO
 		return nil, err
 	}
 	options.Now = s.options.Now()
-	for _, misfit := range s.misfits(ctx, docs) {
+	for _, misfit := range s.findMisfits(ctx, docs) {
 		warnings = append(warnings, misfit.text)
 	}
 	out := &renderOutput{Body: Rendering{Objects: []map[string]any{}, Warnings: orEmpty(warnings)}}
@@ -100,7 +100,7 @@ func (s *Server) renderDocuments(ctx context.Context, in *renderInput) (*renderO
 	for i, doc := range docs {
 		objects, more, err := render.Objects(doc, options)
 		if err != nil {
-			return nil, invalidf("%v", err)
+			return nil, invalidErrorf("%v", err)
 		}
 		for _, warning := range more {
 			out.Body.Warnings = append(out.Body.Warnings, warning.String())
@@ -108,7 +108,7 @@ func (s *Server) renderDocuments(ctx context.Context, in *renderInput) (*renderO
 		if i > 0 {
 			text.WriteString("---\n")
 		}
-		if err := render.YAML(&text, objects); err != nil {
+		if err := render.WriteYAML(&text, objects); err != nil {
 			return nil, err
 		}
 		for _, object := range objects {

@@ -126,21 +126,21 @@ type refusal struct {
 
 func (e *refusal) Error() string { return e.text }
 
-func invalidf(format string, args ...any) error {
+func invalidErrorf(format string, args ...any) error {
 	return &refusal{status: http.StatusUnprocessableEntity, code: "Invalid", text: fmt.Sprintf(format, args...)}
 }
 
-func notFoundf(format string, args ...any) error {
+func notFoundErrorf(format string, args ...any) error {
 	return &refusal{status: http.StatusNotFound, code: "NotFound", text: fmt.Sprintf(format, args...)}
 }
 
-func conflict(code, format string, args ...any) error {
+func conflictErrorf(code, format string, args ...any) error {
 	return &refusal{status: http.StatusConflict, code: code, text: fmt.Sprintf(format, args...)}
 }
 
-// failure converts a handler's error to the answer for the client.
-func failure(ctx context.Context, err error) *Failure {
-	status, code := classify(err)
+// failureFromError converts a handler's error to the answer for the client.
+func failureFromError(ctx context.Context, err error) *Failure {
+	status, code := classifyError(err)
 	f := &Failure{Message: err.Error(), Code: code, RequestID: requestID(ctx), status: status}
 	var refused *refusal
 	if errors.As(err, &refused) {
@@ -187,8 +187,8 @@ func unseenJob(r submit.Replacement) *UnseenJob {
 	return out
 }
 
-// classify maps an error to a status and a code, for all routes.
-func classify(err error) (status int, code string) {
+// classifyError maps an error to a status and a code, for all routes.
+func classifyError(err error) (status int, code string) {
 	var refused *refusal
 	var status503 *unavailableError
 	var api apierrors.APIStatus
@@ -284,12 +284,12 @@ func classifyAPI(status metav1.Status) (int, string) {
 	return http.StatusInternalServerError, "InternalError"
 }
 
-// problems converts the diagnostics of a YAML document to details.
-func problems(diagnostics workload.Diagnostics) []Detail {
+// diagnosticDetails converts the diagnostics of a YAML document to details.
+func diagnosticDetails(diagnostics workload.Diagnostics) []Detail {
 	out := make([]Detail, len(diagnostics))
 	for i, d := range diagnostics {
 		out[i] = Detail{
-			Message: d.Message, Line: d.Line, Column: d.Column, Severity: string(d.Severity), Source: clipped(d.Source),
+			Message: d.Message, Line: d.Line, Column: d.Column, Severity: string(d.Severity), Source: clipSource(d.Source),
 		}
 	}
 	return out
@@ -298,7 +298,7 @@ func problems(diagnostics workload.Diagnostics) []Detail {
 // maxSource bounds the source text in a detail. A line may be as long as the document, and each of its problems has a detail.
 const maxSource = 400
 
-func clipped(line string) string {
+func clipSource(line string) string {
 	if len(line) <= maxSource {
 		return line
 	}

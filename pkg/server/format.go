@@ -23,14 +23,14 @@ const (
 	streamType = "text/event-stream"
 )
 
-// formats returns the body formats: JSON, and YAML for people.
-func formats() map[string]huma.Format {
+// bodyFormats returns the body formats: JSON, and YAML for people.
+func bodyFormats() map[string]huma.Format {
 	asYAML := huma.Format{
-		Marshal:   func(w io.Writer, v any) error { return inTurn(w, v, encodeYAML) },
+		Marshal:   func(w io.Writer, v any) error { return encodeInSlot(w, v, encodeYAML) },
 		Unmarshal: decodeYAML,
 	}
 	asJSON := huma.Format{
-		Marshal:   func(w io.Writer, v any) error { return inTurn(w, v, encodeJSON) },
+		Marshal:   func(w io.Writer, v any) error { return encodeInSlot(w, v, encodeJSON) },
 		Unmarshal: decodeJSON,
 	}
 	return map[string]huma.Format{jsonType: asJSON, "json": asJSON, yamlType: asYAML, "yaml": asYAML}
@@ -43,8 +43,8 @@ var yamlBody = safeyaml.Limits{Values: maxValues, Depth: maxDepth, NoAliases: tr
 // allows an average of 35 bytes per value in a large body, which is the length of an ordinary line.
 const maxSeparators = 60_000
 
-// separators returns an upper bound of the values in a YAML text.
-func separators(text []byte) int {
+// countSeparators returns an upper bound of the values in a YAML text.
+func countSeparators(text []byte) int {
 	n := 0
 	for _, separator := range []string{"\n", ",", "[", "{"} {
 		n += bytes.Count(text, []byte(separator))
@@ -105,13 +105,13 @@ func isJSONDocument(data []byte) bool {
 	return body["kind"] != nil && !content && !contents
 }
 
-// inTurn encodes an answer in a slot of its caller. It encodes at once if no caller waits.
-func inTurn(w io.Writer, v any, encode func(io.Writer, any) error) error {
+// encodeInSlot encodes an answer in a slot of its caller. It encodes at once if no caller waits.
+func encodeInSlot(w io.Writer, v any, encode func(io.Writer, any) error) error {
 	out, ok := w.(http.ResponseWriter)
 	if !ok {
 		return encode(w, v)
 	}
-	return serving.InTurn(out, func(w io.Writer) error { return encode(w, v) })
+	return serving.EncodeInTurn(out, func(w io.Writer) error { return encode(w, v) })
 }
 
 func encodeYAML(w io.Writer, v any) error {

@@ -29,41 +29,41 @@ type GPUQuotaRef struct {
 }
 
 func (s *Server) gpuQuotaRoutes() {
-	register(s, route{method: http.MethodGet, path: Root + "/gpuquotas", id: "listGPUQuotas", tag: "quotas",
+	registerRoute(s, route{method: http.MethodGet, path: Root + "/gpuquotas", id: "listGPUQuotas", tag: "quotas",
 		summary: "List GPUQuotas: the GPUs of pools that namespaces are guaranteed, may have, and have",
 		detail: "Who may list the nodes, and the pods of all namespaces, gets what is so now, and which jobs borrow; all others what gpu-controller " +
 			"has counted, without jobs. A cluster that knows no GPUQuotas has none."}, s.listGPUQuotas)
-	register(s, route{method: http.MethodGet, path: Root + "/gpuquotas/{gpuQuotaName}", id: "getGPUQuota", tag: "quotas",
+	registerRoute(s, route{method: http.MethodGet, path: Root + "/gpuquotas/{gpuQuotaName}", id: "getGPUQuota", tag: "quotas",
 		summary: "A GPUQuota: what is in use of it, what is lent, and to whom", fails: []int{http.StatusNotFound}}, s.getGPUQuota)
 }
 
 func (s *Server) listGPUQuotas(ctx context.Context, _ *empty) (*gpuQuotasOutput, error) {
-	all, err := s.gpuQuotas(ctx)
+	all, err := s.readGPUQuotas(ctx)
 	return &gpuQuotasOutput{Body: orEmpty(all)}, err
 }
 
 func (s *Server) getGPUQuota(ctx context.Context, in *GPUQuotaRef) (*gpuQuotaOutput, error) {
-	all, err := s.gpuQuotas(ctx)
+	all, err := s.readGPUQuotas(ctx)
 	if err != nil {
 		return nil, err
 	}
 	i := slices.IndexFunc(all, func(q inventory.GPUQuota) bool { return q.Name == in.GPUQuota })
 	if i < 0 {
-		return nil, notFoundf("GPUQuota %q not found", in.GPUQuota)
+		return nil, notFoundErrorf("GPUQuota %q not found", in.GPUQuota)
 	}
 	return &gpuQuotaOutput{Body: all[i]}, nil
 }
 
-// gpuQuotas returns all GPUQuotas. Usage is counted from the cache where the caller may see it.
-func (s *Server) gpuQuotas(ctx context.Context) ([]inventory.GPUQuota, error) {
-	caller, err := callerOf(ctx)
+// readGPUQuotas returns all GPUQuotas. Usage is counted from the cache where the caller may see it.
+func (s *Server) readGPUQuotas(ctx context.Context) ([]inventory.GPUQuota, error) {
+	caller, err := callerFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := caller.MayList(ctx, "", gpuQuotaResource); err != nil {
+	if err := caller.CheckListRight(ctx, "", gpuQuotaResource); err != nil {
 		return nil, err
 	}
-	leave, err := take(ctx, s.budgets.asking, 1)
+	leave, err := acquireSlot(ctx, s.budgets.querying, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -73,14 +73,14 @@ func (s *Server) gpuQuotas(ctx context.Context) ([]inventory.GPUQuota, error) {
 		return nil, err
 	}
 	read.Now = s.options.Now()
-	switch err := caller.MayList(ctx, "", nodeResource, podResource); {
+	switch err := caller.CheckListRight(ctx, "", nodeResource, podResource); {
 	case errors.As(err, new(*access.DeniedError)):
-		read.Hide(snapshot.PartPods)
+		read.MarkUnread(snapshot.PartPods)
 		return inventory.BuildGPUQuotas(read), nil
 	case err != nil:
 		return nil, err
 	}
-	view, err := s.mirror.view()
+	view, err := s.cache.latestView()
 	if err != nil {
 		return nil, err
 	}
@@ -88,18 +88,18 @@ func (s *Server) gpuQuotas(ctx context.Context) ([]inventory.GPUQuota, error) {
 	return inventory.BuildGPUQuotas(read), nil
 }
 
-// gpuQuotasFor is how long GPUQuotas are cached for queue listings.
-const gpuQuotasFor = 5 * time.Second
+// gpuQuotaCacheTTL is how long GPUQuotas are cached for queue listings.
+const gpuQuotaCacheTTL = 5 * time.Second
 
-// gpuQuotasOfCluster caches all GPUQuotas and reads them at most once per [gpuQuotaCacheTTL]. It reads with the server's identity: whoever may see a
+// gpuQuotaCache caches all GPUQuotas and reads them at most once per [gpuQuotaCacheTTL]. It reads with the server's identity: whoever may see a
 // job may see what a quota means for it.
-type gpuQuotasOfCluster struct {
+type gpuQuotaCache struct {
 	mu     sync.Mutex
 	quotas []names.GPUQuota
 	until  time.Time
 }
 
-func (g *gpuQuotasOfCluster) read(ctx context.Context, own kubernetes.Interface, now time.Time) ([]names.GPUQuota, error) {
+func (g *gpuQuotaCache) readCached(ctx context.Context, own kubernetes.Interface, now time.Time) ([]names.GPUQuota, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if now.Before(g.until) {
@@ -109,6 +109,6 @@ func (g *gpuQuotasOfCluster) read(ctx context.Context, own kubernetes.Interface,
 	if err != nil {
 		return nil, err
 	}
-	g.quotas, g.until = read.GPUQuotas, now.Add(gpuQuotasFor)
+	g.quotas, g.until = read.GPUQuotas, now.Add(gpuQuotaCacheTTL)
 	return g.quotas, nil
 }

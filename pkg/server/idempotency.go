@@ -17,7 +17,7 @@ const (
 	keyHeader    = "Idempotency-Key"
 	replayHeader = "Idempotency-Replayed"
 	maxKeyLength = 255
-	keyLife      = time.Hour
+	keyTTL       = time.Hour
 	maxRemember  = 256 << 10
 )
 
@@ -28,7 +28,7 @@ type idempotency struct {
 	replayed prometheus.Counter
 
 	mu      sync.Mutex
-	answers *remembered
+	answers *answerStore
 	active  map[idempotencyKey]chan struct{} // closed when the request with the key ends
 }
 
@@ -43,26 +43,26 @@ type answer struct {
 	// kind and location are the Content-Type and Location headers of the answer.
 	kind, location string
 	body           []byte
-	// keyed is the length of the key.
-	keyed int
+	// keyLength is the length of the key.
+	keyLength int
 }
 
 func newIdempotency(clock func() time.Time, replayed prometheus.Counter) *idempotency {
 	return &idempotency{
-		now: clock, replayed: replayed, answers: newRemembered(maxRemembered, maxRememberedEach), active: map[idempotencyKey]chan struct{}{},
+		now: clock, replayed: replayed, answers: newAnswerStore(maxRemembered, maxRememberedEach), active: map[idempotencyKey]chan struct{}{},
 	}
 }
 
-func (k *idempotency) once(next http.Handler) http.Handler {
+func (k *idempotency) withIdempotency(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		value := r.Header.Get(keyHeader)
-		caller, err := callerOf(r.Context())
+		caller, err := callerFrom(r.Context())
 		if value == "" || r.Method != http.MethodPost || err != nil {
 			next.ServeHTTP(w, r)
 			return
 		}
 		if len(value) > maxKeyLength {
-			writeFailure(w, r, invalidf("the header %s has %d characters, at most %d are allowed", keyHeader, len(value), maxKeyLength))
+			writeFailure(w, r, invalidErrorf("the header %s has %d characters, at most %d are allowed", keyHeader, len(value), maxKeyLength))
 			return
 		}
 		body, err := io.ReadAll(r.Body)
@@ -72,13 +72,13 @@ func (k *idempotency) once(next http.Handler) http.Handler {
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		user := strings.Join([]string{caller.User.GetName(), caller.User.GetUID()}, "\x00")
-		k.serve(w, r, next, idempotencyKey{user, r.URL.RequestURI(), value}, sha256.Sum256(body))
+		k.serveKeyed(w, r, next, idempotencyKey{user, r.URL.RequestURI(), value}, sha256.Sum256(body))
 	})
 }
 
-func (k *idempotency) serve(w http.ResponseWriter, r *http.Request, next http.Handler, key idempotencyKey, request [sha256.Size]byte) {
+func (k *idempotency) serveKeyed(w http.ResponseWriter, r *http.Request, next http.Handler, key idempotencyKey, request [sha256.Size]byte) {
 	for {
-		known, wait := k.begin(key)
+		known, wait := k.beginRequest(key)
 		switch {
 		case wait != nil:
 			select {
@@ -88,47 +88,47 @@ func (k *idempotency) serve(w http.ResponseWriter, r *http.Request, next http.Ha
 				return
 			}
 		case known == nil:
-			k.record(w, r, next, key, request)
+			k.recordAnswer(w, r, next, key, request)
 			return
 		case known.request != request:
-			writeFailure(w, r, invalidf("the %s %q was used for another request: take a new one for each request", keyHeader, key.key))
+			writeFailure(w, r, invalidErrorf("the %s %q was used for another request: take a new one for each request", keyHeader, key.key))
 			return
 		}
 		k.replayed.Inc()
-		known.replay(w)
+		known.writeReplay(w)
 		return
 	}
 }
 
-// begin returns the stored answer of a key, or a channel to wait on. If it returns neither, the caller processes the request and then calls
+// beginRequest returns the stored answer of a key, or a channel to wait on. If it returns neither, the caller processes the request and then calls
 // [idempotency.endRequest].
-func (k *idempotency) begin(key idempotencyKey) (*answer, <-chan struct{}) {
+func (k *idempotency) beginRequest(key idempotencyKey) (*answer, <-chan struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if running, ok := k.active[key]; ok {
 		return nil, running
 	}
-	if known := k.answers.get(key, k.now()); known != nil {
+	if known := k.answers.findAnswer(key, k.now()); known != nil {
 		return known, nil
 	}
 	k.active[key] = make(chan struct{})
 	return nil, nil
 }
 
-func (k *idempotency) end(key idempotencyKey, a *answer) {
+func (k *idempotency) endRequest(key idempotencyKey, a *answer) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if a != nil {
-		k.answers.put(key, a)
+		k.answers.storeAnswer(key, a)
 	}
 	close(k.active[key])
 	delete(k.active, key)
 }
 
-// record processes a request and stores its answer if it is a success.
-func (k *idempotency) record(w http.ResponseWriter, r *http.Request, next http.Handler, key idempotencyKey, request [sha256.Size]byte) {
+// recordAnswer processes a request and stores its answer if it is a success.
+func (k *idempotency) recordAnswer(w http.ResponseWriter, r *http.Request, next http.Handler, key idempotencyKey, request [sha256.Size]byte) {
 	var success *answer
-	defer func() { k.end(key, success) }()
+	defer func() { k.endRequest(key, success) }()
 	recorder := &recorder{ResponseWriter: w, status: http.StatusOK}
 	next.ServeHTTP(recorder, r)
 	if recorder.status < 300 && recorder.body.Len() <= maxRemember {
@@ -139,8 +139,8 @@ func (k *idempotency) record(w http.ResponseWriter, r *http.Request, next http.H
 	}
 }
 
-// replay sends a stored answer again. The request ID is that of the current request.
-func (a *answer) replay(w http.ResponseWriter) {
+// writeReplay sends a stored answer again. The request ID is that of the current request.
+func (a *answer) writeReplay(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", a.kind)
 	if a.location != "" {
 		w.Header().Set("Location", a.location)

@@ -26,12 +26,12 @@ func (s *Server) jobInsightRoutes() {
 	s.logRoutes()
 	s.logSocketRoutes()
 	s.usageRoutes()
-	register(s, route{method: http.MethodGet, path: Root + "/jobs/{jobId}/explain", id: "explainJob", tag: "jobs",
+	registerRoute(s, route{method: http.MethodGet, path: Root + "/jobs/{jobId}/explain", id: "explainJob", tag: "jobs",
 		summary: "Why a job does not run, or why it runs where it does, and what to change",
 		detail: "What you may not read is listed in `unread`, and not guessed. `records` are the scheduler's own of its attempts: to " +
 			"who may get /explain/v1/pods/NAMESPACE/ of the scheduler, as with the ClusterRole g8s:explain-reader.",
 		fails: []int{http.StatusNotFound, http.StatusConflict}}, s.explainJob)
-	register(s, route{method: http.MethodGet, path: Root + "/pods/{podName}/explain", id: "explainPod", tag: "jobs",
+	registerRoute(s, route{method: http.MethodGet, path: Root + "/pods/{podName}/explain", id: "explainPod", tag: "jobs",
 		summary: "Why a pod does not run, or why it runs where it does, and what to change",
 		detail: "Of a pod that is of a job the answer is that of the job. One that nobody made with gpuctl is explained as `kind` pod, if " +
 			"gpu-scheduler places it; of another scheduler it is 409 OtherScheduler.",
@@ -39,15 +39,15 @@ func (s *Server) jobInsightRoutes() {
 }
 
 func (s *Server) explainJob(ctx context.Context, in *JobRef) (*explainOutput, error) {
-	query, err := s.locate(ctx, *in)
+	query, err := s.locateJob(ctx, *in)
 	if err != nil {
 		return nil, err
 	}
-	caller, err := callerOf(ctx)
+	caller, err := callerFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
-	leave, err := take(ctx, s.budgets.reading, 1)
+	leave, err := acquireSlot(ctx, s.budgets.reading, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -60,18 +60,18 @@ func (s *Server) explainJob(ctx context.Context, in *JobRef) (*explainOutput, er
 	for i := range facts {
 		jobs[i] = facts[i].Job.Job
 	}
-	if _, err := query.Only(jobs); err != nil {
+	if _, err := query.OnlyJob(jobs); err != nil {
 		return nil, err
 	}
-	if err := s.record(ctx, &facts[0]); err != nil {
+	if err := s.addSchedulerRecords(ctx, &facts[0]); err != nil {
 		return nil, err
 	}
-	document, err := s.specOf(ctx, facts[0].Job.Submitted)
+	document, err := s.parseSubmitted(ctx, facts[0].Job.Submitted)
 	if err != nil {
 		return nil, err
 	}
-	if size, level := segmentsAsked(document); size > 0 {
-		facts[0].Job.Divide(size, level, facts[0].Cluster.Nodes)
+	if size, level := requestedSegments(document); size > 0 {
+		facts[0].Job.FillSegments(size, level, facts[0].Cluster.Nodes)
 	}
 	return &explainOutput{Body: diagnosis.Diagnose(facts[0])}, nil
 }
@@ -79,11 +79,11 @@ func (s *Server) explainJob(ctx context.Context, in *JobRef) (*explainOutput, er
 // explainPod checks the right to the pod first, so that a caller without it does not learn whether the pod exists.
 func (s *Server) explainPod(ctx context.Context, in *podInput) (*explainOutput, error) {
 	namespace := cmp.Or(in.Namespace, defaultNamespace)
-	caller, err := callerOf(ctx)
+	caller, err := callerFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := caller.MayNamed(ctx, "get", namespace, in.Pod, podResource); err != nil {
+	if err := caller.CheckNamedRight(ctx, "get", namespace, in.Pod, podResource); err != nil {
 		return nil, err
 	}
 	pod, err := diagnosis.FindPod(ctx, caller.Kubernetes, namespace, in.Pod)
@@ -91,12 +91,12 @@ func (s *Server) explainPod(ctx context.Context, in *podInput) (*explainOutput, 
 	case err != nil:
 		return nil, err
 	case pod == nil:
-		return nil, notFoundf("no pod %q in namespace %s", in.Pod, namespace)
+		return nil, notFoundErrorf("no pod %q in namespace %s", in.Pod, namespace)
 	}
-	if job := diagnosis.JobOf(pod); job != "" {
+	if job := diagnosis.JobNameOfPod(pod); job != "" {
 		return s.explainJob(ctx, &JobRef{JobID: job, Namespace: namespace})
 	}
-	leave, err := take(ctx, s.budgets.reading, 1)
+	leave, err := acquireSlot(ctx, s.budgets.reading, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -111,19 +111,19 @@ func (s *Server) explainPod(ctx context.Context, in *podInput) (*explainOutput, 
 // recordsTimeout bounds a query to the scheduler.
 const recordsTimeout = 3 * time.Second
 
-// record adds the scheduler's records to the facts of a job if the caller may read them. If the scheduler does not answer, the explanation goes
+// addSchedulerRecords adds the scheduler's records to the facts of a job if the caller may read them. If the scheduler does not answer, the explanation goes
 // without them.
-func (s *Server) record(ctx context.Context, facts *diagnosis.Facts) error {
+func (s *Server) addSchedulerRecords(ctx context.Context, facts *diagnosis.Facts) error {
 	if s.scheduler == nil {
 		return nil
 	}
-	caller, err := callerOf(ctx)
+	caller, err := callerFrom(ctx)
 	if err != nil {
 		return err
 	}
-	err = caller.MayGet(ctx, explainclient.Path(facts.Job.Namespace, ""))
+	err = caller.CheckPathRight(ctx, explainclient.RecordsPath(facts.Job.Namespace, ""))
 	if errors.As(err, new(*access.DeniedError)) {
-		facts.Cluster.Hide(snapshot.PartRecords)
+		facts.Cluster.MarkUnread(snapshot.PartRecords)
 		return nil
 	}
 	if err != nil {
@@ -134,9 +134,9 @@ func (s *Server) record(ctx context.Context, facts *diagnosis.Facts) error {
 	records, err := s.scheduler.Job(ctx, facts.Job.Namespace, facts.Job.Name)
 	if err != nil {
 		s.options.Log.WarnContext(ctx, "Reading the scheduler's records failed", "requestId", requestID(ctx), "error", err)
-		facts.Cluster.Hide(snapshot.PartRecords)
+		facts.Cluster.MarkUnread(snapshot.PartRecords)
 		return nil
 	}
-	facts.Record(records)
+	facts.AddRecords(records)
 	return nil
 }

@@ -86,14 +86,14 @@ func (s *Server) jobWriteRoutes() {
 	s.createRoutes()
 	missing := []int{http.StatusNotFound, http.StatusConflict}
 	changing := append(slices.Clone(missing), http.StatusPreconditionFailed)
-	register(s, route{method: http.MethodPut, path: Root + "/jobs", id: "applyJob", tag: "jobs",
+	registerRoute(s, route{method: http.MethodPut, path: Root + "/jobs", id: "applyJob", tag: "jobs",
 		summary: "Make a job what its YAML says: create it, change it, or leave it as it is",
 		detail: "201 when the job was created, 200 else. When nothing differs nothing is written. A change that Kubernetes does not " +
 			"make in place is refused with 409 Immutable and a diff, unless `replace` is set.",
 		replies: map[int]*huma.Response{http.StatusCreated: jsonReply[JobChanged](s, "The job was created")}, fails: missing}, s.applyJob)
-	register(s, route{method: http.MethodPatch, path: Root + "/jobs/{jobId}", id: "changeJob", tag: "jobs",
+	registerRoute(s, route{method: http.MethodPatch, path: Root + "/jobs/{jobId}", id: "changeJob", tag: "jobs",
 		summary: "Change the priority, the pool or the replicas of a job", fails: missing}, s.changeJob)
-	register(s, route{method: http.MethodDelete, path: Root + "/jobs/{jobId}", id: "deleteJob", tag: "jobs",
+	registerRoute(s, route{method: http.MethodDelete, path: Root + "/jobs/{jobId}", id: "deleteJob", tag: "jobs",
 		summary: "Delete a job with all that was made for it, and nothing else", fails: missing}, s.deleteJob)
 	for _, step := range []struct {
 		word, summary string
@@ -102,59 +102,59 @@ func (s *Server) jobWriteRoutes() {
 		{"pause", "Take the GPUs of a job away until it is resumed: its pods end", (*submit.Client).Pause},
 		{"cancel", "End a job for good and keep its record", (*submit.Client).Cancel},
 	} {
-		register(s, route{method: http.MethodPost, path: Root + "/jobs/{jobId}/" + step.word, id: step.word + "Job", tag: "jobs",
-			summary: step.summary, fails: changing}, s.stepping(step.take))
+		registerRoute(s, route{method: http.MethodPost, path: Root + "/jobs/{jobId}/" + step.word, id: step.word + "Job", tag: "jobs",
+			summary: step.summary, fails: changing}, s.stepHandler(step.take))
 	}
-	register(s, route{method: http.MethodPost, path: Root + "/jobs/{jobId}/resume", id: "resumeJob", tag: "jobs",
+	registerRoute(s, route{method: http.MethodPost, path: Root + "/jobs/{jobId}/resume", id: "resumeJob", tag: "jobs",
 		summary: "Let a paused job wait for GPUs again",
 		detail: "A job that was being made again when somebody was stopped is not there: a Lease has its Job, and who may write Leases may " +
 			"have put another one there. It is answered with 409 UnseenJob, the Job and its digest; with that digest it is made.",
 		fails: changing}, s.resumeJob)
-	register(s, route{method: http.MethodPost, path: Root + "/jobs/{jobId}/retry", id: "retryJob", tag: "jobs",
+	registerRoute(s, route{method: http.MethodPost, path: Root + "/jobs/{jobId}/retry", id: "retryJob", tag: "jobs",
 		summary: "Start a job over that has ended", fails: changing}, s.retryJob)
 }
 
 func (s *Server) applyJob(ctx context.Context, in *applyJobInput) (*changeOutput, error) {
-	doc, notes, err := s.parseJob(ctx, in.Body.YAMLContent, liveIn(in.Namespace))
+	doc, notes, err := s.parseJob(ctx, in.Body.YAMLContent, liveDocumentIn(in.Namespace))
 	if err != nil {
 		return nil, err
 	}
-	rendered, err := s.render(ctx, doc, in.Namespace)
+	rendered, err := s.renderJob(ctx, doc, in.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	writer, err := writerOf(ctx)
+	writer, err := newWriter(ctx)
 	if err != nil {
 		return nil, err
 	}
-	result, err := in.guard(writer, fmt.Sprintf("job %q", doc.Name)).Apply(ctx, rendered.objects, submit.ApplyOptions{
+	result, err := in.guardWriter(writer, fmt.Sprintf("job %q", doc.Name)).Apply(ctx, rendered.objects, submit.ApplyOptions{
 		Replace: in.Body.Replace, Force: in.Body.Force, DryRun: in.Body.DryRun, Render: rendered.options,
 	})
 	if err != nil {
 		return nil, err
 	}
-	out, err := changed(ctx, result)
+	out, err := changeAnswer(ctx, result)
 	if err != nil {
 		return nil, err
 	}
 	out.Body.Warnings = slices.Concat(notes, rendered.warnings)
 	if result.Action == submit.ActionCreated && !in.Body.DryRun {
 		out.Status = http.StatusCreated
-		s.mirror.await(ctx, func(v *view) bool { return v.hasJobNamed(result.Ref) })
+		s.cache.waitUntilShown(ctx, func(v *view) bool { return v.hasJobNamed(result.Ref) })
 	}
 	return out, nil
 }
 
-// changed returns the answer to a change and adds it to the audit log. If nothing was written because nothing differs, it checks the right to change
+// changeAnswer returns the answer to a change and adds it to the audit log. If nothing was written because nothing differs, it checks the right to change
 // here.
-func changed(ctx context.Context, result submit.Result) (*changeOutput, error) {
+func changeAnswer(ctx context.Context, result submit.Result) (*changeOutput, error) {
 	ref := result.Ref
 	if result.Action == submit.ActionUnchanged {
-		if err := mayChange(ctx, "patch", ref.Namespace, jobResource(workload.Kind(ref.Kind))); err != nil {
+		if err := checkChangeRight(ctx, "patch", ref.Namespace, jobResource(workload.Kind(ref.Kind))); err != nil {
 			return nil, err
 		}
 	}
-	note(ctx, strings.Join([]string{ref.Kind, ref.Namespace, ref.Name}, "/")+" "+string(result.Action))
+	addAuditNote(ctx, strings.Join([]string{ref.Kind, ref.Namespace, ref.Name}, "/")+" "+string(result.Action))
 	return &changeOutput{Status: http.StatusOK, Body: JobChanged{
 		JobID: ref.Name, Namespace: ref.Namespace, Kind: ref.Kind, Status: string(result.Action),
 		GPUs: result.GPUs, Diff: result.Diff, Message: changeMessages[result.Action],
@@ -170,19 +170,19 @@ var changeMessages = map[submit.Action]string{
 
 // jobTarget returns the job that a path names, and a writer that acts as the caller while the job has the version that the caller has read.
 func (s *Server) jobTarget(ctx context.Context, ref JobRef, match IfMatch) (*submit.Client, submit.Ref, error) {
-	query, err := s.locate(ctx, ref)
+	query, err := s.locateJob(ctx, ref)
 	if err != nil {
 		return nil, submit.Ref{}, err
 	}
-	writer, err := writerOf(ctx)
+	writer, err := newWriter(ctx)
 	if err != nil {
 		return nil, submit.Ref{}, err
 	}
-	return match.guard(writer, fmt.Sprintf("job %q", query.Name)), submit.Ref{Namespace: query.Namespace, Name: query.Name}, nil
+	return match.guardWriter(writer, fmt.Sprintf("job %q", query.Name)), submit.Ref{Namespace: query.Namespace, Name: query.Name}, nil
 }
 
 func (s *Server) changeJob(ctx context.Context, in *patchJobInput) (*changeOutput, error) {
-	edit, err := in.edit()
+	edit, err := in.requestedEdit()
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +190,7 @@ func (s *Server) changeJob(ctx context.Context, in *patchJobInput) (*changeOutpu
 	if err != nil {
 		return nil, err
 	}
-	options, err := s.renderOptionsOf(ctx, writer, ref)
+	options, err := s.storedRenderOptions(ctx, writer, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -198,14 +198,14 @@ func (s *Server) changeJob(ctx context.Context, in *patchJobInput) (*changeOutpu
 	if err != nil {
 		return nil, err
 	}
-	return changed(ctx, result)
+	return changeAnswer(ctx, result)
 }
 
 // editFunc makes one change of a job.
 type editFunc func(context.Context, *submit.Client, submit.Ref, submit.EditOptions) (submit.Result, error)
 
-// edit returns the one change that a request asks for. Several changes could fail halfway.
-func (in *patchJobInput) edit() (editFunc, error) {
+// requestedEdit returns the one change that a request asks for. Several changes could fail halfway.
+func (in *patchJobInput) requestedEdit() (editFunc, error) {
 	var edits []editFunc
 	if in.Body.Priority != "" {
 		edits = append(edits, func(ctx context.Context, c *submit.Client, ref submit.Ref, o submit.EditOptions) (submit.Result, error) {
@@ -223,7 +223,7 @@ func (in *patchJobInput) edit() (editFunc, error) {
 		})
 	}
 	if len(edits) != 1 {
-		return nil, invalidf("send exactly one of priority, pool and replicas; PUT %s/jobs changes several at once", Root)
+		return nil, invalidErrorf("send exactly one of priority, pool and replicas; PUT %s/jobs changes several at once", Root)
 	}
 	return edits[0], nil
 }
@@ -231,10 +231,10 @@ func (in *patchJobInput) edit() (editFunc, error) {
 // stepFunc is one of the steps of [submit.Client].
 type stepFunc func(*submit.Client, context.Context, submit.Ref, submit.StepOptions) (submit.Result, error)
 
-// stepping returns the handler of a step.
-func (s *Server) stepping(take stepFunc) func(context.Context, *StepInput) (*changeOutput, error) {
+// stepHandler returns the handler of a step.
+func (s *Server) stepHandler(take stepFunc) func(context.Context, *StepInput) (*changeOutput, error) {
 	return func(ctx context.Context, in *StepInput) (*changeOutput, error) {
-		return s.takeStep(ctx, in, take, submit.StepOptions{Now: s.options.Now(), DryRun: in.DryRun})
+		return s.runStep(ctx, in, take, submit.StepOptions{Now: s.options.Now(), DryRun: in.DryRun})
 	}
 }
 
@@ -247,10 +247,10 @@ func (s *Server) resumeJob(ctx context.Context, in *resumeInput) (*changeOutput,
 		}
 		return result, err
 	}
-	return s.takeStep(ctx, &in.StepInput, take, submit.StepOptions{Now: s.options.Now(), DryRun: in.DryRun, Digest: in.Digest})
+	return s.runStep(ctx, &in.StepInput, take, submit.StepOptions{Now: s.options.Now(), DryRun: in.DryRun, Digest: in.Digest})
 }
 
-func (s *Server) takeStep(ctx context.Context, in *StepInput, take stepFunc, options submit.StepOptions) (*changeOutput, error) {
+func (s *Server) runStep(ctx context.Context, in *StepInput, take stepFunc, options submit.StepOptions) (*changeOutput, error) {
 	writer, ref, err := s.jobTarget(ctx, in.JobRef, in.IfMatch)
 	if err != nil {
 		return nil, err
@@ -259,7 +259,7 @@ func (s *Server) takeStep(ctx context.Context, in *StepInput, take stepFunc, opt
 	if err != nil {
 		return nil, err
 	}
-	return changed(ctx, result)
+	return changeAnswer(ctx, result)
 }
 
 func (s *Server) retryJob(ctx context.Context, in *StepInput) (*changeOutput, error) {
@@ -267,7 +267,7 @@ func (s *Server) retryJob(ctx context.Context, in *StepInput) (*changeOutput, er
 	if err != nil {
 		return nil, err
 	}
-	options, err := s.renderOptionsOf(ctx, writer, ref)
+	options, err := s.storedRenderOptions(ctx, writer, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -275,7 +275,7 @@ func (s *Server) retryJob(ctx context.Context, in *StepInput) (*changeOutput, er
 	if err != nil {
 		return nil, err
 	}
-	return changed(ctx, result)
+	return changeAnswer(ctx, result)
 }
 
 func (s *Server) deleteJob(ctx context.Context, in *deleteJobInput) (*deleteJobOutput, error) {
@@ -283,7 +283,7 @@ func (s *Server) deleteJob(ctx context.Context, in *deleteJobInput) (*deleteJobO
 	if err != nil {
 		return nil, err
 	}
-	top, err := writer.Top(ctx, ref)
+	top, err := writer.TopObject(ctx, ref)
 	if err != nil && !isAbsent(err) { // the job's own object may be gone: delete what is left of it
 		return nil, err
 	}
@@ -291,9 +291,9 @@ func (s *Server) deleteJob(ctx context.Context, in *deleteJobInput) (*deleteJobO
 	if err != nil {
 		return nil, err
 	}
-	note(ctx, strings.Join([]string{deleted.Kind, deleted.Namespace, deleted.Name}, "/"))
+	addAuditNote(ctx, strings.Join([]string{deleted.Kind, deleted.Namespace, deleted.Name}, "/"))
 	if top != nil {
-		s.mirror.await(ctx, func(v *view) bool { return !v.runs(top) })
+		s.cache.waitUntilShown(ctx, func(v *view) bool { return !v.hasActiveJob(top) })
 	}
 	return &deleteJobOutput{Body: JobDeleted{
 		JobID: deleted.Name, Namespace: deleted.Namespace, Kind: deleted.Kind, Status: "terminating", Message: messageDeleting,

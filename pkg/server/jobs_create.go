@@ -98,13 +98,13 @@ const (
 )
 
 func (s *Server) createRoutes() {
-	register(s, route{method: http.MethodPost, path: Root + "/jobs", id: "createJob", tag: "jobs", status: http.StatusCreated,
+	registerRoute(s, route{method: http.MethodPost, path: Root + "/jobs", id: "createJob", tag: "jobs", status: http.StatusCreated,
 		summary: "Submit a job",
 		detail: "The job is created whole or not at all. Its name is taken in its namespace whatever the kind of the job: a second " +
 			"request is answered with 409 AlreadyExists. The answer to a dry run is 200.",
 		fails:   []int{http.StatusNotFound, http.StatusConflict},
 		replies: map[int]*huma.Response{http.StatusOK: jsonReply[JobCreated](s, "The job is valid, and was not created")}}, s.createJob)
-	register(s, route{method: http.MethodPost, path: Root + "/jobs/batch", id: "createJobs", tag: "jobs", status: http.StatusCreated,
+	registerRoute(s, route{method: http.MethodPost, path: Root + "/jobs/batch", id: "createJobs", tag: "jobs", status: http.StatusCreated,
 		summary: "Submit several jobs, each for itself",
 		detail: "201 says that all were submitted, 207 that some were not: `failed` tells which, and why. Every document is in one of the two " +
 			"lists; the code NotTried is of one for which the request had no time left, and nothing was made of it.",
@@ -113,11 +113,11 @@ func (s *Server) createRoutes() {
 }
 
 func (s *Server) createJob(ctx context.Context, in *createJobInput) (*createJobOutput, error) {
-	doc, notes, err := s.parseJob(ctx, in.Body.YAMLContent, noneThere)
+	doc, notes, err := s.parseJob(ctx, in.Body.YAMLContent, noLiveDocument)
 	if err != nil {
 		return nil, err
 	}
-	created, err := s.submit(ctx, doc, in.Namespace, in.Body.DryRun)
+	created, err := s.submitJob(ctx, doc, in.Namespace, in.Body.DryRun)
 	if err != nil {
 		return nil, err
 	}
@@ -137,9 +137,9 @@ func (s *Server) createJobs(ctx context.Context, in *batchInput) (*batchOutput, 
 	if err != nil {
 		return nil, err
 	}
-	filling := s.filling(ctx, noneThere)
-	failed := each(ctx, len(jobs), func(i int) error {
-		created, err := s.createOf(ctx, in, &jobs[i], filling)
+	filling := s.newJobFiller(ctx, noLiveDocument)
+	failed := runBatch(ctx, len(jobs), func(i int) error {
+		created, err := s.createBatchJob(ctx, in, &jobs[i], filling)
 		if err == nil {
 			out.Body.Success = append(out.Body.Success, BatchSuccess{JobCreated: *created, Index: i})
 		}
@@ -154,19 +154,19 @@ func (s *Server) createJobs(ctx context.Context, in *batchInput) (*batchOutput, 
 	return out, nil
 }
 
-// createOf submits one job of a batch.
-func (s *Server) createOf(ctx context.Context, in *batchInput, job *parsed, filling *filling) (*JobCreated, error) {
+// createBatchJob submits one job of a batch.
+func (s *Server) createBatchJob(ctx context.Context, in *batchInput, job *parsed, filling *jobFiller) (*JobCreated, error) {
 	if job.err != nil {
 		return nil, job.err
 	}
-	if err := mayCreate(ctx, job.document, in.Namespace); err != nil {
+	if err := checkCreateRight(ctx, job.document, in.Namespace); err != nil {
 		return nil, err
 	}
-	filled, notes, err := filling.fill(ctx, job.document)
+	filled, notes, err := filling.fillJob(ctx, job.document)
 	if err != nil {
 		return nil, err
 	}
-	created, err := s.submit(ctx, filled, in.Namespace, in.Body.DryRun)
+	created, err := s.submitJob(ctx, filled, in.Namespace, in.Body.DryRun)
 	if err != nil {
 		return nil, err
 	}
@@ -182,36 +182,36 @@ type parsed struct {
 
 // parseEach parses all documents of a batch in one slot, however short they are.
 func (s *Server) parseEach(ctx context.Context, contents []string) ([]parsed, error) {
-	leave, err := take(ctx, s.budgets.thinking, 1)
+	leave, err := acquireSlot(ctx, s.budgets.computing, 1)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
 	out := make([]parsed, len(contents))
 	for i, content := range contents {
-		docs, _, err := parse(content)
+		docs, _, err := parseYAML(content)
 		if err == nil {
-			out[i].document, err = only(docs, "job", isJob)
+			out[i].document, err = onlyDocument(docs, "job", isJob)
 		}
 		out[i].err = err
 	}
 	return out, nil
 }
 
-// submit creates one job, or validates it as a dry run. It returns when lists show the job.
-func (s *Server) submit(ctx context.Context, doc document, namespace string, dryRun bool) (*JobCreated, error) {
-	if err := mayCreate(ctx, doc, namespace); err != nil {
+// submitJob creates one job, or validates it as a dry run. It returns when lists show the job.
+func (s *Server) submitJob(ctx context.Context, doc document, namespace string, dryRun bool) (*JobCreated, error) {
+	if err := checkCreateRight(ctx, doc, namespace); err != nil {
 		return nil, err
 	}
-	doc, err := s.named(ctx, doc)
+	doc, err := s.resolveJobName(ctx, doc)
 	if err != nil {
 		return nil, err
 	}
-	rendered, err := s.render(ctx, doc, namespace)
+	rendered, err := s.renderJob(ctx, doc, namespace)
 	if err != nil {
 		return nil, err
 	}
-	writer, err := writerOf(ctx)
+	writer, err := newWriter(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -233,56 +233,56 @@ func (s *Server) submit(ctx context.Context, doc document, namespace string, dry
 		}
 		return created, err
 	}
-	note(ctx, strings.Join([]string{string(doc.Kind), top.GetNamespace(), doc.Name}, "/"))
+	addAuditNote(ctx, strings.Join([]string{string(doc.Kind), top.GetNamespace(), doc.Name}, "/"))
 	if err := writer.Create(ctx, rendered.objects); err != nil {
 		return nil, err
 	}
 	created.CreatedAt = top.GetCreationTimestamp().Time
-	s.mirror.await(ctx, func(v *view) bool { return v.hasJob(top) })
+	s.cache.waitUntilShown(ctx, func(v *view) bool { return v.hasJob(top) })
 	return created, nil
 }
 
-// named returns a document with its final job name. It generates the suffix where the document has only a prefix.
-func (s *Server) named(ctx context.Context, doc document) (document, error) {
-	if !doc.NamesItself() {
+// resolveJobName returns a document with its final job name. It generates the suffix where the document has only a prefix.
+func (s *Server) resolveJobName(ctx context.Context, doc document) (document, error) {
+	if !doc.GeneratesName() {
 		return doc, nil
 	}
-	leave, err := s.takeToRead(ctx, doc.Source)
+	leave, err := s.acquireReadSlot(ctx, doc.Source)
 	if err != nil {
 		return doc, err
 	}
 	defer leave()
-	return jobplan.Named(doc, rand.String(len(workload.UnmadeSuffix)))
+	return jobplan.WithGeneratedName(doc, rand.String(len(workload.PlaceholderSuffix)))
 }
 
 // quotaWarnings warns if the quotas of the namespace leave too little for the job, as far as the caller may read them.
 func quotaWarnings(ctx context.Context, top client.Object) ([]string, error) {
-	caller, err := callerOf(ctx)
+	caller, err := callerFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
-	quotas, err := inventory.NewReader(caller.Kubernetes).Bounds(ctx, top.GetNamespace())
+	quotas, err := inventory.NewReader(caller.Kubernetes).NamespaceQuotas(ctx, top.GetNamespace())
 	if err != nil {
 		return nil, err
 	}
-	if over := quota.OverFor(quotas, top); over != nil {
+	if over := quota.FindJobExcess(quotas, top); over != nil {
 		return []string{"it " + over.Warning().String()}, nil
 	}
 	return nil, nil
 }
 
-// mayCreate checks the right to create a job before any other request to the cluster. Results are cached for some seconds, so a batch asks once.
-func mayCreate(ctx context.Context, doc document, namespace string) error {
-	return mayChange(ctx, "create", cmp.Or(doc.Namespace, namespace, defaultNamespace), jobResource(doc.Kind))
+// checkCreateRight checks the right to create a job before any other request to the cluster. Results are cached for some seconds, so a batch asks once.
+func checkCreateRight(ctx context.Context, doc document, namespace string) error {
+	return checkChangeRight(ctx, "create", cmp.Or(doc.Namespace, namespace, defaultNamespace), jobResource(doc.Kind))
 }
 
-// mayChange checks the caller's right to a verb on a resource of a namespace.
-func mayChange(ctx context.Context, verb, namespace string, resource access.Resource) error {
-	caller, err := callerOf(ctx)
+// checkChangeRight checks the caller's right to a verb on a resource of a namespace.
+func checkChangeRight(ctx context.Context, verb, namespace string, resource access.Resource) error {
+	caller, err := callerFrom(ctx)
 	if err != nil {
 		return err
 	}
-	return caller.May(ctx, verb, namespace, resource)
+	return caller.CheckRight(ctx, verb, namespace, resource)
 }
 
 // jobResource returns the Kubernetes resource of a job kind.
@@ -293,9 +293,9 @@ func jobResource(kind workload.Kind) access.Resource {
 	return access.Resource{Group: "apps", Resource: "deployments"}
 }
 
-// writerOf returns a writer that acts as the caller.
-func writerOf(ctx context.Context) (*submit.Client, error) {
-	caller, err := callerOf(ctx)
+// newWriter returns a writer that acts as the caller.
+func newWriter(ctx context.Context) (*submit.Client, error) {
+	caller, err := callerFrom(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -22,9 +22,9 @@ func jobDetail(d *inventory.JobDetail, spec map[string]any, now time.Time) JobDe
 		Status: string(d.Status), Reason: d.Reason, Message: d.Message,
 		Age: duration.HumanDuration(now.Sub(d.Created)), Created: d.Created, Completed: d.Finished,
 		Priority: d.Priority, Pool: d.Pool, User: d.User, Description: d.Description, Ready: d.Ready, Desired: d.Desired,
-		Resources:    jobResourcesOf(d),
+		Resources:    podResources(d),
 		ResourceType: d.Object.Kind, Object: d.Object.Name, Nodes: d.Nodes, Container: d.Container, Segments: d.Segments,
-		Pods: orEmpty(d.Pods), Services: orEmpty(d.Services), Events: jobEvents(newest(d.Events, maxDetailEvents), now), AccessMethods: jobAccess(d),
+		Pods: orEmpty(d.Pods), Services: orEmpty(d.Services), Events: jobEvents(newestItems(d.Events, maxDetailEvents), now), AccessMethods: jobAccess(d),
 		YAMLContent: spec,
 	}
 	for i := range d.Pods {
@@ -35,53 +35,53 @@ func jobDetail(d *inventory.JobDetail, spec map[string]any, now time.Time) JobDe
 	return out
 }
 
-func jobResourcesOf(d *inventory.JobDetail) JobResources {
+func podResources(d *inventory.JobDetail) JobResources {
 	return JobResources{
 		CPU: d.Container.Requests["cpu"], Memory: d.Container.Requests["memory"], GPU: d.PodGPUs, GPUTypes: d.GPUTypes, MIG: d.MIG,
 	}
 }
 
-// specOf parses the submitted YAML. Anyone who may change the job may have changed it, so it is parsed within the limits of a document and in the
+// parseSubmitted parses the submitted YAML. Anyone who may change the job may have changed it, so it is parsed within the limits of a document and in the
 // caller's slot. It returns nil for invalid YAML; /spec still has the text.
-func (s *Server) specOf(ctx context.Context, source string) (map[string]any, error) {
-	leave, err := s.takeToRead(ctx, source)
+func (s *Server) parseSubmitted(ctx context.Context, source string) (map[string]any, error) {
+	leave, err := s.acquireReadSlot(ctx, source)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
 	var out map[string]any
-	if err := safeyaml.Unmarshal([]byte(source), &out, workload.Unfolded); err != nil {
+	if err := safeyaml.Unmarshal([]byte(source), &out, workload.UnfoldLimits); err != nil {
 		return nil, nil
 	}
 	return out, nil
 }
 
-// divide adds the location of the job's segments if the document asks for segments and the caller may list nodes.
-func (s *Server) divide(ctx context.Context, job *inventory.JobDetail, document map[string]any) error {
-	size, level := segmentsAsked(document)
+// addSegments adds the location of the job's segments if the document asks for segments and the caller may list nodes.
+func (s *Server) addSegments(ctx context.Context, job *inventory.JobDetail, document map[string]any) error {
+	size, level := requestedSegments(document)
 	if size == 0 {
 		return nil
 	}
-	caller, err := callerOf(ctx)
+	caller, err := callerFrom(ctx)
 	if err != nil {
 		return err
 	}
-	switch err := caller.MayList(ctx, "", nodeResource); {
+	switch err := caller.CheckListRight(ctx, "", nodeResource); {
 	case errors.As(err, new(*access.DeniedError)):
 		return nil
 	case err != nil:
 		return err
 	}
-	view, err := s.mirror.view()
+	view, err := s.cache.latestView()
 	if err != nil {
 		return err
 	}
-	job.Divide(size, level, view.Objects.Nodes)
+	job.FillSegments(size, level, view.Objects.Nodes)
 	return nil
 }
 
-// segmentsAsked returns the segment size and topology level that the document of a job asks for; 0 for none.
-func segmentsAsked(document map[string]any) (size int, level string) {
+// requestedSegments returns the segment size and topology level that the document of a job asks for; 0 for none.
+func requestedSegments(document map[string]any) (size int, level string) {
 	var asked struct {
 		Resources struct {
 			Topology struct {
@@ -100,8 +100,8 @@ func segmentsAsked(document map[string]any) (size int, level string) {
 // maxDetailEvents is how many events are shown with a job.
 const maxDetailEvents = 100
 
-// newest returns the last items of a list.
-func newest[T any](list []T, most int) []T { return list[max(0, len(list)-most):] }
+// newestItems returns the last items of a list.
+func newestItems[T any](list []T, most int) []T { return list[max(0, len(list)-most):] }
 
 func jobEvents(events []inventory.Event, now time.Time) []JobEvent {
 	out := make([]JobEvent, len(events))

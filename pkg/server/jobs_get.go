@@ -134,54 +134,54 @@ type jobSpecOutput struct {
 	Body JobSpec
 }
 
-// locate returns the namespace and name of the job that a path names.
-func (s *Server) locate(ctx context.Context, ref JobRef) (inventory.JobQuery, error) {
+// locateJob returns the namespace and name of the job that a path names.
+func (s *Server) locateJob(ctx context.Context, ref JobRef) (inventory.JobQuery, error) {
 	query := inventory.JobQuery{Namespace: ref.Namespace, Name: ref.JobID}
-	view, err := s.mirror.view()
+	view, err := s.cache.latestView()
 	if err != nil {
 		return query, err
 	}
-	candidates := candidates(view.Jobs, ref)
-	caller, err := callerOf(ctx)
+	candidates := matchingJobs(view.Jobs, ref)
+	caller, err := callerFrom(ctx)
 	if err != nil {
 		return query, err
 	}
 	if ref.Namespace != "" {
 		// Only callers that may list pods and jobs learn which job a pod belongs to. For others the API server answers about the name as given.
-		if len(candidates) > 0 && candidates[0].Name == ref.JobID || caller.MayList(ctx, ref.Namespace, jobResources...) != nil {
+		if len(candidates) > 0 && candidates[0].Name == ref.JobID || caller.CheckListRight(ctx, ref.Namespace, jobResources...) != nil {
 			return query, nil
 		}
 		if len(candidates) > 0 {
 			query.Name = candidates[0].Name
 			return query, nil
 		}
-		query.Name, err = jobOfNewPod(ctx, caller, ref)
+		query.Name, err = jobOfPod(ctx, caller, ref)
 		return query, err
 	}
-	scope, err := caller.Scope(ctx, namespacesOf(candidates), jobResources...)
+	scope, err := caller.FindScope(ctx, namespacesOf(candidates), jobResources...)
 	if err != nil {
 		return query, err
 	}
 	seen := slices.DeleteFunc(candidates, func(job *inventory.Job) bool { return !scope.Has(job.Namespace) })
 	if len(seen) == 0 { // answer as if the job did not exist
-		return elsewhere(ctx, caller, ref, view.jobNamespaces)
+		return locateUnknownJob(ctx, caller, ref, view.jobNamespaces)
 	}
-	return choose(ref, seen)
+	return chooseNamespace(ref, seen)
 }
 
-// elsewhere returns the query for a job that the cache does not have. It tries the default namespace, where the API server decides, because the job
+// locateUnknownJob returns the query for a job that the cache does not have. It tries the default namespace, where the API server decides, because the job
 // may be newer than the cache. A caller that may see jobs only in other namespaces gets "not found".
-func elsewhere(ctx context.Context, caller *access.Caller, ref JobRef, namespaces []string) (inventory.JobQuery, error) {
+func locateUnknownJob(ctx context.Context, caller *access.Caller, ref JobRef, namespaces []string) (inventory.JobQuery, error) {
 	query := inventory.JobQuery{Namespace: defaultNamespace, Name: ref.JobID}
-	scope, err := caller.Scope(ctx, append(slices.Clone(namespaces), defaultNamespace), jobResources...)
+	scope, err := caller.FindScope(ctx, append(slices.Clone(namespaces), defaultNamespace), jobResources...)
 	if err == nil && !scope.Has(defaultNamespace) && !scope.Empty() {
-		err = notFoundf("no job %q in the namespaces that you may see: if it is new, name its namespace with ?namespace=", ref.JobID)
+		err = notFoundErrorf("no job %q in the namespaces that you may see: if it is new, name its namespace with ?namespace=", ref.JobID)
 	}
 	return query, err
 }
 
-// jobOfNewPod returns the job of a pod that may be newer than the cache. It returns the given name if that names no pod.
-func jobOfNewPod(ctx context.Context, caller *access.Caller, ref JobRef) (string, error) {
+// jobOfPod returns the job of a pod that may be newer than the cache. It returns the given name if that names no pod.
+func jobOfPod(ctx context.Context, caller *access.Caller, ref JobRef) (string, error) {
 	pod, err := caller.Kubernetes.CoreV1().Pods(ref.Namespace).Get(ctx, ref.JobID, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 		return ref.JobID, nil
@@ -192,8 +192,8 @@ func jobOfNewPod(ctx context.Context, caller *access.Caller, ref JobRef) (string
 	return cmp.Or(pod.Labels[names.LabelJob], ref.JobID), nil
 }
 
-// candidates returns the jobs that a path may mean: those with the name, else those that own a pod with the name.
-func candidates(jobs []inventory.Job, ref JobRef) []*inventory.Job {
+// matchingJobs returns the jobs that a path may mean: those with the name, else those that own a pod with the name.
+func matchingJobs(jobs []inventory.Job, ref JobRef) []*inventory.Job {
 	var named, owning []*inventory.Job
 	for i := range jobs {
 		job := &jobs[i]
@@ -219,11 +219,11 @@ func namespacesOf(jobs []*inventory.Job) []string {
 	return slices.Compact(out)
 }
 
-// choose returns the only namespace that has a job visible to the caller.
-func choose(ref JobRef, seen []*inventory.Job) (inventory.JobQuery, error) {
+// chooseNamespace returns the only namespace that has a job visible to the caller.
+func chooseNamespace(ref JobRef, seen []*inventory.Job) (inventory.JobQuery, error) {
 	namespaces := namespacesOf(seen)
 	if len(namespaces) > 1 {
-		return inventory.JobQuery{}, conflict("Ambiguous", "several namespaces have a job %q: %s. Choose one with ?namespace=",
+		return inventory.JobQuery{}, conflictErrorf("Ambiguous", "several namespaces have a job %q: %s. Choose one with ?namespace=",
 			ref.JobID, strings.Join(namespaces, ", "))
 	}
 	return inventory.JobQuery{Namespace: namespaces[0], Name: seen[0].Name}, nil
@@ -231,13 +231,13 @@ func choose(ref JobRef, seen []*inventory.Job) (inventory.JobQuery, error) {
 
 const defaultNamespace = "default"
 
-// detail reads a job as the caller.
-func (s *Server) detail(ctx context.Context, ref JobRef) (inventory.JobDetail, error) {
-	query, err := s.locate(ctx, ref)
+// readJobDetail reads a job as the caller.
+func (s *Server) readJobDetail(ctx context.Context, ref JobRef) (inventory.JobDetail, error) {
+	query, err := s.locateJob(ctx, ref)
 	if err != nil {
 		return inventory.JobDetail{}, err
 	}
-	caller, err := callerOf(ctx)
+	caller, err := callerFrom(ctx)
 	if err != nil {
 		return inventory.JobDetail{}, err
 	}
@@ -249,32 +249,32 @@ func (s *Server) detail(ctx context.Context, ref JobRef) (inventory.JobDetail, e
 	for i := range details {
 		jobs[i] = details[i].Job
 	}
-	if _, err := query.Only(jobs); err != nil {
+	if _, err := query.OnlyJob(jobs); err != nil {
 		return inventory.JobDetail{}, err
 	}
-	if details[0].Sliced() {
-		err = inventory.NewReader(caller.Kubernetes).Devices(ctx, details[:1])
+	if details[0].HasMIGSlices() {
+		err = inventory.NewReader(caller.Kubernetes).FillDevices(ctx, details[:1])
 	}
 	return details[0], err
 }
 
 func (s *Server) getJob(ctx context.Context, in *JobRef) (*jobDetailOutput, error) {
-	detail, err := s.detail(ctx, *in)
+	detail, err := s.readJobDetail(ctx, *in)
 	if err != nil {
 		return nil, err
 	}
-	spec, err := s.specOf(ctx, detail.Submitted)
+	spec, err := s.parseSubmitted(ctx, detail.Submitted)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.divide(ctx, &detail, spec); err != nil {
+	if err := s.addSegments(ctx, &detail, spec); err != nil {
 		return nil, err
 	}
 	return &jobDetailOutput{ETagged: jobETag(&detail), Body: jobDetail(&detail, spec, s.options.Now())}, nil
 }
 
 func (s *Server) listJobPods(ctx context.Context, in *JobRef) (*jobPodsOutput, error) {
-	detail, err := s.detail(ctx, *in)
+	detail, err := s.readJobDetail(ctx, *in)
 	if err != nil {
 		return nil, err
 	}
@@ -284,13 +284,13 @@ func (s *Server) listJobPods(ctx context.Context, in *JobRef) (*jobPodsOutput, e
 }
 
 func (s *Server) listJobEvents(ctx context.Context, in *jobEventsInput) (*jobEventsOutput, error) {
-	detail, err := s.detail(ctx, in.JobRef)
+	detail, err := s.readJobDetail(ctx, in.JobRef)
 	if err != nil {
 		return nil, err
 	}
 	events := jobEvents(detail.Events, s.options.Now())
 	slices.SortStableFunc(events, func(a, b JobEvent) int { return strings.Compare(eventKey(a), eventKey(b)) })
-	page, err := cut(in.Paging, events, eventKey, func(e JobEvent) JobEvent { return e })
+	page, err := cutPage(in.Paging, events, eventKey, func(e JobEvent) JobEvent { return e })
 	if err != nil {
 		return nil, err
 	}
@@ -303,12 +303,12 @@ func eventKey(e JobEvent) string {
 }
 
 func (s *Server) getJobSpec(ctx context.Context, in *JobRef) (*jobSpecOutput, error) {
-	detail, err := s.detail(ctx, *in)
+	detail, err := s.readJobDetail(ctx, *in)
 	if err != nil {
 		return nil, err
 	}
 	if detail.Submitted == "" {
-		return nil, notFoundf("job %q was not made by gpuctl, so the YAML it was made from is not known", detail.Name)
+		return nil, notFoundErrorf("job %q was not made by gpuctl, so the YAML it was made from is not known", detail.Name)
 	}
 	return &jobSpecOutput{ETagged: jobETag(&detail), Body: JobSpec{
 		JobID: detail.Name, Namespace: detail.Namespace, YAMLContent: detail.Submitted,
@@ -319,5 +319,5 @@ func jobETag(detail *inventory.JobDetail) ETagged {
 	if detail.Meta == nil { // only the pods are left
 		return ETagged{}
 	}
-	return ETagged{etag(detail.Meta)}
+	return ETagged{objectETag(detail.Meta)}
 }

@@ -65,7 +65,7 @@ type jobListInput struct {
 type JobList Page[JobItem]
 
 func (s *Server) jobRoutes() {
-	register(s, route{method: http.MethodGet, path: Root + "/jobs", id: "listJobs", tag: "jobs",
+	registerRoute(s, route{method: http.MethodGet, path: Root + "/jobs", id: "listJobs", tag: "jobs",
 		summary: "List jobs, or watch them",
 		detail: "One item for each job. With watch=true the answer is a stream of server-sent events: `added`, `modified` and " +
 			"`deleted` carry a job; `reset` says to forget all jobs, as all are sent again; `synced` says that all have been sent. " +
@@ -74,21 +74,21 @@ func (s *Server) jobRoutes() {
 		replies: map[int]*huma.Response{http.StatusOK: jsonReply[JobList](s, "A page of jobs, or their events",
 			eventStream("Events `reset`, `synced`, `added`, `modified` and `deleted`; data of the last three is a JobItem in JSON"))},
 	}, s.listJobs)
-	register(s, route{method: http.MethodGet, path: Root + "/jobs/{jobId}", id: "getJob", tag: "jobs",
+	registerRoute(s, route{method: http.MethodGet, path: Root + "/jobs/{jobId}", id: "getJob", tag: "jobs",
 		summary: "All about a job: its pods, services and events, and the YAML it was made from",
 		fails:   []int{http.StatusNotFound, http.StatusConflict}}, s.getJob)
-	register(s, route{method: http.MethodGet, path: Root + "/jobs/{jobId}/pods", id: "listJobPods", tag: "jobs",
+	registerRoute(s, route{method: http.MethodGet, path: Root + "/jobs/{jobId}/pods", id: "listJobPods", tag: "jobs",
 		summary: "The pods of a job", fails: []int{http.StatusNotFound, http.StatusConflict}}, s.listJobPods)
-	register(s, route{method: http.MethodGet, path: Root + "/jobs/{jobId}/events", id: "listJobEvents", tag: "jobs",
+	registerRoute(s, route{method: http.MethodGet, path: Root + "/jobs/{jobId}/events", id: "listJobEvents", tag: "jobs",
 		summary: "What happened to a job, its pods and all between them, the oldest first",
 		fails:   []int{http.StatusNotFound, http.StatusConflict}}, s.listJobEvents)
-	register(s, route{method: http.MethodGet, path: Root + "/jobs/{jobId}/spec", id: "getJobSpec", tag: "jobs",
+	registerRoute(s, route{method: http.MethodGet, path: Root + "/jobs/{jobId}/spec", id: "getJobSpec", tag: "jobs",
 		summary: "The YAML that a job was made from, as it was submitted",
 		fails:   []int{http.StatusNotFound, http.StatusConflict}}, s.getJobSpec)
 }
 
 func (s *Server) listJobs(ctx context.Context, in *jobListInput) (*huma.StreamResponse, error) {
-	view, err := s.mirror.view()
+	view, err := s.cache.latestView()
 	if err != nil {
 		return nil, err
 	}
@@ -99,13 +99,13 @@ func (s *Server) listJobs(ctx context.Context, in *jobListInput) (*huma.StreamRe
 	if in.Watch {
 		return s.watchJobs(ctx, in)
 	}
-	matching := in.filter(view.Jobs, scope)
+	matching := in.filterJobs(view.Jobs, scope)
 	now := s.options.Now()
-	list, err := cut(in.Paging, matching, jobKey, func(job *inventory.Job) JobItem { return jobItem(job, now) })
+	list, err := cutPage(in.Paging, matching, jobKey, func(job *inventory.Job) JobItem { return jobItem(job, now) })
 	if err != nil {
 		return nil, err
 	}
-	return s.reply(list), nil
+	return s.valueResponse(list), nil
 }
 
 // jobScope returns where the caller may see jobs: in the given namespace, else wherever it may list the resources of jobs. A caller that may see none
@@ -115,40 +115,40 @@ func (s *Server) jobScope(ctx context.Context, v *view, namespace string) (acces
 	if namespace != "" {
 		candidates = []string{namespace}
 	}
-	return scopeOf(ctx, namespace, candidates, jobResources...)
+	return listScope(ctx, namespace, candidates, jobResources...)
 }
 
-// scopeOf returns the candidates in which the caller may list all resources. With a namespace, the caller must have the right there.
-func scopeOf(ctx context.Context, namespace string, candidates []string, resources ...access.Resource) (access.Scope, error) {
-	caller, err := callerOf(ctx)
+// listScope returns the candidates in which the caller may list all resources. With a namespace, the caller must have the right there.
+func listScope(ctx context.Context, namespace string, candidates []string, resources ...access.Resource) (access.Scope, error) {
+	caller, err := callerFrom(ctx)
 	if err != nil {
 		return access.Scope{}, err
 	}
 	if namespace != "" {
-		if err := caller.MayList(ctx, namespace, resources...); err != nil {
+		if err := caller.CheckListRight(ctx, namespace, resources...); err != nil {
 			return access.Scope{}, err
 		}
-		return access.Only(namespace), nil
+		return access.OneNamespace(namespace), nil
 	}
-	scope, err := caller.Scope(ctx, candidates, resources...)
+	scope, err := caller.FindScope(ctx, candidates, resources...)
 	if err == nil && scope.Empty() && len(candidates) > 0 {
 		err = scope.Denied
 	}
 	return scope, err
 }
 
-// filter returns the jobs that match, in the order of the list.
-func (f *JobFilter) filter(jobs []inventory.Job, scope access.Scope) []*inventory.Job {
+// filterJobs returns the jobs that match, in the order of the list.
+func (f *JobFilter) filterJobs(jobs []inventory.Job, scope access.Scope) []*inventory.Job {
 	var out []*inventory.Job
 	for i := range jobs {
-		if scope.Has(jobs[i].Namespace) && f.matches(&jobs[i]) {
+		if scope.Has(jobs[i].Namespace) && f.matchesJob(&jobs[i]) {
 			out = append(out, &jobs[i])
 		}
 	}
 	return out
 }
 
-func (f *JobFilter) matches(job *inventory.Job) bool {
+func (f *JobFilter) matchesJob(job *inventory.Job) bool {
 	is := func(want, got string) bool { return want == "" || want == got }
 	return is(f.Namespace, job.Namespace) && is(f.Kind, job.Kind) && is(f.Pool, job.Pool) &&
 		is(f.Priority, job.Priority) && is(f.Name, job.Name) && hasStatus(f.Status, job.Status) &&
@@ -184,10 +184,10 @@ func jobItem(job *inventory.Job, now time.Time) JobItem {
 	return item
 }
 
-// reply returns a value as the body on a route that may also return a stream.
-func (s *Server) reply(v any) *huma.StreamResponse {
+// valueResponse returns a value as the body on a route that may also return a stream.
+func (s *Server) valueResponse(v any) *huma.StreamResponse {
 	return &huma.StreamResponse{Body: func(ctx huma.Context) {
-		kind := s.accepted(ctx.Header("Accept"))
+		kind := s.acceptedType(ctx.Header("Accept"))
 		ctx.SetHeader("Content-Type", kind)
 		ctx.SetStatus(http.StatusOK)
 		if err := s.api.Marshal(ctx.BodyWriter(), kind, v); err != nil {
@@ -196,18 +196,18 @@ func (s *Server) reply(v any) *huma.StreamResponse {
 	}}
 }
 
-// encode encodes a value in a format that the client accepts.
-func (s *Server) encode(accept string, v any) (kind string, body []byte, err error) {
+// encodeAnswer encodes a value in a format that the client accepts.
+func (s *Server) encodeAnswer(accept string, v any) (kind string, body []byte, err error) {
 	var b bytes.Buffer
-	kind = s.accepted(accept)
+	kind = s.acceptedType(accept)
 	if err := s.api.Marshal(&b, kind, v); err != nil {
 		return "", nil, fmt.Errorf("encoding an answer: %w", err)
 	}
 	return kind, b.Bytes(), nil
 }
 
-// accepted returns the answer format that a client accepts, JSON by default.
-func (s *Server) accepted(accept string) string {
+// acceptedType returns the answer format that a client accepts, JSON by default.
+func (s *Server) acceptedType(accept string) string {
 	kind, err := s.api.Negotiate(accept)
 	if err != nil {
 		return jsonType

@@ -16,12 +16,12 @@ import (
 func (s *Server) watchJobs(ctx context.Context, in *jobListInput) (*huma.StreamResponse, error) {
 	watcher := &jobWatcher{server: s, filter: in.JobFilter, shown: map[string]bool{}}
 	may := func(ctx context.Context) error {
-		_, err := watcher.visible(ctx)
+		_, err := watcher.visibleJobs(ctx)
 		return err
 	}
-	return s.streaming(ctx, may, func(ctx context.Context, out *stream) error {
+	return s.streamResponse(ctx, may, func(ctx context.Context, out *stream) error {
 		watcher.out = out
-		return watcher.run(ctx, in.LastID)
+		return watcher.streamEvents(ctx, in.LastID)
 	})
 }
 
@@ -38,19 +38,19 @@ type jobWatcher struct {
 	resuming bool
 }
 
-// run sends the changes that the client missed, or all jobs, and then streams changes until ctx ends. It checks the caller's rights with every batch
+// streamEvents sends the changes that the client missed, or all jobs, and then streams changes until ctx ends. It checks the caller's rights with every batch
 // of changes.
-func (w *jobWatcher) run(ctx context.Context, lastID string) error {
-	w.seq, w.resuming = w.server.mirror.jobs.Parse(lastID)
+func (w *jobWatcher) streamEvents(ctx context.Context, lastID string) error {
+	w.seq, w.resuming = w.server.cache.jobs.ParseID(lastID)
 	if !w.resuming {
-		if err := w.begin(ctx); err != nil {
+		if err := w.sendAllJobs(ctx); err != nil {
 			return err
 		}
 	}
 	for {
-		changes, renewed, ok := w.server.mirror.jobs.Since(w.seq)
+		changes, renewed, ok := w.server.cache.jobs.ChangesSince(w.seq)
 		if !ok {
-			if err := w.begin(ctx); err != nil {
+			if err := w.sendAllJobs(ctx); err != nil {
 				return err
 			}
 			continue
@@ -58,34 +58,34 @@ func (w *jobWatcher) run(ctx context.Context, lastID string) error {
 		if err := w.sendChanges(ctx, changes); err != nil {
 			return err
 		}
-		if err := w.wait(ctx, renewed); err != nil {
+		if err := w.waitForChanges(ctx, renewed); err != nil {
 			return err
 		}
 	}
 }
 
-// begin sends all jobs.
-func (w *jobWatcher) begin(ctx context.Context) error {
-	jobs, seq := w.server.mirror.jobs.Now()
-	visible, err := w.visible(ctx)
+// sendAllJobs sends all jobs.
+func (w *jobWatcher) sendAllJobs(ctx context.Context) error {
+	jobs, seq := w.server.cache.jobs.CurrentJobs()
+	visible, err := w.visibleJobs(ctx)
 	if err != nil {
 		return err
 	}
 	w.seq, w.shown, w.resuming = seq, map[string]bool{}, false
-	if err := w.out.send("reset", "", struct{}{}); err != nil {
+	if err := w.out.sendEvent("reset", "", struct{}{}); err != nil {
 		return err
 	}
 	slices.SortFunc(jobs, func(a, b *inventory.Job) int { return strings.Compare(jobKey(a), jobKey(b)) })
 	for _, job := range jobs {
-		if !visible(job) || !w.filter.matches(job) {
+		if !visible(job) || !w.filter.matchesJob(job) {
 			continue
 		}
 		w.shown[jobKey(job)] = true
-		if err := w.out.send(string(feed.Added), "", jobItem(job, w.server.options.Now())); err != nil {
+		if err := w.out.sendEvent(string(feed.Added), "", jobItem(job, w.server.options.Now())); err != nil {
 			return err
 		}
 	}
-	return w.out.send("synced", w.server.mirror.jobs.ID(seq), struct{}{})
+	return w.out.sendEvent("synced", w.server.cache.jobs.ID(seq), struct{}{})
 }
 
 func (w *jobWatcher) sendChanges(ctx context.Context, changes []feed.Change) error {
@@ -95,29 +95,29 @@ func (w *jobWatcher) sendChanges(ctx context.Context, changes []feed.Change) err
 	if len(changes) == 0 {
 		return nil
 	}
-	visible, err := w.visible(ctx)
+	visible, err := w.visibleJobs(ctx)
 	if err != nil {
 		return err
 	}
 	for _, change := range changes {
 		w.seq = change.Seq
-		what := w.judge(&change, visible(change.Job))
+		what := w.classifyChange(&change, visible(change.Job))
 		if what == "" {
 			continue
 		}
 		item := jobItem(change.Job, w.server.options.Now())
-		if err := w.out.send(string(what), w.server.mirror.jobs.ID(change.Seq), item); err != nil {
+		if err := w.out.sendEvent(string(what), w.server.cache.jobs.ID(change.Seq), item); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// judge returns what a change means for this client: a job that starts to match is added, one that stops matching is deleted.
-func (w *jobWatcher) judge(change *feed.Change, visible bool) feed.Type {
+// classifyChange returns what a change means for this client: a job that starts to match is added, one that stops matching is deleted.
+func (w *jobWatcher) classifyChange(change *feed.Change, visible bool) feed.Type {
 	key := jobKey(change.Job)
 	before := w.shown[key] || w.resuming && change.Type != feed.Added
-	now := visible && w.filter.matches(change.Job) && change.Type != feed.Deleted
+	now := visible && w.filter.matchesJob(change.Job) && change.Type != feed.Deleted
 	w.shown[key] = now
 	switch {
 	case now && before && change.Type != feed.Added:
@@ -135,17 +135,17 @@ func (w *jobWatcher) judge(change *feed.Change, visible bool) feed.Type {
 // assumeShown ends resuming: the client now knows all jobs that match.
 func (w *jobWatcher) assumeShown() {
 	w.resuming = false
-	jobs, _ := w.server.mirror.jobs.Now()
+	jobs, _ := w.server.cache.jobs.CurrentJobs()
 	for _, job := range jobs {
-		if w.filter.matches(job) {
+		if w.filter.matchesJob(job) {
 			w.shown[jobKey(job)] = true
 		}
 	}
 }
 
-// visible returns which jobs the caller may see at the moment.
-func (w *jobWatcher) visible(ctx context.Context) (func(*inventory.Job) bool, error) {
-	view, err := w.server.mirror.view()
+// visibleJobs returns which jobs the caller may see at the moment.
+func (w *jobWatcher) visibleJobs(ctx context.Context) (func(*inventory.Job) bool, error) {
+	view, err := w.server.cache.latestView()
 	if err != nil {
 		return nil, err
 	}
@@ -153,8 +153,8 @@ func (w *jobWatcher) visible(ctx context.Context) (func(*inventory.Job) bool, er
 	return func(job *inventory.Job) bool { return scope.Has(job.Namespace) }, err
 }
 
-func (w *jobWatcher) wait(ctx context.Context, renewed <-chan struct{}) error {
-	tick := time.NewTimer(heartbeat)
+func (w *jobWatcher) waitForChanges(ctx context.Context, renewed <-chan struct{}) error {
+	tick := time.NewTimer(heartbeatInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -163,10 +163,10 @@ func (w *jobWatcher) wait(ctx context.Context, renewed <-chan struct{}) error {
 		case <-renewed:
 			return nil
 		case <-tick.C:
-			if err := w.out.beat(); err != nil {
+			if err := w.out.sendHeartbeat(); err != nil {
 				return err
 			}
-			tick.Reset(heartbeat)
+			tick.Reset(heartbeatInterval)
 		}
 	}
 }

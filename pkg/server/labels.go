@@ -149,31 +149,31 @@ func (s *Server) labelRoutes() {
 	node := Root + "/nodes/{nodeName}/labels"
 	missing := []int{http.StatusNotFound}
 	both := []int{http.StatusNotFound, http.StatusConflict}
-	register(s, route{method: http.MethodGet, path: node, id: "listLabelsOfNode", tag: "labels",
+	registerRoute(s, route{method: http.MethodGet, path: node, id: "listLabelsOfNode", tag: "labels",
 		summary: "The labels of a node", fails: missing}, s.listLabelsOfNode)
-	register(s, route{method: http.MethodGet, path: node + "/{key}", id: "getNodeLabel", tag: "labels",
+	registerRoute(s, route{method: http.MethodGet, path: node + "/{key}", id: "getNodeLabel", tag: "labels",
 		summary: "One label of a node", fails: missing}, s.getNodeLabel)
-	register(s, route{method: http.MethodPost, path: node, id: "addNodeLabel", tag: "labels",
+	registerRoute(s, route{method: http.MethodPost, path: node, id: "addNodeLabel", tag: "labels",
 		summary: "Label a node",
 		detail: "Keys are read as gpuctl reads them: `pool` is `g8s.host/pool`, and what is no name of our labels is the key as it is written, " +
 			"such as `accelerator`. `warnings` tells of a label that hides this one. Keys of Kubernetes itself (kubernetes.io, k8s.io) are refused: they are the kubelet's.", fails: both}, s.addNodeLabel)
-	register(s, route{method: http.MethodPut, path: node + "/{key}", id: "setNodeLabel", tag: "labels",
+	registerRoute(s, route{method: http.MethodPut, path: node + "/{key}", id: "setNodeLabel", tag: "labels",
 		summary: "Set a label of a node, whatever it was", fails: both}, func(ctx context.Context, in *setLabelInput) (*labelChangedOutput, error) {
 		return s.setLabel(ctx, labelChange{in.Node, labelKey(in.Key), &in.Body.Value, in.IfMatch})
 	})
-	register(s, route{method: http.MethodPut, path: node, id: "setNodeLabelByQuery", tag: "labels",
+	registerRoute(s, route{method: http.MethodPut, path: node, id: "setNodeLabelByQuery", tag: "labels",
 		summary: "Set a label of a node, its key in the query", fails: both}, func(ctx context.Context, in *setLabelQueryInput) (*labelChangedOutput, error) {
 		return s.setLabel(ctx, labelChange{in.Node, labelKey(in.Key), &in.Body.Value, in.IfMatch})
 	})
-	register(s, route{method: http.MethodDelete, path: node + "/{key}", id: "removeNodeLabel", tag: "labels",
+	registerRoute(s, route{method: http.MethodDelete, path: node + "/{key}", id: "removeNodeLabel", tag: "labels",
 		summary: "Remove a label of a node", fails: both}, func(ctx context.Context, in *removeLabelInput) (*labelChangedOutput, error) {
 		return s.removeLabel(ctx, labelChange{in.Node, labelKey(in.Key), nil, in.IfMatch})
 	})
-	register(s, route{method: http.MethodDelete, path: node, id: "removeNodeLabelByQuery", tag: "labels",
+	registerRoute(s, route{method: http.MethodDelete, path: node, id: "removeNodeLabelByQuery", tag: "labels",
 		summary: "Remove a label of a node, its key in the query", fails: both}, func(ctx context.Context, in *removeLabelQueryInput) (*labelChangedOutput, error) {
 		return s.removeLabel(ctx, labelChange{in.Node, labelKey(in.Key), nil, in.IfMatch})
 	})
-	register(s, route{method: http.MethodPost, path: Root + "/nodes/labels/batch", id: "labelNodes", tag: "labels",
+	registerRoute(s, route{method: http.MethodPost, path: Root + "/nodes/labels/batch", id: "labelNodes", tag: "labels",
 		summary: "Label several nodes, each for itself",
 		detail:  "200 says that all have the label, 207 that some have not: `failed` tells which, and why; NotTried is one for which the request had no time left. You must be able to patch all nodes.",
 		fails:   []int{http.StatusUnprocessableEntity},
@@ -181,24 +181,24 @@ func (s *Server) labelRoutes() {
 }
 
 func (s *Server) listLabelsOfNode(ctx context.Context, in *NodeRef) (*nodeLabelsOutput, error) {
-	_, node, err := s.node(ctx, in.Node)
+	_, node, err := s.findNode(ctx, in.Node)
 	if err != nil {
 		return nil, err
 	}
-	out := &nodeLabelsOutput{ETagged: ETagged{etag(node)}}
+	out := &nodeLabelsOutput{ETagged: ETagged{objectETag(node)}}
 	out.Body.Node, out.Body.Labels = node.Name, node.Labels
 	return out, nil
 }
 
 func (s *Server) getNodeLabel(ctx context.Context, in *LabelPath) (*nodeLabelOutput, error) {
-	_, node, err := s.node(ctx, in.Node)
+	_, node, err := s.findNode(ctx, in.Node)
 	if err != nil {
 		return nil, err
 	}
 	key := labelKey(in.Key)
 	value, ok := node.Labels[key]
 	if !ok {
-		return nil, notFoundf("node %q has no label %q", in.Node, key)
+		return nil, notFoundErrorf("node %q has no label %q", in.Node, key)
 	}
 	return &nodeLabelOutput{ETagged: ETagged{labelETag(node, key)}, Body: NodeLabel{NodeName: node.Name, Label: LabelValue{
 		Key: key, Value: value, CreatedAt: node.CreationTimestamp.Time,
@@ -207,7 +207,7 @@ func (s *Server) getNodeLabel(ctx context.Context, in *LabelPath) (*nodeLabelOut
 
 func (s *Server) addNodeLabel(ctx context.Context, in *addLabelInput) (*addLabelOutput, error) {
 	change := labelChange{node: in.Node, key: labelKey(in.Body.Key), value: &in.Body.Value}
-	plan, err := s.label(ctx, change, in.Body.Overwrite)
+	plan, err := s.changeLabel(ctx, change, in.Body.Overwrite)
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +221,7 @@ func (s *Server) addNodeLabel(ctx context.Context, in *addLabelInput) (*addLabel
 }
 
 func (s *Server) setLabel(ctx context.Context, change labelChange) (*labelChangedOutput, error) {
-	if _, err := s.label(ctx, change, true); err != nil {
+	if _, err := s.changeLabel(ctx, change, true); err != nil {
 		return nil, err
 	}
 	return &labelChangedOutput{Body: LabelChanged{
@@ -230,7 +230,7 @@ func (s *Server) setLabel(ctx context.Context, change labelChange) (*labelChange
 }
 
 func (s *Server) removeLabel(ctx context.Context, change labelChange) (*labelChangedOutput, error) {
-	if _, err := s.label(ctx, change, true); err != nil {
+	if _, err := s.changeLabel(ctx, change, true); err != nil {
 		return nil, err
 	}
 	return &labelChangedOutput{Body: LabelChanged{Node: change.node, Label: change.key, Message: messageLabelRemoved}}, nil
@@ -244,14 +244,14 @@ func (s *Server) labelNodes(ctx context.Context, in *batchLabelInput) (*batchLab
 	if err := checkLabel(key, &in.Value); err != nil {
 		return nil, err
 	}
-	caller, err := callerOf(ctx)
+	caller, err := callerFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := caller.May(ctx, "patch", "", nodeResource); err != nil {
+	if err := caller.CheckRight(ctx, "patch", "", nodeResource); err != nil {
 		return nil, err
 	}
-	writer, err := writerOf(ctx)
+	writer, err := newWriter(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -260,9 +260,9 @@ func (s *Server) labelNodes(ctx context.Context, in *batchLabelInput) (*batchLab
 		return nil, err
 	}
 	var done []pool.Plan
-	failed := each(ctx, len(in.NodeNames), func(i int) error {
+	failed := runBatch(ctx, len(in.NodeNames), func(i int) error {
 		node := in.NodeNames[i]
-		note(ctx, "node/"+node+" "+key)
+		addAuditNote(ctx, "node/"+node+" "+key)
 		labelled, err := writer.ChangeNodes(ctx, nodes, func(nodes []corev1.Node) pool.Plan {
 			return pool.Label([]string{node}, map[string]*string{key: &in.Value}, nodes)
 		}, submit.PoolOptions{Overwrite: in.Overwrite})
@@ -276,7 +276,9 @@ func (s *Server) labelNodes(ctx context.Context, in *batchLabelInput) (*batchLab
 		out.Status = http.StatusMultiStatus
 		out.Body.Failed = append(out.Body.Failed, LabelFailure{NodeName: in.NodeNames[i], Error: failed[i].Message, Code: failed[i].Code})
 	}
-	s.mirror.await(ctx, func(v *view) bool { return !slices.ContainsFunc(done, func(p pool.Plan) bool { return !v.shows(p) }) })
+	s.cache.waitUntilShown(ctx, func(v *view) bool {
+		return !slices.ContainsFunc(done, func(p pool.Plan) bool { return !v.showsPlan(p) })
+	})
 	return out, nil
 }
 
@@ -287,22 +289,22 @@ type labelChange struct {
 	match     IfMatch
 }
 
-// label sets or removes a label and returns when lists show the change. Removing a missing label is an error.
-func (s *Server) label(ctx context.Context, change labelChange, overwrite bool) (pool.Plan, error) {
+// changeLabel sets or removes a label and returns when lists show the change. Removing a missing label is an error.
+func (s *Server) changeLabel(ctx context.Context, change labelChange, overwrite bool) (pool.Plan, error) {
 	if err := checkLabel(change.key, change.value); err != nil {
 		return pool.Plan{}, err
 	}
-	note(ctx, "node/"+change.node+" "+change.key)
-	plan, err := changeNodes(ctx, change.node, change.match.whileNode(change.node, change.key, func(nodes []corev1.Node) pool.Plan {
+	addAuditNote(ctx, "node/"+change.node+" "+change.key)
+	plan, err := changeNodes(ctx, change.node, change.match.ifNodeMatches(change.node, change.key, func(nodes []corev1.Node) pool.Plan {
 		return pool.Label([]string{change.node}, map[string]*string{change.key: change.value}, nodes)
 	}), submit.PoolOptions{Overwrite: overwrite})
 	if err != nil {
 		return plan, err
 	}
 	if change.value == nil && len(plan.Patches) == 0 {
-		return plan, notFoundf("node %q has no label %q", change.node, change.key)
+		return plan, notFoundErrorf("node %q has no label %q", change.node, change.key)
 	}
-	s.mirror.await(ctx, func(v *view) bool { return v.shows(plan) })
+	s.cache.waitUntilShown(ctx, func(v *view) bool { return v.showsPlan(plan) })
 	return plan, nil
 }
 
@@ -313,10 +315,10 @@ func labelKey(word string) string { return pool.LabelKey(word) }
 func checkLabel(key string, value *string) error {
 	err := pool.CheckLabelKey(key)
 	if err == nil && value != nil {
-		err = pool.CheckLabelValue(phrase.Of("the value of %s", key), *value)
+		err = pool.CheckLabelValue(phrase.Textf("the value of %s", key), *value)
 	}
 	if err != nil {
-		return invalidf("%v", err)
+		return invalidErrorf("%v", err)
 	}
 	return nil
 }
@@ -327,5 +329,5 @@ func isGPULabel(key string) bool {
 		strings.HasPrefix(key, "nvidia.com/") || strings.HasPrefix(key, "gpu-")
 }
 
-// poolsOf returns the pool of a node as a list, for clients of the first gpuctl.
-func poolsOf(node *corev1.Node) []string { return []string{gpu.PoolOf(node)} }
+// nodePools returns the pool of a node as a list, for clients of the first gpuctl.
+func nodePools(node *corev1.Node) []string { return []string{gpu.PoolOf(node)} }

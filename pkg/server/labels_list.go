@@ -45,11 +45,11 @@ type allLabelsOutput struct {
 
 func (s *Server) labelListRoutes() {
 	invalid := []int{http.StatusUnprocessableEntity}
-	register(s, route{method: http.MethodGet, path: Root + "/nodes/labels", id: "findNodeLabels", tag: "labels",
+	registerRoute(s, route{method: http.MethodGet, path: Root + "/nodes/labels", id: "findNodeLabels", tag: "labels",
 		summary: "The nodes that have a label, with its value; without a key, all labels", fails: invalid}, s.findLabels)
-	register(s, route{method: http.MethodGet, path: Root + "/nodes/labels/all", id: "listGPULabels", tag: "labels",
+	registerRoute(s, route{method: http.MethodGet, path: Root + "/nodes/labels/all", id: "listGPULabels", tag: "labels",
 		summary: "The labels of all nodes that say something about GPUs", fails: invalid}, s.listGPULabels)
-	register(s, route{method: http.MethodGet, path: Root + "/labels", id: "listLabels", tag: "labels",
+	registerRoute(s, route{method: http.MethodGet, path: Root + "/labels", id: "listLabels", tag: "labels",
 		summary: "Every key of a label of a node, with its values"}, s.listLabels)
 }
 
@@ -63,10 +63,10 @@ func (v *view) nodesByName() []*corev1.Node {
 	return out
 }
 
-func nameOfNode(node *corev1.Node) string { return node.Name }
+func nodeName(node *corev1.Node) string { return node.Name }
 
 func (s *Server) findLabels(ctx context.Context, in *labelSearchInput) (*labelSearchOutput, error) {
-	view, err := s.fleet(ctx)
+	view, err := s.fleetView(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -79,24 +79,24 @@ func (s *Server) findLabels(ctx context.Context, in *labelSearchInput) (*labelSe
 		}
 	}
 	id := func(l LabelOfNode) string { return l.NodeName + "\x00" + l.LabelKey }
-	list, err := cut(in.Paging, found, id, func(l LabelOfNode) LabelOfNode { return l })
+	list, err := cutPage(in.Paging, found, id, func(l LabelOfNode) LabelOfNode { return l })
 	return &labelSearchOutput{Body: LabelOfNodeList(list)}, err
 }
 
 func (s *Server) listGPULabels(ctx context.Context, in *nodeGPUsInput) (*gpuLabelsOutput, error) {
-	view, err := s.fleet(ctx)
+	view, err := s.fleetView(ctx)
 	if err != nil {
 		return nil, err
 	}
-	list, err := cut(in.Paging, view.nodesByName(), nameOfNode, func(node *corev1.Node) GPULabels {
+	list, err := cutPage(in.Paging, view.nodesByName(), nodeName, func(node *corev1.Node) GPULabels {
 		labels := slices.DeleteFunc(sortedLabels(node.Labels), func(label Label) bool { return !isGPULabel(label.Key) })
-		return GPULabels{NodeName: node.Name, GPULabels: labels, BoundPools: poolsOf(node)}
+		return GPULabels{NodeName: node.Name, GPULabels: labels, BoundPools: nodePools(node)}
 	})
 	return &gpuLabelsOutput{Body: GPULabelsList(list)}, err
 }
 
 func (s *Server) listLabels(ctx context.Context, _ *empty) (*allLabelsOutput, error) {
-	view, err := s.fleet(ctx)
+	view, err := s.fleetView(ctx)
 	if err != nil {
 		return nil, err
 	}

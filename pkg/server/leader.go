@@ -10,19 +10,19 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// leaderFor is how long the scheduler's leader is cached. A scheduler counts as dead after some seconds.
-const leaderFor = time.Second
+// leaderCacheTTL is how long the scheduler's leader is cached. A scheduler counts as dead after some seconds.
+const leaderCacheTTL = time.Second
 
-// leaderOfScheduler caches the scheduler's leader and reads it at most once per [leaderCacheTTL]. Every authenticated user may read that lease, so it
+// leaderCache caches the scheduler's leader and reads it at most once per [leaderCacheTTL]. Every authenticated user may read that lease, so it
 // is read with the server's identity.
-type leaderOfScheduler struct {
+type leaderCache struct {
 	mu     sync.Mutex
 	leader *snapshot.Leader
 	until  time.Time
 }
 
-// read returns the leader; nil if the server may not read the lease.
-func (l *leaderOfScheduler) read(ctx context.Context, own kubernetes.Interface, now time.Time) (*snapshot.Leader, error) {
+// readCached returns the leader; nil if the server may not read the lease.
+func (l *leaderCache) readCached(ctx context.Context, own kubernetes.Interface, now time.Time) (*snapshot.Leader, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now.Before(l.until) {
@@ -32,6 +32,6 @@ func (l *leaderOfScheduler) read(ctx context.Context, own kubernetes.Interface, 
 	if err != nil {
 		return nil, err
 	}
-	l.leader, l.until = read.Leader(), now.Add(leaderFor)
+	l.leader, l.until = read.Leader(), now.Add(leaderCacheTTL)
 	return l.leader, nil
 }

@@ -20,7 +20,7 @@ type LedgerQuery struct {
 	Until      time.Time `query:"until" doc:"Until when; now without it"`
 }
 
-func (q *LedgerQuery) query() ledgerclient.Query {
+func (q *LedgerQuery) clientQuery() ledgerclient.Query {
 	return ledgerclient.Query{Namespaces: q.Namespaces, User: q.User, Pool: q.Pool, Since: q.Since, Until: q.Until}
 }
 
@@ -96,9 +96,9 @@ type finishedOutput struct{ Body FinishedJobs }
 func (s *Server) ledgerRoutes() {
 	const who = "Asks the ledger that the server is configured with, as you: it tells who may list the pods of a namespace about it, and " +
 		"who may list all pods about all. 404 NotConfigured says that there is none."
-	register(s, route{method: http.MethodGet, path: Root + "/usage", id: "getUsage", tag: "jobs",
+	registerRoute(s, route{method: http.MethodGet, path: Root + "/usage", id: "getUsage", tag: "jobs",
 		summary: "Who held how many GPU-hours", detail: who, fails: []int{http.StatusBadRequest, http.StatusNotFound}}, s.getSums)
-	register(s, route{method: http.MethodGet, path: Root + "/finished-jobs", id: "listFinishedJobs", tag: "jobs",
+	registerRoute(s, route{method: http.MethodGet, path: Root + "/finished-jobs", id: "listFinishedJobs", tag: "jobs",
 		summary: "Jobs that have finished, those that were deleted, too", detail: who, fails: []int{http.StatusBadRequest, http.StatusNotFound}}, s.listFinished)
 }
 
@@ -107,13 +107,13 @@ func (s *Server) getSums(ctx context.Context, in *sumsInput) (*sumsOutput, error
 	if err != nil {
 		return nil, &refusal{status: http.StatusBadRequest, code: "BadRequest", text: "by: " + err.Error()}
 	}
-	query := in.query()
+	query := in.clientQuery()
 	query.By = keys
-	usage, err := askLedger(ctx, s, func(ctx context.Context, c *ledgerclient.Client) (ledger.Usage, error) { return c.Usage(ctx, query) })
+	usage, err := queryLedger(ctx, s, func(ctx context.Context, c *ledgerclient.Client) (ledger.Usage, error) { return c.Usage(ctx, query) })
 	if err != nil {
 		return nil, err
 	}
-	out := GPUHours{From: usage.From, To: usage.To, Items: make([]HoursSum, len(usage.Items)), Gaps: orEmpty(usage.Gaps), Begin: unlessZero(usage.Begin)}
+	out := GPUHours{From: usage.From, To: usage.To, Items: make([]HoursSum, len(usage.Items)), Gaps: orEmpty(usage.Gaps), Begin: optionalTime(usage.Begin)}
 	for i := range usage.Items {
 		out.Items[i] = hoursSum(&usage.Items[i])
 	}
@@ -127,7 +127,7 @@ func (s *Server) getSums(ctx context.Context, in *sumsInput) (*sumsOutput, error
 func hoursSum(sum *ledger.Sum) HoursSum {
 	out := HoursSum{
 		Keys: map[string]string{}, GPUHours: sum.GPUHours, UncertainGPUHours: sum.UncertainGPUHours, Pods: sum.Pods, Running: sum.Running,
-		Efficiency: efficiency(sum.Efficiency),
+		Efficiency: convertEfficiency(sum.Efficiency),
 	}
 	for key, value := range sum.Keys {
 		out.Keys[string(key)] = value
@@ -135,7 +135,7 @@ func hoursSum(sum *ledger.Sum) HoursSum {
 	return out
 }
 
-func efficiency(of *ledger.Efficiency) *Efficiency {
+func convertEfficiency(of *ledger.Efficiency) *Efficiency {
 	if of == nil {
 		return nil
 	}
@@ -143,9 +143,9 @@ func efficiency(of *ledger.Efficiency) *Efficiency {
 }
 
 func (s *Server) listFinished(ctx context.Context, in *finishedInput) (*finishedOutput, error) {
-	query := in.query()
+	query := in.clientQuery()
 	query.Name, query.Limit = in.Name, in.Limit
-	list, err := askLedger(ctx, s, func(ctx context.Context, c *ledgerclient.Client) (out ledger.JobList, err error) {
+	list, err := queryLedger(ctx, s, func(ctx context.Context, c *ledgerclient.Client) (out ledger.JobList, err error) {
 		out.Items, out.More, err = c.Jobs(ctx, query)
 		return out, err
 	})
@@ -158,24 +158,24 @@ func (s *Server) listFinished(ctx context.Context, in *finishedInput) (*finished
 		out.Body.Items[i] = FinishedJob{
 			UID: job.UID, Namespace: job.Namespace, JobID: job.Name, Kind: job.Kind, Status: job.Status, Reason: job.Reason, Message: job.Message,
 			User: job.User, Pool: job.Pool, Priority: job.Priority, GPUs: job.GPUs, GPUTypes: orEmpty(job.GPUTypes),
-			Created: job.Created, Finished: job.Finished, Uncertain: job.Uncertain, Deleted: unlessZero(job.Deleted),
-			Efficiency: efficiency(job.Efficiency),
+			Created: job.Created, Finished: job.Finished, Uncertain: job.Uncertain, Deleted: optionalTime(job.Deleted),
+			Efficiency: convertEfficiency(job.Efficiency),
 		}
 	}
 	return out, nil
 }
 
-// askLedger queries the ledger with the caller's identity, in a slot of the caller.
-func askLedger[T any](ctx context.Context, s *Server, ask func(context.Context, *ledgerclient.Client) (T, error)) (out T, err error) {
+// queryLedger queries the ledger with the caller's identity, in a slot of the caller.
+func queryLedger[T any](ctx context.Context, s *Server, ask func(context.Context, *ledgerclient.Client) (T, error)) (out T, err error) {
 	if s.options.Ledger.Address == "" {
 		return out, &refusal{status: http.StatusNotFound, code: "NotConfigured",
 			text: "no ledger is configured: start gpuctl-server with --ledger"}
 	}
-	caller, err := callerOf(ctx)
+	caller, err := callerFrom(ctx)
 	if err != nil {
 		return out, err
 	}
-	leave, err := take(ctx, s.budgets.ledger, 1)
+	leave, err := acquireSlot(ctx, s.budgets.ledger, 1)
 	if err != nil {
 		return out, err
 	}
@@ -207,7 +207,7 @@ func ledgerRefusal(said *ledgerclient.Error) error {
 	return &unavailableError{"the ledger cannot answer: try again later"}
 }
 
-func unlessZero(t time.Time) *time.Time {
+func optionalTime(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}

@@ -34,23 +34,23 @@ func newLimiter(perSecond float64, burst int) *limiter {
 
 func (l *limiter) perCaller(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		caller, err := callerOf(r.Context())
+		caller, err := callerFrom(r.Context())
 		if err != nil { // a public route
 			next.ServeHTTP(w, r)
 			return
 		}
-		l.take(w, r, next, "caller "+caller.User.GetName(), 1)
+		l.serveLimited(w, r, next, "caller "+caller.User.GetName(), 1)
 	})
 }
 
 func (l *limiter) perAddress(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		l.take(w, r, next, "address "+serving.HostOf(r.RemoteAddr), addressFactor)
+		l.serveLimited(w, r, next, "address "+serving.HostOf(r.RemoteAddr), addressFactor)
 	})
 }
 
-func (l *limiter) take(w http.ResponseWriter, r *http.Request, next http.Handler, key string, factor int) {
-	bucket := l.bucket(key, factor)
+func (l *limiter) serveLimited(w http.ResponseWriter, r *http.Request, next http.Handler, key string, factor int) {
+	bucket := l.bucketFor(key, factor)
 	reservation := bucket.Reserve()
 	delay := reservation.Delay()
 	if delay == 0 {
@@ -58,11 +58,11 @@ func (l *limiter) take(w http.ResponseWriter, r *http.Request, next http.Handler
 		return
 	}
 	reservation.Cancel()
-	if !serving.HoldRefusal(r.Context()) {
+	if !serving.DelayRefusal(r.Context()) {
 		return
 	}
 	seconds := int(math.Ceil(delay.Seconds()))
-	failed := failure(r.Context(), &refusal{status: http.StatusTooManyRequests, code: "TooManyRequests",
+	failed := failureFromError(r.Context(), &refusal{status: http.StatusTooManyRequests, code: "TooManyRequests",
 		text: fmt.Sprintf("too many requests: at most %g a second, try again in %d s", float64(l.rate)*float64(factor), seconds)})
 	w.Header().Set("Retry-After", strconv.Itoa(seconds))
 	w.Header().Set("Content-Type", jsonType)
@@ -70,8 +70,8 @@ func (l *limiter) take(w http.ResponseWriter, r *http.Request, next http.Handler
 	_ = encodeJSON(w, failed) // the client is gone
 }
 
-// bucket returns the rate limiter of a key. Two concurrent first requests may each create one, and one of the two is dropped.
-func (l *limiter) bucket(key string, factor int) *rate.Limiter {
+// bucketFor returns the rate limiter of a key. Two concurrent first requests may each create one, and one of the two is dropped.
+func (l *limiter) bucketFor(key string, factor int) *rate.Limiter {
 	if known, ok := l.buckets.Get(key); ok {
 		if bucket, ok := known.(*rate.Limiter); ok {
 			l.buckets.Add(key, bucket, idleBucket)

@@ -15,8 +15,8 @@ import (
 // what it missed from any server, without duplicates. A single time would not suffice: sources are read in parallel, and one may lag behind another.
 type logCursor struct {
 	at map[uint32]logMark
-	// heard is the time of the last line of each source, whether or not it was sent.
-	heard map[uint32]int64
+	// lastTimes is the time of the last line of each source, whether or not it was sent.
+	lastTimes map[uint32]int64
 	// skip counts, for resumed sources, the lines with the mark's time that remain to be skipped.
 	skip map[uint32]uint16
 	// resumed are the marks of the sources that the client has seen before.
@@ -34,14 +34,14 @@ const (
 	markSize = 4 + 8 + 2
 	// maxMarks bounds the marks read from a client's ID.
 	maxMarks = 1024
-	// slack lets lagging sources resume earlier than those that were sent the furthest.
-	slack = time.Minute
+	// resumeSlack lets lagging sources resume earlier than those that were sent the furthest.
+	resumeSlack = time.Minute
 )
 
 // newLogCursor decodes an ID. With an ID that is not ours the stream starts from the beginning.
 func newLogCursor(id string) *logCursor {
 	c := &logCursor{
-		at: map[uint32]logMark{}, heard: map[uint32]int64{}, skip: map[uint32]uint16{}, resumed: map[uint32]logMark{},
+		at: map[uint32]logMark{}, lastTimes: map[uint32]int64{}, skip: map[uint32]uint16{}, resumed: map[uint32]logMark{},
 	}
 	data, err := base64.RawURLEncoding.DecodeString(id)
 	if err != nil || len(data)%markSize != 0 || len(data) > maxMarks*markSize {
@@ -55,24 +55,24 @@ func newLogCursor(id string) *logCursor {
 	return c
 }
 
-// since returns the time to resume reading from; zero for a new stream.
-func (c *logCursor) since() time.Time {
+// resumeTime returns the time to resume reading from; zero for a new stream.
+func (c *logCursor) resumeTime() time.Time {
 	if len(c.resumed) == 0 {
 		return time.Time{}
 	}
 	least := slices.MinFunc(slices.Collect(maps.Values(c.resumed)), func(a, b logMark) int { return int(min(max(a.nanos-b.nanos, -1), 1)) })
-	return time.Unix(0, least.nanos).Add(-slack)
+	return time.Unix(0, least.nanos).Add(-resumeSlack)
 }
 
-// pass records a line and reports whether the client still has to get it. A line without a time continues the one before it.
-func (c *logCursor) pass(line joblogs.Line) bool {
+// acceptLine records a line and reports whether the client still has to get it. A line without a time continues the one before it.
+func (c *logCursor) acceptLine(line joblogs.Line) bool {
 	source := sourceHash(line.Source)
 	before := c.resumed[source]
 	nanos := line.Time.UnixNano()
 	if line.Time.IsZero() {
-		nanos = c.heard[source]
+		nanos = c.lastTimes[source]
 	}
-	c.heard[source] = nanos
+	c.lastTimes[source] = nanos
 	switch {
 	case before.count > 0 && nanos < before.nanos:
 		return false
@@ -95,8 +95,8 @@ func sourceHash(source joblogs.Source) uint32 {
 	return hash.Sum32()
 }
 
-// id encodes the cursor, with its sources in a fixed order.
-func (c *logCursor) id() string {
+// encodeID encodes the cursor, with its sources in a fixed order.
+func (c *logCursor) encodeID() string {
 	data := make([]byte, 0, len(c.at)*markSize)
 	for _, source := range slices.Sorted(maps.Keys(c.at)) {
 		data = binary.BigEndian.AppendUint32(data, source)

@@ -32,13 +32,13 @@ func TestEveryLineComesOnce(t *testing.T) {
 		var got []string
 		first := newLogCursor("")
 		for _, line := range lines[:cut] {
-			if first.pass(line) {
+			if first.acceptLine(line) {
 				got = append(got, line.Text)
 			}
 		}
-		again := newLogCursor(first.id())
+		again := newLogCursor(first.encodeID())
 		for _, line := range lines {
-			if again.pass(line) {
+			if again.acceptLine(line) {
 				got = append(got, line.Text)
 			}
 		}
@@ -50,7 +50,7 @@ func TestEveryLineComesOnce(t *testing.T) {
 
 func TestAnIdentityThatIsNotOursBeginsAtTheBeginning(t *testing.T) {
 	for _, id := range []string{"", "x", "!!!!", "AAAA"} {
-		if c := newLogCursor(id); !c.since().IsZero() || !c.pass(logLine("a", 1, "")) {
+		if c := newLogCursor(id); !c.resumeTime().IsZero() || !c.acceptLine(logLine("a", 1, "")) {
 			t.Errorf("%q is read as a position", id)
 		}
 	}
@@ -58,10 +58,10 @@ func TestAnIdentityThatIsNotOursBeginsAtTheBeginning(t *testing.T) {
 
 func TestReadingBeginsBeforeTheSourceThatLags(t *testing.T) {
 	c := newLogCursor("")
-	c.pass(logLine("a", int64(10*time.Minute), ""))
-	c.pass(logLine("b", int64(5*time.Minute), ""))
-	want := time.Unix(0, int64(5*time.Minute)).Add(-slack)
-	if got := newLogCursor(c.id()).since(); !got.Equal(want) {
+	c.acceptLine(logLine("a", int64(10*time.Minute), ""))
+	c.acceptLine(logLine("b", int64(5*time.Minute), ""))
+	want := time.Unix(0, int64(5*time.Minute)).Add(-resumeSlack)
+	if got := newLogCursor(c.encodeID()).resumeTime(); !got.Equal(want) {
 		t.Errorf("reading begins at %s, want %s", got, want)
 	}
 }

@@ -45,8 +45,8 @@ type LogPage struct {
 // maxLogPage bounds the output of one answer in bytes. Following has no bound.
 const maxLogPage = 8 << 20
 
-// answered estimates the size of a line in an answer. The line is written twice, a control character takes six bytes, and the source is added.
-func answered(line joblogs.Line) int {
+// answerSize estimates the size of a line in an answer. The line is written twice, a control character takes six bytes, and the source is added.
+func answerSize(line joblogs.Line) int {
 	size := len(line.Text)
 	for i := range len(line.Text) {
 		if line.Text[i] < ' ' {
@@ -57,7 +57,7 @@ func answered(line joblogs.Line) int {
 }
 
 func (s *Server) logRoutes() {
-	register(s, route{method: http.MethodGet, path: Root + "/jobs/{jobId}/logs", id: "getJobLogs", tag: "jobs",
+	registerRoute(s, route{method: http.MethodGet, path: Root + "/jobs/{jobId}/logs", id: "getJobLogs", tag: "jobs",
 		summary: "The output of all pods of a job, at once or as it comes",
 		detail: "With follow=true the answer is a stream of server-sent events: `log` carries a line, `state` the job whenever it " +
 			"changes, `trouble` a source that cannot be read at the moment, `end` how the job ended. Pods that come later are followed, too. " +
@@ -73,18 +73,18 @@ func (s *Server) getLogs(ctx context.Context, in *logsInput) (*huma.StreamRespon
 		return nil, &refusal{status: http.StatusBadRequest, code: "BadRequest",
 			text: "following answers with a stream: send Accept: text/event-stream, or use the WebSocket beside, " + in.JobID + "/logs/ws"}
 	}
-	options, err := in.options(s.options.Now())
+	options, err := in.streamOptions(s.options.Now())
 	if err != nil {
 		return nil, err
 	}
-	query, err := s.locate(ctx, in.JobRef)
+	query, err := s.locateJob(ctx, in.JobRef)
 	if err != nil {
 		return nil, err
 	}
 	options.Namespace, options.Job, options.Follow = query.Namespace, query.Name, in.Follow
 	options.Previous = in.Previous
 	if in.Follow && in.Previous {
-		return nil, invalidf("previous runs have ended and cannot be followed: leave out follow or previous")
+		return nil, invalidErrorf("previous runs have ended and cannot be followed: leave out follow or previous")
 	}
 	if in.Follow {
 		return s.followLogs(ctx, options, in.LastID)
@@ -94,7 +94,7 @@ func (s *Server) getLogs(ctx context.Context, in *logsInput) (*huma.StreamRespon
 
 // sendLogs reads output in a slot of the caller, and keeps the slot until the answer has room among those being sent.
 func (s *Server) sendLogs(ctx context.Context, options joblogs.Options, accept string) (*huma.StreamResponse, error) {
-	leave, err := take(ctx, s.budgets.reading, 1)
+	leave, err := acquireSlot(ctx, s.budgets.reading, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (s *Server) sendLogs(ctx context.Context, options joblogs.Options, accept s
 	if err != nil {
 		return nil, err
 	}
-	kind, body, err := s.encode(accept, page)
+	kind, body, err := s.encodeAnswer(accept, page)
 	if err != nil {
 		return nil, err
 	}
@@ -114,8 +114,8 @@ func (s *Server) sendLogs(ctx context.Context, options joblogs.Options, accept s
 	}}, nil
 }
 
-// options returns the options of the selection, without a job.
-func (in *LogSelection) options(now time.Time) (joblogs.Options, error) {
+// streamOptions returns the options of the selection, without a job.
+func (in *LogSelection) streamOptions(now time.Time) (joblogs.Options, error) {
 	out := joblogs.Options{
 		Tail: &in.Tail, Pod: in.Pod, Container: in.Container,
 	}
@@ -125,16 +125,16 @@ func (in *LogSelection) options(now time.Time) (joblogs.Options, error) {
 	var err error
 	if in.Grep != "" {
 		if out.Match, err = regexp.Compile(in.Grep); err != nil {
-			return out, invalidf("grep is no regular expression: %v", err)
+			return out, invalidErrorf("grep is no regular expression: %v", err)
 		}
 	}
-	if out.Since, err = sinceTime(in.Since, now); err != nil {
+	if out.Since, err = parseSince(in.Since, now); err != nil {
 		return out, err
 	}
 	return out, nil
 }
 
-func sinceTime(text string, now time.Time) (time.Time, error) {
+func parseSince(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
@@ -143,7 +143,7 @@ func sinceTime(text string, now time.Time) (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
-		return at, invalidf("since is %q, want a time such as 2026-11-01T12:00:00Z or a duration such as 10m", text)
+		return at, invalidErrorf("since is %q, want a time such as 2026-11-01T12:00:00Z or a duration such as 10m", text)
 	}
 	return at, nil
 }
@@ -151,13 +151,13 @@ func sinceTime(text string, now time.Time) (time.Time, error) {
 var errTooMuch = errors.New("more output than can be sent at once")
 
 func readLogs(ctx context.Context, options joblogs.Options) (*LogPage, error) {
-	caller, err := callerOf(ctx)
+	caller, err := callerFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
 	page, size := &LogPage{Logs: []string{}, Entries: []joblogs.Line{}}, 0
 	_, err = joblogs.Stream(ctx, caller.Streams, options, joblogs.Events{Line: func(line joblogs.Line) error {
-		if size += answered(line); size > maxLogPage {
+		if size += answerSize(line); size > maxLogPage {
 			return errTooMuch
 		}
 		page.Logs, page.Entries = append(page.Logs, line.Text), append(page.Entries, line)
@@ -169,7 +169,7 @@ func readLogs(ctx context.Context, options joblogs.Options) (*LogPage, error) {
 		page.Message = strings.TrimSpace(fmt.Sprintf("%v. %s", none, none.Job.Message))
 		return page, nil
 	case errors.Is(err, errTooMuch):
-		return nil, invalidf("the answer would be larger than %d bytes: ask for fewer lines with tail, or follow", maxLogPage)
+		return nil, invalidErrorf("the answer would be larger than %d bytes: ask for fewer lines with tail, or follow", maxLogPage)
 	case err != nil:
 		return nil, err
 	}
@@ -184,8 +184,8 @@ func (s *Server) followLogs(ctx context.Context, options joblogs.Options, lastID
 	if err != nil {
 		return nil, err
 	}
-	return s.streaming(ctx, follower.may, func(ctx context.Context, out *stream) error {
+	return s.streamResponse(ctx, follower.checkRights, func(ctx context.Context, out *stream) error {
 		defer out.keepAlive(ctx)()
-		return follower.run(ctx, out.send)
+		return follower.followJob(ctx, out.sendEvent)
 	})
 }

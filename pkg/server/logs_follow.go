@@ -37,55 +37,55 @@ type logEnd struct {
 
 // newLogFollower reads the job once, so that a missing or forbidden job results in an error answer and not in a stream.
 func (s *Server) newLogFollower(ctx context.Context, options joblogs.Options, lastID string) (*logFollower, error) {
-	caller, err := callerOf(ctx)
+	caller, err := callerFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
 	follower := &logFollower{server: s, caller: caller, cursor: newLogCursor(lastID)}
-	if err := mayReadLogs(ctx, caller, options.Namespace); err != nil {
+	if err := checkLogRights(ctx, caller, options.Namespace); err != nil {
 		return nil, err
 	}
-	leave, err := take(ctx, s.budgets.opening, 1)
+	leave, err := acquireSlot(ctx, s.budgets.opening, 1)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
 	query := inventory.JobQuery{Namespace: options.Namespace, Name: options.Job}
-	follower.jobs = s.jobsOf(query, inventory.NewReader(caller.Kubernetes))
+	follower.jobs = s.jobSource(query, inventory.NewReader(caller.Kubernetes))
 	if _, err := follower.jobs.Job(ctx, options.Namespace, options.Job); err != nil {
 		return nil, err
 	}
-	if since := follower.cursor.since(); !since.IsZero() {
+	if since := follower.cursor.resumeTime(); !since.IsZero() {
 		options.Since, options.Tail = since, nil
 	}
 	follower.options = options
 	return follower, nil
 }
 
-// may checks the rights to what is followed.
-func (f *logFollower) may(ctx context.Context) error {
-	return mayReadLogs(ctx, f.caller, f.options.Namespace)
+// checkRights checks the rights to what is followed.
+func (f *logFollower) checkRights(ctx context.Context) error {
+	return checkLogRights(ctx, f.caller, f.options.Namespace)
 }
 
-// mayReadLogs checks the rights to the jobs of a namespace and to the output of its pods. The API server checks them only when a log is opened.
-func mayReadLogs(ctx context.Context, caller *access.Caller, namespace string) error {
-	if err := caller.MayList(ctx, namespace, jobResources...); err != nil {
+// checkLogRights checks the rights to the jobs of a namespace and to the output of its pods. The API server checks them only when a log is opened.
+func checkLogRights(ctx context.Context, caller *access.Caller, namespace string) error {
+	if err := caller.CheckListRight(ctx, namespace, jobResources...); err != nil {
 		return err
 	}
-	return caller.May(ctx, "get", namespace, logResource)
+	return caller.CheckRight(ctx, "get", namespace, logResource)
 }
 
-// run sends events until the job has ended, including the end event.
-func (f *logFollower) run(ctx context.Context, send sender) error {
-	job, err := joblogs.StreamOf(ctx, f.caller.Streams, f.jobs, f.options, joblogs.Events{
+// followJob sends events until the job has ended, including the end event.
+func (f *logFollower) followJob(ctx context.Context, send sender) error {
+	job, err := joblogs.StreamWithJobs(ctx, f.caller.Streams, f.jobs, f.options, joblogs.Events{
 		Line: func(line joblogs.Line) error {
-			if !f.cursor.pass(line) {
+			if !f.cursor.acceptLine(line) {
 				return nil
 			}
-			if err := f.server.output.bucket(f.caller.User.GetName(), 1).WaitN(ctx, min(answered(line), outputBurst)); err != nil {
+			if err := f.server.output.bucketFor(f.caller.User.GetName(), 1).WaitN(ctx, min(answerSize(line), outputBurst)); err != nil {
 				return err //nolint:wrapcheck // ctx has ended, and says why
 			}
-			return send("log", f.cursor.id(), line)
+			return send("log", f.cursor.encodeID(), line)
 		},
 		State: func(job inventory.Job) { _ = send("state", "", jobItem(&job, f.server.options.Now())) },
 		Trouble: func(source joblogs.Source, err error) {
@@ -99,10 +99,10 @@ func (f *logFollower) run(ctx context.Context, send sender) error {
 	case err != nil:
 		return err
 	}
-	return send("end", "", endOf(&job))
+	return send("end", "", jobEnd(&job))
 }
 
-func endOf(job *inventory.Job) logEnd {
+func jobEnd(job *inventory.Job) logEnd {
 	out := logEnd{Status: string(job.Status), Reason: job.Reason, Message: job.Message}
 	for i := range job.Pods {
 		if job.Pods[i].ExitCode != nil {

@@ -9,24 +9,24 @@ import (
 	"g8s.host/gpu-scheduler/pkg/joblogs"
 )
 
-// followedEvery is how often a log follower checks the job while anything in the cluster changes.
-const followedEvery = 250 * time.Millisecond
+// followInterval is how often a log follower checks the job while anything in the cluster changes.
+const followInterval = 250 * time.Millisecond
 
-// mirroredJobs serves the state of jobs to log followers from the cache. A watch per follower would overload the API server when a client opens
+// cachedJobs serves the state of jobs to log followers from the cache. A watch per follower would overload the API server when a client opens
 // hundreds of streams. The followers' rights are checked before and during the stream.
-type mirroredJobs struct{ mirror *mirror }
+type cachedJobs struct{ cache *clusterCache }
 
-// jobsOf returns the source of a job's state: the cache, or the cluster where the cache does not have the job yet.
-func (s *Server) jobsOf(query inventory.JobQuery, cluster joblogs.Jobs) joblogs.Jobs {
-	memory := mirroredJobs{s.mirror}
-	if len(memory.jobs(query)) == 0 {
+// jobSource returns the source of a job's state: the cache, or the cluster where the cache does not have the job yet.
+func (s *Server) jobSource(query inventory.JobQuery, cluster joblogs.Jobs) joblogs.Jobs {
+	memory := cachedJobs{s.cache}
+	if len(memory.jobsFor(query)) == 0 {
 		return cluster
 	}
 	return memory
 }
 
-func (m mirroredJobs) jobs(query inventory.JobQuery) []inventory.Job {
-	now := m.mirror.current.Load()
+func (m cachedJobs) jobsFor(query inventory.JobQuery) []inventory.Job {
+	now := m.cache.current.Load()
 	if now == nil {
 		return nil
 	}
@@ -40,17 +40,17 @@ func (m mirroredJobs) jobs(query inventory.JobQuery) []inventory.Job {
 }
 
 // Job implements [joblogs.Jobs] like [inventory.Reader.Job].
-func (m mirroredJobs) Job(_ context.Context, namespace, name string) (inventory.Job, error) {
+func (m cachedJobs) Job(_ context.Context, namespace, name string) (inventory.Job, error) {
 	query := inventory.JobQuery{Namespace: namespace, Name: name}
-	return query.Only(m.jobs(query))
+	return query.OnlyJob(m.jobsFor(query))
 }
 
 // WatchJobs implements [joblogs.Jobs] like [inventory.Reader.WatchJobs].
-func (m mirroredJobs) WatchJobs(ctx context.Context, query inventory.JobQuery, changed func([]inventory.Job)) error {
+func (m cachedJobs) WatchJobs(ctx context.Context, query inventory.JobQuery, changed func([]inventory.Job)) error {
 	var told []inventory.Job
 	for first := true; ; first = false {
-		renewed := m.mirror.next()
-		if now := m.jobs(query); first || !reflect.DeepEqual(told, now) {
+		renewed := m.cache.nextRenewal()
+		if now := m.jobsFor(query); first || !reflect.DeepEqual(told, now) {
 			told = now
 			changed(now)
 		}
@@ -62,7 +62,7 @@ func (m mirroredJobs) WatchJobs(ctx context.Context, query inventory.JobQuery, c
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(followedEvery):
+		case <-time.After(followInterval):
 		}
 	}
 }

@@ -12,18 +12,18 @@ import (
 // TestFollowersLearnFromMemory: once how a job is, then of each change of it and of no others, and nothing is asked of the
 // cluster for a job that the memory knows.
 func TestFollowersLearnFromMemory(t *testing.T) {
-	s := &Server{mirror: newMirror()}
+	s := &Server{cache: newClusterCache()}
 	show := func(jobs ...inventory.Job) {
-		s.mirror.put(inventory.State{Cluster: inventory.Cluster{Jobs: jobs}}, time.Now())
+		s.cache.setView(inventory.State{Cluster: inventory.Cluster{Jobs: jobs}}, time.Now())
 	}
 	train := inventory.Job{Namespace: "team", Name: "train", Status: inventory.StatusPending}
 	query := inventory.JobQuery{Namespace: "team", Name: "train"}
 	cluster := inventory.NewReader(nil)
-	if s.jobsOf(query, cluster) != cluster {
+	if s.jobSource(query, cluster) != cluster {
 		t.Fatal("an empty memory is asked")
 	}
 	show(train)
-	memory := s.jobsOf(query, cluster)
+	memory := s.jobSource(query, cluster)
 	if found, err := memory.Job(t.Context(), "team", "train"); err != nil || found.Status != inventory.StatusPending {
 		t.Fatalf("found %v, error %v", found, err)
 	}
@@ -52,7 +52,7 @@ func TestFollowersLearnFromMemory(t *testing.T) {
 	other := train
 	other.Namespace = "others"
 	show(train, other)
-	time.Sleep(2 * followedEvery)
+	time.Sleep(2 * followInterval)
 	train.Status = inventory.StatusRunning
 	show(train, other)
 	next(inventory.StatusRunning)

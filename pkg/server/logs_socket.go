@@ -45,18 +45,18 @@ const (
 	logProtocol = "logs.g8s.host"
 	// tokenProtocol is the prefix of the subprotocol that carries a browser's token.
 	tokenProtocol = "base64url.bearer.authorization.k8s.io."
-	// silence is how long a client may leave pings unanswered.
-	silence = 3 * heartbeat
+	// pongTimeout is how long a client may leave pings unanswered.
+	pongTimeout = 3 * heartbeatInterval
 	// maxFromClient bounds a client message. Clients have nothing to send.
 	maxFromClient = 4 << 10
 	// maxReason is the protocol's limit for a close reason.
 	maxReason = 123
-	// farewell is how long the server waits for the client's close message.
-	farewell = 2 * time.Second
+	// closeTimeout is how long the server waits for the client's close message.
+	closeTimeout = 2 * time.Second
 )
 
 func (s *Server) logSocketRoutes() {
-	register(s, route{method: http.MethodGet, path: Root + "/jobs/{jobId}/logs/ws", id: "followJobLogs", tag: "jobs",
+	registerRoute(s, route{method: http.MethodGet, path: Root + "/jobs/{jobId}/logs/ws", id: "followJobLogs", tag: "jobs",
 		status:  http.StatusSwitchingProtocols,
 		summary: "Follow the output of all pods of a job on a WebSocket",
 		detail: "Each message is a LogMessage in JSON: `log` carries a line, `state` the job whenever it changes, `trouble` a source that " +
@@ -70,11 +70,11 @@ func (s *Server) logSocketRoutes() {
 }
 
 func (s *Server) followLogsOnSocket(ctx context.Context, in *logSocketInput) (*huma.StreamResponse, error) {
-	options, err := in.options(s.options.Now())
+	options, err := in.streamOptions(s.options.Now())
 	if err != nil {
 		return nil, err
 	}
-	query, err := s.locate(ctx, in.JobRef)
+	query, err := s.locateJob(ctx, in.JobRef)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (s *Server) followLogsOnSocket(ctx context.Context, in *logSocketInput) (*h
 	if err != nil {
 		return nil, err
 	}
-	leave, err := s.open.enter(ctx)
+	leave, err := s.open.openStream(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -92,23 +92,23 @@ func (s *Server) followLogsOnSocket(ctx context.Context, in *logSocketInput) (*h
 		s.sockets.Add(1)
 		defer s.sockets.Done()
 		r, w := humago.Unwrap(hctx)
-		connection, err := s.upgrader().Upgrade(w, r, nil)
+		connection, err := s.newUpgrader().Upgrade(w, r, nil)
 		if err != nil {
 			return // the upgrader has answered
 		}
 		w.Header().Set("Upgrade", "websocket") // only for the metrics: the answer bypassed this writer
-		ctx, cancel := s.supervised(r.Context(), follower.may)
+		ctx, cancel := s.streamContext(r.Context(), follower.checkRights)
 		defer cancel()
 		s.serveSocket(ctx, &socket{connection: connection}, hctx.Operation().OperationID, follower)
 	}}, nil
 }
 
-// upgrader returns an upgrader to WebSocket that answers failures in our format.
-func (s *Server) upgrader() *websocket.Upgrader {
+// newUpgrader returns an upgrader to WebSocket that answers failures in our format.
+func (s *Server) newUpgrader() *websocket.Upgrader {
 	return &websocket.Upgrader{
 		HandshakeTimeout: eventTimeout,
 		Subprotocols:     []string{logProtocol},
-		CheckOrigin:      s.mayConnect,
+		CheckOrigin:      s.isOriginAllowed,
 		Error: func(w http.ResponseWriter, r *http.Request, status int, reason error) {
 			text := strings.TrimPrefix(reason.Error(), "websocket: ")
 			switch {
@@ -125,9 +125,9 @@ func (s *Server) upgrader() *websocket.Upgrader {
 	}
 }
 
-// mayConnect accepts programs, which send no origin, pages of this server, and pages of the listed origins. Browsers do not check before they open a
+// isOriginAllowed accepts programs, which send no origin, pages of this server, and pages of the listed origins. Browsers do not check before they open a
 // WebSocket, so without this any page could connect.
-func (s *Server) mayConnect(r *http.Request) bool {
+func (s *Server) isOriginAllowed(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	if origin == "" || slices.ContainsFunc(s.options.Origins, func(o string) bool { return strings.TrimSuffix(o, "/") == origin }) {
 		return true
@@ -140,25 +140,25 @@ func (s *Server) mayConnect(r *http.Request) bool {
 func (s *Server) serveSocket(ctx context.Context, k *socket, operation string, follower *logFollower) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	gone := k.listen(cancel)
+	gone := k.readUntilGone(cancel)
 	stop := k.keepAlive(ctx)
-	err := follower.run(ctx, k.send)
+	err := follower.followJob(ctx, k.sendMessage)
 	stop()
 	cause := context.Cause(ctx)
 	switch {
 	case err == nil:
-		k.close(websocket.CloseNormalClosure, "the job has ended", gone)
+		k.closeWithReason(websocket.CloseNormalClosure, "the job has ended", gone)
 	case errors.Is(cause, errStopping):
-		k.close(websocket.CloseGoingAway, errStopping.text, gone)
+		k.closeWithReason(websocket.CloseGoingAway, errStopping.text, gone)
 	case errors.Is(cause, errTokenEnded), errors.As(cause, new(*access.DeniedError)), errors.As(cause, new(*access.ActingError)):
-		k.close(websocket.ClosePolicyViolation, cause.Error(), gone)
+		k.closeWithReason(websocket.ClosePolicyViolation, cause.Error(), gone)
 	case cause != nil, errors.Is(err, errClientGone):
-		k.close(websocket.CloseNormalClosure, "", gone)
+		k.closeWithReason(websocket.CloseNormalClosure, "", gone)
 	default:
-		failed := failure(ctx, err)
-		s.log(ctx, failed, operation, err)
-		_ = k.send("error", "", failed) // the close message has the same reason
-		k.close(websocket.CloseInternalServerErr, failed.Message, gone)
+		failed := failureFromError(ctx, err)
+		s.logFailure(ctx, failed, operation, err)
+		_ = k.sendMessage("error", "", failed) // the close message has the same reason
+		k.closeWithReason(websocket.CloseInternalServerErr, failed.Message, gone)
 	}
 }
 
@@ -168,8 +168,8 @@ type socket struct {
 	connection *websocket.Conn
 }
 
-// send writes one message.
-func (k *socket) send(event, id string, data any) error {
+// sendMessage writes one message.
+func (k *socket) sendMessage(event, id string, data any) error {
 	message := LogMessage{Type: event, Data: data, ID: id}
 	if line, ok := data.(joblogs.Line); ok {
 		message.Data = line.Text
@@ -186,11 +186,11 @@ func (k *socket) send(event, id string, data any) error {
 	return nil
 }
 
-// listen reads what the client sends: pongs and the close message. It calls ended when the client is gone or stops answering, and then closes the
+// readUntilGone reads what the client sends: pongs and the close message. It calls ended when the client is gone or stops answering, and then closes the
 // channel that it returns.
-func (k *socket) listen(ended func()) <-chan struct{} {
+func (k *socket) readUntilGone(ended func()) <-chan struct{} {
 	k.connection.SetReadLimit(maxFromClient)
-	alive := func(string) error { return k.connection.SetReadDeadline(time.Now().Add(silence)) }
+	alive := func(string) error { return k.connection.SetReadDeadline(time.Now().Add(pongTimeout)) }
 	k.connection.SetPongHandler(alive)
 	gone := make(chan struct{})
 	go func() {
@@ -214,19 +214,19 @@ func (k *socket) listen(ended func()) <-chan struct{} {
 
 // keepAlive pings the client until the returned function is called.
 func (k *socket) keepAlive(ctx context.Context) (stop func()) {
-	return repeating(ctx, func() {
+	return repeatAtHeartbeat(ctx, func() {
 		_ = k.connection.WriteControl(websocket.PingMessage, nil, time.Now().Add(eventTimeout)) // a client that is gone ends ctx
 	})
 }
 
-// close sends the reason and waits a moment for the client's close message, so that the data sent before arrives.
-func (k *socket) close(code int, reason string, gone <-chan struct{}) {
+// closeWithReason sends the reason and waits a moment for the client's close message, so that the data sent before arrives.
+func (k *socket) closeWithReason(code int, reason string, gone <-chan struct{}) {
 	reason = strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "")
-	deadline := time.Now().Add(farewell)
+	deadline := time.Now().Add(closeTimeout)
 	if k.connection.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, reason), deadline) == nil {
 		select {
 		case <-gone:
-		case <-time.After(farewell):
+		case <-time.After(closeTimeout):
 		}
 	}
 	_ = k.connection.Close() // everything has been sent

@@ -41,9 +41,9 @@ func newMetrics() *metrics {
 	return m
 }
 
-// measured counts requests and traces them with spans. It uses the pattern of the route and never the path: names would create an unbounded number of
+// withMetrics counts requests and traces them with spans. It uses the pattern of the route and never the path: names would create an unbounded number of
 // metrics.
-func (s *Server) measured(next http.Handler, mux *http.ServeMux) http.Handler {
+func (s *Server) withMetrics(next http.Handler, mux *http.ServeMux) http.Handler {
 	spans := newSpans()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, pattern := mux.Handler(r)
@@ -51,7 +51,7 @@ func (s *Server) measured(next http.Handler, mux *http.ServeMux) http.Handler {
 		if !found {
 			route = "none"
 		}
-		r, span := spans.begin(r, route)
+		r, span := spans.beginSpan(r, route)
 		defer span.End()
 		s.metrics.inFlight.Inc()
 		defer s.metrics.inFlight.Dec()
@@ -59,7 +59,7 @@ func (s *Server) measured(next http.Handler, mux *http.ServeMux) http.Handler {
 		if result.Code == http.StatusOK && w.Header().Get("Upgrade") != "" {
 			result.Code = http.StatusSwitchingProtocols // that answer bypassed the writer
 		}
-		noteStatus(span, result.Code)
+		recordStatus(span, result.Code)
 		s.metrics.requests.WithLabelValues(methodLabel(r.Method), route, strconv.Itoa(result.Code)).Inc()
 		if w.Header().Get("Content-Type") != streamType && result.Code != http.StatusSwitchingProtocols {
 			s.metrics.duration.WithLabelValues(methodLabel(r.Method), route).Observe(result.Duration.Seconds())

@@ -29,49 +29,49 @@ func requestID(ctx context.Context) string {
 	return id
 }
 
-// callerOf returns the caller of the request. Every route that is not public has one.
-func callerOf(ctx context.Context) (*access.Caller, error) {
+// callerFrom returns the caller of the request. Every route that is not public has one.
+func callerFrom(ctx context.Context) (*access.Caller, error) {
 	if caller, ok := ctx.Value(callerKey{}).(*access.Caller); ok {
 		return caller, nil
 	}
 	return nil, errNoCaller
 }
 
-// build registers the routes and wraps them in the middleware that every request passes.
-func (s *Server) build() (http.Handler, error) {
+// buildHandler registers the routes and wraps them in the middleware that every request passes.
+func (s *Server) buildHandler() (http.Handler, error) {
 	mux := http.NewServeMux()
 	s.api = newAPI(mux, s.options.Version)
-	s.routes()
+	s.registerRoutes()
 	if err := s.addDocument(mux); err != nil {
 		return nil, err
 	}
 	limits := newLimiter(s.options.Rate, s.options.Burst)
 	handler := s.withKeys(mux)
-	handler = s.audited(handler)
+	handler = s.withAuditLog(handler)
 	handler = limits.perCaller(handler)
-	handler = s.authenticated(handler, s.publicPatterns(), mux)
+	handler = s.withAuthentication(handler, s.publicPatterns(), mux)
 	handler = limits.perAddress(handler)
-	handler = s.bounded(handler)
-	handler = crossOrigin(handler, s.options.Origins)
-	handler = serving.Answered(serving.ReadInTime(handler), s.unanswered)
-	handler = s.measured(handler, mux)
-	return s.identified(slashed(handler)), nil
+	handler = s.withLimits(handler)
+	handler = withCORS(handler, s.options.Origins)
+	handler = serving.EnsureAnswered(serving.ReadInTime(handler), s.writeUnanswered)
+	handler = s.withMetrics(handler, mux)
+	return s.withRequestID(withEscapedLabelKeys(handler)), nil
 }
 
 // withKeys reads the body within its limits, applies the idempotency key, and decodes in a slot of the caller. It frees all slots at the end.
 func (s *Server) withKeys(next http.Handler) http.Handler {
 	keys := newIdempotency(s.options.Now, s.metrics.replayed)
-	return givingBack(s.answering(s.weighed(keys.once(s.inTurn(next)))))
+	return withSlotRelease(s.withAnswerBudget(s.withBodyLimits(keys.withIdempotency(s.withDecodeSlot(next)))))
 }
 
-// answering bounds the answers that wait to be read.
-func (s *Server) answering(next http.Handler) http.Handler {
+// withAnswerBudget bounds the answers that wait to be read.
+func (s *Server) withAnswerBudget(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who := "address " + serving.HostOf(r.RemoteAddr)
-		if caller, err := callerOf(r.Context()); err == nil {
+		if caller, err := callerFrom(r.Context()); err == nil {
 			who = caller.User.GetName()
 		}
-		s.budgets.answers.Bounded(w, r, next, who, func(w http.ResponseWriter, err error) {
+		s.budgets.answers.ServeBounded(w, r, next, who, func(w http.ResponseWriter, err error) {
 			status, code, text := http.StatusTooManyRequests, "TooManyRequests", err.Error()
 			if r.Method != http.MethodGet && r.Method != http.MethodHead {
 				status, code, text = http.StatusServiceUnavailable, "AnswerNotSent", "this was carried out, but its answer is not sent: "+text
@@ -81,8 +81,8 @@ func (s *Server) answering(next http.Handler) http.Handler {
 	})
 }
 
-// identified gives each request an ID and limits a panic to its request.
-func (s *Server) identified(next http.Handler) http.Handler {
+// withRequestID gives each request an ID and limits a panic to its request.
+func (s *Server) withRequestID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := rand.Text()
 		ctx := context.WithValue(r.Context(), requestKey{}, id)
@@ -104,8 +104,8 @@ func (s *Server) identified(next http.Handler) http.Handler {
 	})
 }
 
-// unanswered answers for a handler that did not answer.
-func (s *Server) unanswered(w http.ResponseWriter, r *http.Request, begun bool) {
+// writeUnanswered answers for a handler that did not answer.
+func (s *Server) writeUnanswered(w http.ResponseWriter, r *http.Request, begun bool) {
 	if !begun {
 		writeFailure(w, r, &unavailableError{"the connection has ended: nothing was done, send it again on another one"})
 		return
@@ -122,8 +122,8 @@ var errUnanswered = errors.New("no answer")
 // answerTimeout bounds every answer that is not a stream. A stream extends it with each message.
 const answerTimeout = time.Minute
 
-// bounded limits the body of a request and the time of its answer.
-func (s *Server) bounded(next http.Handler) http.Handler {
+// withLimits limits the body of a request and the time of its answer.
+func (s *Server) withLimits(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, s.options.MaxBody)
 		// Only test writers do not support deadlines.
@@ -135,23 +135,23 @@ func (s *Server) bounded(next http.Handler) http.Handler {
 // metricsPattern is the route of the server's own metrics.
 const metricsPattern = "GET /metrics"
 
-// authenticated admits only callers that the cluster knows, except to public routes. Only they can tell an unknown route from a known one.
-func (s *Server) authenticated(next http.Handler, public map[string]bool, mux *http.ServeMux) http.Handler {
+// withAuthentication admits only callers that the cluster knows, except to public routes. Only they can tell an unknown route from a known one.
+func (s *Server) withAuthentication(next http.Handler, public map[string]bool, mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, pattern := mux.Handler(r)
 		if public[pattern] {
 			next.ServeHTTP(w, r)
 			return
 		}
-		if header := impersonation(r.Header); header != "" {
+		if header := impersonationHeader(r.Header); header != "" {
 			writeFailure(w, r, &refusal{status: http.StatusBadRequest, code: "BadRequest",
 				text: header + " has no effect here, where all is done as the owner of the token: leave it out"})
 			return
 		}
-		review := s.gate.Reviewer(r)
+		review := s.gate.TokenReviewer(r)
 		identify := s.gate.Identify
 		if pattern == metricsPattern {
-			identify = s.gate.Recognize // nothing is done as Prometheus, so no impersonation is needed
+			identify = s.gate.IdentifyUser // nothing is done as Prometheus, so no impersonation is needed
 		}
 		caller, err := identify(r)
 		switch {
@@ -168,7 +168,7 @@ func (s *Server) authenticated(next http.Handler, public map[string]bool, mux *h
 			return
 		case err != nil:
 			unavailable := &unavailableError{"the cluster cannot be asked who you are: try again"}
-			s.log(r.Context(), failure(r.Context(), unavailable), "authentication", err)
+			s.logFailure(r.Context(), failureFromError(r.Context(), unavailable), "authentication", err)
 			writeFailure(w, r, unavailable)
 			return
 		}
@@ -182,9 +182,9 @@ func (s *Server) authenticated(next http.Handler, public map[string]bool, mux *h
 	})
 }
 
-// impersonation returns the impersonation header of a Kubernetes client, "" for none. Ignoring it would give the request more rights than its sender
+// impersonationHeader returns the impersonation header of a Kubernetes client, "" for none. Ignoring it would give the request more rights than its sender
 // intends.
-func impersonation(header http.Header) string {
+func impersonationHeader(header http.Header) string {
 	for name := range header {
 		if strings.HasPrefix(name, "Impersonate-") {
 			return name
@@ -218,7 +218,7 @@ func unknownRoute(w http.ResponseWriter, r *http.Request, mux *http.ServeMux) {
 			text: fmt.Sprintf("%s is not possible here, but %s", r.Method, allow)})
 		return
 	}
-	writeFailure(w, r, notFoundf("there is no route %s %s: %s/docs lists them", r.Method, r.URL.Path, Root))
+	writeFailure(w, r, notFoundErrorf("there is no route %s %s: %s/docs lists them", r.Method, r.URL.Path, Root))
 }
 
 // headerOnly records the header of an answer and drops the body.
@@ -233,7 +233,7 @@ func (h *headerOnly) WriteHeader(status int)      { h.status = status }
 
 // writeFailure answers with an error outside of the routes.
 func writeFailure(w http.ResponseWriter, r *http.Request, err error) {
-	failed := failure(r.Context(), err)
+	failed := failureFromError(r.Context(), err)
 	w.Header().Set("Content-Type", jsonType)
 	if failed.status == http.StatusTooManyRequests || failed.status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
@@ -242,8 +242,8 @@ func writeFailure(w http.ResponseWriter, r *http.Request, err error) {
 	_ = encodeJSON(w, failed) // the client is gone
 }
 
-// crossOrigin implements CORS: only pages of the listed origins may call, with a token.
-func crossOrigin(next http.Handler, origins []string) http.Handler {
+// withCORS implements CORS: only pages of the listed origins may call, with a token.
+func withCORS(next http.Handler, origins []string) http.Handler {
 	allowed := map[string]bool{}
 	for _, origin := range origins {
 		allowed[strings.TrimSuffix(origin, "/")] = true

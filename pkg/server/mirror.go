@@ -23,12 +23,12 @@ type view struct {
 	jobNamespaces []string
 	taken         time.Time
 
-	findCards sync.Once
-	nodeCards map[string][]usage.GPU
+	findGPUs   sync.Once
+	cachedGPUs map[string][]usage.GPU
 }
 
-// mirror caches the newest view. Reading is cheap; each update replaces the whole view.
-type mirror struct {
+// clusterCache caches the newest view. Reading is cheap; each update replaces the whole view.
+type clusterCache struct {
 	current atomic.Pointer[view]
 	jobs    *feed.Feed
 
@@ -37,10 +37,12 @@ type mirror struct {
 	renewed chan struct{}
 }
 
-func newMirror() *mirror { return &mirror{jobs: feed.New(), renewed: make(chan struct{})} }
+func newClusterCache() *clusterCache {
+	return &clusterCache{jobs: feed.New(), renewed: make(chan struct{})}
+}
 
-// put replaces the view and wakes the waiters.
-func (m *mirror) put(state inventory.State, now time.Time) {
+// setView replaces the view and wakes the waiters.
+func (m *clusterCache) setView(state inventory.State, now time.Time) {
 	namespaces := map[string]bool{}
 	for i := range state.Jobs {
 		namespaces[state.Jobs[i].Namespace] = true
@@ -55,15 +57,15 @@ func (m *mirror) put(state inventory.State, now time.Time) {
 	m.renewed = make(chan struct{})
 }
 
-// view returns the newest view, or an error before the first one.
-func (m *mirror) view() (*view, error) {
+// latestView returns the newest view, or an error before the first one.
+func (m *clusterCache) latestView() (*view, error) {
 	if v := m.current.Load(); v != nil {
 		return v, nil
 	}
 	return nil, &unavailableError{"the server has only just started and is still reading the cluster: try again in a second"}
 }
 
-func (m *mirror) next() <-chan struct{} {
+func (m *clusterCache) nextRenewal() <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.renewed
@@ -72,13 +74,13 @@ func (m *mirror) next() <-chan struct{} {
 // showWait is how long a write waits until lists show it.
 const showWait = 2 * time.Second
 
-// await waits until the condition holds for a view, for at most [showWait]. A caller that lists after a write should see the write, but late watches
+// waitUntilShown waits until the condition holds for a view, for at most [showWait]. A caller that lists after a write should see the write, but late watches
 // must not fail it.
-func (m *mirror) await(ctx context.Context, shows func(*view) bool) {
+func (m *clusterCache) waitUntilShown(ctx context.Context, shows func(*view) bool) {
 	ctx, cancel := context.WithTimeout(ctx, showWait)
 	defer cancel()
 	for {
-		renewed := m.next()
+		renewed := m.nextRenewal()
 		if v := m.current.Load(); v == nil || shows(v) {
 			return
 		}
@@ -102,8 +104,8 @@ func (v *view) hasJobNamed(ref submit.Ref) bool {
 	})
 }
 
-// runs reports whether the view has the object as a job that is not terminating.
-func (v *view) runs(top metav1.Object) bool {
+// hasActiveJob reports whether the view has the object as a job that is not terminating.
+func (v *view) hasActiveJob(top metav1.Object) bool {
 	return slices.ContainsFunc(v.Jobs, func(job inventory.Job) bool {
 		return job.Object.UID == top.GetUID() && job.Status != inventory.StatusTerminating
 	})

@@ -65,12 +65,12 @@ type NamespaceDeleted struct {
 type namespaceDeletedOutput struct{ Body NamespaceDeleted }
 
 func (s *Server) namespaceRoutes() {
-	register(s, route{method: http.MethodGet, path: Root + "/namespaces", id: "listNamespaces", tag: "namespaces",
+	registerRoute(s, route{method: http.MethodGet, path: Root + "/namespaces", id: "listNamespaces", tag: "namespaces",
 		summary: "List namespaces", detail: "All, to who may list namespaces; else those in which you may list jobs.",
 		fails: []int{http.StatusUnprocessableEntity}}, s.listNamespaces)
-	register(s, route{method: http.MethodGet, path: Root + "/namespaces/{namespaceName}", id: "getNamespace", tag: "namespaces",
+	registerRoute(s, route{method: http.MethodGet, path: Root + "/namespaces/{namespaceName}", id: "getNamespace", tag: "namespaces",
 		summary: "A namespace and its quota", fails: []int{http.StatusNotFound}}, s.getNamespace)
-	register(s, route{method: http.MethodDelete, path: Root + "/namespaces/{namespaceName}", id: "deleteNamespace", tag: "namespaces",
+	registerRoute(s, route{method: http.MethodDelete, path: Root + "/namespaces/{namespaceName}", id: "deleteNamespace", tag: "namespaces",
 		summary: "Delete a namespace that gpuctl made, with all that is in it",
 		detail:  "One that gpuctl did not make is refused with 403 NotManaged.",
 		fails:   []int{http.StatusNotFound, http.StatusConflict}}, s.deleteNamespace)
@@ -86,7 +86,7 @@ func (v *view) namespaceNames() []string {
 }
 
 func (s *Server) listNamespaces(ctx context.Context, in *namespaceListInput) (*namespaceListOutput, error) {
-	view, err := s.mirror.view()
+	view, err := s.cache.latestView()
 	if err != nil {
 		return nil, err
 	}
@@ -101,22 +101,22 @@ func (s *Server) listNamespaces(ctx context.Context, in *namespaceListInput) (*n
 		}
 	}
 	now := s.options.Now()
-	list, err := cut(in.Paging, visible, func(n *inventory.Namespace) string { return n.Name },
+	list, err := cutPage(in.Paging, visible, func(n *inventory.Namespace) string { return n.Name },
 		func(n *inventory.Namespace) NamespaceItem { return namespaceItem(n, now) })
 	return &namespaceListOutput{Body: NamespaceList(list)}, err
 }
 
 // namespaceScope returns the namespaces that the caller may know about.
 func (s *Server) namespaceScope(ctx context.Context, v *view) (access.Scope, error) {
-	caller, err := callerOf(ctx)
+	caller, err := callerFrom(ctx)
 	if err != nil {
 		return access.Scope{}, err
 	}
-	scope, err := caller.Scope(ctx, nil, namespaceResource)
+	scope, err := caller.FindScope(ctx, nil, namespaceResource)
 	if err != nil || !scope.Empty() {
 		return scope, err
 	}
-	return scopeOf(ctx, "", v.namespaceNames(), jobResources...)
+	return listScope(ctx, "", v.namespaceNames(), jobResources...)
 }
 
 func namespaceItem(n *inventory.Namespace, now time.Time) NamespaceItem {
@@ -128,7 +128,7 @@ func namespaceItem(n *inventory.Namespace, now time.Time) NamespaceItem {
 
 // getNamespace reads as the caller, so a caller without the right gets the API server's error.
 func (s *Server) getNamespace(ctx context.Context, in *NamespaceRef) (*namespaceOutput, error) {
-	caller, err := callerOf(ctx)
+	caller, err := callerFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -137,10 +137,10 @@ func (s *Server) getNamespace(ctx context.Context, in *NamespaceRef) (*namespace
 		return nil, err
 	}
 	row := inventory.NamespaceOf(found)
-	out := &namespaceOutput{ETagged: ETagged{etag(found)}, Body: NamespaceDetail{NamespaceItem: namespaceItem(&row, s.options.Now()), Labels: map[string]string{}}}
+	out := &namespaceOutput{ETagged: ETagged{objectETag(found)}, Body: NamespaceDetail{NamespaceItem: namespaceItem(&row, s.options.Now()), Labels: map[string]string{}}}
 	maps.Copy(out.Body.Labels, row.Labels)
-	if caller.MayList(ctx, in.Name, quotaResource) == nil {
-		if object, err := quotaOf(ctx, in.Name); err == nil {
+	if caller.CheckListRight(ctx, in.Name, quotaResource) == nil {
+		if object, err := readQuota(ctx, in.Name); err == nil {
 			quota := inventory.QuotaOf(object)
 			item := quotaItem(&quota)
 			out.Body.Quota = &item
@@ -150,12 +150,12 @@ func (s *Server) getNamespace(ctx context.Context, in *NamespaceRef) (*namespace
 }
 
 func (s *Server) deleteNamespace(ctx context.Context, in *deleteNamespaceInput) (*namespaceDeletedOutput, error) {
-	writer, err := writerOf(ctx)
+	writer, err := newWriter(ctx)
 	if err != nil {
 		return nil, err
 	}
-	note(ctx, "namespace/"+in.Name)
-	if _, err := in.guard(writer, fmt.Sprintf("namespace %q", in.Name)).DeleteNamespace(ctx, in.Name); err != nil {
+	addAuditNote(ctx, "namespace/"+in.Name)
+	if _, err := in.guardWriter(writer, fmt.Sprintf("namespace %q", in.Name)).DeleteNamespace(ctx, in.Name); err != nil {
 		return nil, err
 	}
 	return &namespaceDeletedOutput{Body: NamespaceDeleted{

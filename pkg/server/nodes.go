@@ -104,34 +104,34 @@ type nodeOutput struct {
 }
 
 func (s *Server) nodeRoutes() {
-	register(s, route{method: http.MethodGet, path: Root + "/nodes", id: "listNodes", tag: "nodes",
+	registerRoute(s, route{method: http.MethodGet, path: Root + "/nodes", id: "listNodes", tag: "nodes",
 		summary: "List nodes with their GPUs", fails: []int{http.StatusUnprocessableEntity}}, s.listNodes)
-	register(s, route{method: http.MethodGet, path: Root + "/nodes/gpu-detail", id: "listNodeGPUs", tag: "nodes",
+	registerRoute(s, route{method: http.MethodGet, path: Root + "/nodes/gpu-detail", id: "listNodeGPUs", tag: "nodes",
 		summary: "List every GPU of every node: its type, and who has it",
 		fails:   []int{http.StatusUnprocessableEntity}}, s.listNodeGPUs)
-	register(s, route{method: http.MethodGet, path: Root + "/nodes/{nodeName}", id: "getNode", tag: "nodes",
+	registerRoute(s, route{method: http.MethodGet, path: Root + "/nodes/{nodeName}", id: "getNode", tag: "nodes",
 		summary: "All about a node", fails: []int{http.StatusNotFound}}, s.getNode)
 }
 
 func (s *Server) listNodes(ctx context.Context, in *nodeListInput) (*nodeListOutput, error) {
-	view, err := s.fleet(ctx)
+	view, err := s.fleetView(ctx)
 	if err != nil {
 		return nil, err
 	}
 	created := creationTimes(view.Objects.Nodes)
 	var matching []*inventory.Node
 	for i := range view.Nodes {
-		if in.matches(&view.Nodes[i]) {
+		if in.matchesNode(&view.Nodes[i]) {
 			matching = append(matching, &view.Nodes[i])
 		}
 	}
-	list, err := cut(in.Paging, matching, nodeKey, func(node *inventory.Node) NodeItem {
+	list, err := cutPage(in.Paging, matching, nodeKey, func(node *inventory.Node) NodeItem {
 		return nodeItem(node, created[node.Name])
 	})
 	return &nodeListOutput{Body: NodeList(list)}, err
 }
 
-func (in *nodeListInput) matches(node *inventory.Node) bool {
+func (in *nodeListInput) matchesNode(node *inventory.Node) bool {
 	return (in.Pool == "" || in.Pool == node.Pool) && (in.GPUType == "" || in.GPUType == node.GPUType) &&
 		(in.Status == "" || in.Status == nodeStatus(node))
 }
@@ -187,12 +187,12 @@ func nodeConditions(all []corev1.NodeCondition) []NodeCondition {
 }
 
 func (s *Server) getNode(ctx context.Context, in *NodeRef) (*nodeOutput, error) {
-	view, object, err := s.node(ctx, in.Node)
+	view, object, err := s.findNode(ctx, in.Node)
 	if err != nil {
 		return nil, err
 	}
-	node, _ := view.Node(in.Node) // present, because its object is
-	return &nodeOutput{ETagged: ETagged{etag(object)}, Body: NodeDetail{
+	node, _ := view.FindNode(in.Node) // present, because its object is
+	return &nodeOutput{ETagged: ETagged{objectETag(object)}, Body: NodeDetail{
 		NodeName: node.Name, Status: nodeStatus(&node), Labels: sortedLabels(object.Labels), BoundPools: []string{node.Pool},
 		GPUType: node.GPUType, GPUMemory: node.MemoryPerGPU, Interconnect: node.Interconnect, Rack: node.Rack, Pods: node.Pods,
 		CreatedAt: object.CreationTimestamp.Time, States: node.States, Conditions: nodeConditions(object.Status.Conditions),
@@ -205,15 +205,15 @@ func (s *Server) getNode(ctx context.Context, in *NodeRef) (*nodeOutput, error) 
 	}}, nil
 }
 
-// node returns a cached node to a caller that may list nodes.
-func (s *Server) node(ctx context.Context, name string) (*view, *corev1.Node, error) {
-	view, err := s.fleet(ctx)
+// findNode returns a cached node to a caller that may list nodes.
+func (s *Server) findNode(ctx context.Context, name string) (*view, *corev1.Node, error) {
+	view, err := s.fleetView(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	i := slices.IndexFunc(view.Objects.Nodes, func(node corev1.Node) bool { return node.Name == name })
 	if i < 0 {
-		return nil, nil, notFoundf("node %q not found", name)
+		return nil, nil, notFoundErrorf("node %q not found", name)
 	}
 	return view, &view.Objects.Nodes[i], nil
 }

@@ -57,55 +57,55 @@ const (
 
 func (s *Server) drainRoutes() {
 	fails := []int{http.StatusNotFound, http.StatusConflict}
-	register(s, route{method: http.MethodPost, path: Root + "/nodes/{nodeName}/drain", id: "drainNode", tag: "nodes",
+	registerRoute(s, route{method: http.MethodPost, path: Root + "/nodes/{nodeName}/drain", id: "drainNode", tag: "nodes",
 		summary: "Cordon a node, and evict its pods with GPUs",
 		detail: "Asks once, and does not wait: the answer says what has been told to leave, and the same request goes on. Disruption budgets " +
 			"are kept, and a gang that cannot work without those that leave is evicted as a whole. Refused with 409 NeedsPerson, and nothing " +
 			"is done, while a pod is not to be moved or nothing would start it again, unless force is set.",
 		fails: fails}, s.drainNode)
-	register(s, route{method: http.MethodPost, path: Root + "/nodes/{nodeName}/recover", id: "recoverNode", tag: "nodes",
+	registerRoute(s, route{method: http.MethodPost, path: Root + "/nodes/{nodeName}/recover", id: "recoverNode", tag: "nodes",
 		summary: "Give a node back that was drained, cordoned or suspect",
 		detail:  "Refused with 409 NotWell while the node is not ready, or while the condition is true that made it suspect, unless force is set.",
 		fails:   fails}, s.recoverNode)
 }
 
 func (s *Server) drainNode(ctx context.Context, in *drainInput) (*drainOutput, error) {
-	drainer, err := drainerOf(ctx, in.Node, in.Body.Force)
+	drainer, err := newDrainer(ctx, in.Node, in.Body.Force)
 	if err != nil {
 		return nil, err
 	}
 	out := &drainOutput{}
 	if in.Body.DryRun {
 		plan, err := drainer.Plan(ctx, in.Node)
-		out.Body = drained(plan, "valid", messageDrainPlan)
+		out.Body = drainAnswer(plan, "valid", messageDrainPlan)
 		return out, err
 	}
-	plan, err := drainer.Begin(ctx, in.Node)
+	plan, err := drainer.BeginDrain(ctx, in.Node)
 	if err == nil {
-		note(ctx, "node/"+in.Node+" drain")
+		addAuditNote(ctx, "node/"+in.Node+" drain")
 		err = drainer.EvictOnce(ctx, plan)
 	}
 	if err != nil {
 		return nil, err
 	}
-	s.mirror.await(ctx, func(v *view) bool { node, ok := v.Node(in.Node); return ok && node.Cordoned })
-	out.Body = drained(plan, "draining", messageDraining)
+	s.cache.waitUntilShown(ctx, func(v *view) bool { node, ok := v.FindNode(in.Node); return ok && node.Cordoned })
+	out.Body = drainAnswer(plan, "draining", messageDraining)
 	if len(plan.Units) == 0 {
-		out.Body = drained(plan, "drained", messageDrained)
+		out.Body = drainAnswer(plan, "drained", messageDrained)
 	}
 	return out, nil
 }
 
-func drained(plan drain.Plan, status, message string) Drained {
+func drainAnswer(plan drain.Plan, status, message string) Drained {
 	return Drained{Node: plan.Node, Status: status, Units: orEmpty(plan.Units), Holds: plan.Holds, Staying: plan.Staying, Message: message}
 }
 
 func (s *Server) recoverNode(ctx context.Context, in *recoverInput) (*recoverOutput, error) {
-	drainer, err := drainerOf(ctx, in.Node, in.Body.Force)
+	drainer, err := newDrainer(ctx, in.Node, in.Body.Force)
 	if err != nil {
 		return nil, err
 	}
-	recovered, err := drainer.Recover(ctx, in.Node, in.Body.DryRun)
+	recovered, err := drainer.RecoverNode(ctx, in.Node, in.Body.DryRun)
 	if err != nil {
 		return nil, err
 	}
@@ -113,21 +113,21 @@ func (s *Server) recoverNode(ctx context.Context, in *recoverInput) (*recoverOut
 	switch {
 	case in.Body.DryRun:
 		out.Body.Message = messageDrainPlan
-	case recovered.Changes():
+	case recovered.HasChanges():
 		out.Body.Message = messageRecovered
-		note(ctx, "node/"+in.Node+" recover")
-		s.mirror.await(ctx, func(v *view) bool { node, ok := v.Node(in.Node); return ok && !node.Cordoned })
+		addAuditNote(ctx, "node/"+in.Node+" recover")
+		s.cache.waitUntilShown(ctx, func(v *view) bool { node, ok := v.FindNode(in.Node); return ok && !node.Cordoned })
 	}
 	return out, nil
 }
 
-// drainerOf returns a drainer that acts as the caller. The caller must be able to patch the node, even if nothing has to change.
-func drainerOf(ctx context.Context, node string, force bool) (*drain.Drainer, error) {
-	caller, err := callerOf(ctx)
+// newDrainer returns a drainer that acts as the caller. The caller must be able to patch the node, even if nothing has to change.
+func newDrainer(ctx context.Context, node string, force bool) (*drain.Drainer, error) {
+	caller, err := callerFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := caller.MayNamed(ctx, "patch", "", node, nodeResource); err != nil {
+	if err := caller.CheckNamedRight(ctx, "patch", "", node, nodeResource); err != nil {
 		return nil, err
 	}
 	return &drain.Drainer{Client: caller.Kubernetes, Force: force, Report: func(phrase.Text) {}}, nil

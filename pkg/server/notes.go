@@ -18,8 +18,8 @@ func withNotes(ctx context.Context, notes *auditNotes) context.Context {
 	return context.WithValue(ctx, notesKey{}, notes)
 }
 
-// note adds an object to the audit line of a request, such as "training/qwen2-sft in team-a".
-func note(ctx context.Context, object string) {
+// addAuditNote adds an object to the audit line of a request, such as "training/qwen2-sft in team-a".
+func addAuditNote(ctx context.Context, object string) {
 	if notes, ok := ctx.Value(notesKey{}).(*auditNotes); ok {
 		notes.mu.Lock()
 		defer notes.mu.Unlock()
@@ -27,7 +27,7 @@ func note(ctx context.Context, object string) {
 	}
 }
 
-func (n *auditNotes) all() []string {
+func (n *auditNotes) allObjects() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Clone(n.objects)

@@ -39,7 +39,7 @@ func oneWaits(now time.Time) *snapshot.Snapshot {
 func TestTheLedgerIsAskedSeldom(t *testing.T) {
 	start := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	asked, broken, clock := 0, false, start
-	o := &outlookOfQueue{now: func() time.Time { return clock }, log: slog.New(slog.DiscardHandler), runs: func(context.Context, ledgerclient.Query) (runs []ledger.Run, more bool, err error) {
+	o := &startEstimator{now: func() time.Time { return clock }, log: slog.New(slog.DiscardHandler), runs: func(context.Context, ledgerclient.Query) (runs []ledger.Run, more bool, err error) {
 		if asked++; broken {
 			return nil, false, errors.New("down")
 		}
@@ -53,7 +53,7 @@ func TestTheLedgerIsAskedSeldom(t *testing.T) {
 		now := start.Add(after)
 		clock = now
 		line := queue.Build(objects, nil, nil, now)
-		line.Tell(o.of(t.Context(), &line, objects, now), now)
+		line.ApplyEstimates(o.estimatesFor(t.Context(), &line, objects, now), now)
 		return line.Entries[0].Latest
 	}
 	steps := []struct {
@@ -72,7 +72,7 @@ func TestTheLedgerIsAskedSeldom(t *testing.T) {
 			t.Errorf("after %s it starts by %v, want known %t; the ledger was asked %d times, want %d", step.after, latest, step.known, asked, step.asked)
 		}
 	}
-	if got := (&outlookOfQueue{}).of(t.Context(), &queue.Queue{}, objects, start); len(got) != 0 {
+	if got := (&startEstimator{}).estimatesFor(t.Context(), &queue.Queue{}, objects, start); len(got) != 0 {
 		t.Errorf("without a ledger it tells %v", got)
 	}
 }
@@ -83,7 +83,7 @@ func TestWhoAsksMeanwhileDoesNotWait(t *testing.T) {
 	start := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	begun, finish := make(chan struct{}), make(chan struct{})
 	asked := 0
-	o := &outlookOfQueue{now: func() time.Time { return start.Add(time.Minute) }, log: slog.New(slog.DiscardHandler)}
+	o := &startEstimator{now: func() time.Time { return start.Add(time.Minute) }, log: slog.New(slog.DiscardHandler)}
 	o.runs = func(context.Context, ledgerclient.Query) ([]ledger.Run, bool, error) {
 		asked++
 		close(begun) // panics if it is made twice
@@ -91,10 +91,10 @@ func TestWhoAsksMeanwhileDoesNotWait(t *testing.T) {
 		return slices.Repeat([]ledger.Run{{Namespace: "team", Pool: "train", GPUs: 8, Seconds: 3600}}, 30), false, nil
 	}
 	objects := oneWaits(start)
-	ask := func(ctx context.Context, now time.Time) queue.Outlook {
+	ask := func(ctx context.Context, now time.Time) queue.StartEstimates {
 		line := queue.Build(objects, nil, nil, now)
-		told := o.of(ctx, &line, objects, now)
-		line.Tell(told, now)
+		told := o.estimatesFor(ctx, &line, objects, now)
+		line.ApplyEstimates(told, now)
 		return told
 	}
 	ctx, leave := context.WithCancel(t.Context())
@@ -112,7 +112,7 @@ func TestWhoAsksMeanwhileDoesNotWait(t *testing.T) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if want := start.Add(time.Minute + outlookFor); asked != 1 || !o.untilAgain.Equal(want) {
+	if want := start.Add(time.Minute + estimatesTTL); asked != 1 || !o.untilAgain.Equal(want) {
 		t.Errorf("the ledger was asked %d times, and the next is made after %s, want %s", asked, o.untilAgain, want)
 	}
 }

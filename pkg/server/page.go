@@ -21,13 +21,13 @@ type Page[T any] struct {
 	Continue string `json:"continue,omitempty" doc:"Send it back to get the items that follow; absent on the last page"`
 }
 
-// cut returns the selected part of a list that is sorted by key.
-func cut[S, T any](p Paging, list []S, key func(S) string, show func(S) T) (Page[T], error) {
+// cutPage returns the selected part of a list that is sorted by key.
+func cutPage[S, T any](p Paging, list []S, key func(S) string, show func(S) T) (Page[T], error) {
 	out := Page[T]{Total: len(list), Items: []T{}}
 	var rest []S
 	size := p.PageSize
 	if p.Limit > 0 || p.Continue != "" {
-		start, err := after(p.Continue, list, key)
+		start, err := indexAfter(p.Continue, list, key)
 		if err != nil {
 			return out, err
 		}
@@ -47,14 +47,14 @@ func cut[S, T any](p Paging, list []S, key func(S) string, show func(S) T) (Page
 	return out, nil
 }
 
-// after returns the index of the first item after the one that a continue token names, which may be gone.
-func after[S any](token string, list []S, key func(S) string) (int, error) {
+// indexAfter returns the index of the first item after the one that a continue token names, which may be gone.
+func indexAfter[S any](token string, list []S, key func(S) string) (int, error) {
 	if token == "" {
 		return 0, nil
 	}
 	last, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil {
-		return 0, invalidf("continue is none that this server gave: begin without it")
+		return 0, invalidErrorf("continue is none that this server gave: begin without it")
 	}
 	i := slices.IndexFunc(list, func(item S) bool { return key(item) > string(last) })
 	if i < 0 {

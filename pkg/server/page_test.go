@@ -10,7 +10,7 @@ import (
 func cutText(t *testing.T, p Paging, list ...string) (Page[string], error) {
 	t.Helper()
 	same := func(s string) string { return s }
-	return cut(p, list, same, same)
+	return cutPage(p, list, same, same)
 }
 
 func TestPagesOfANumber(t *testing.T) {

@@ -6,37 +6,37 @@ import (
 	"sync"
 )
 
-// places are the slots that a request holds until it frees them or ends.
-type places struct {
-	mu     sync.Mutex
-	leaves []func()
+// heldSlots are the slots that a request holds until it frees them or ends.
+type heldSlots struct {
+	mu       sync.Mutex
+	releases []func()
 }
 
-type placesKey struct{}
+type heldSlotsKey struct{}
 
-// givingBack frees all slots of a request when it ends. A handler that panics, or an answer that never starts, cannot free them. A leaked slot would
+// withSlotRelease frees all slots of a request when it ends. A handler that panics, or an answer that never starts, cannot free them. A leaked slot would
 // be lost until the server restarts.
-func givingBack(next http.Handler) http.Handler {
+func withSlotRelease(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		taken := &places{}
-		defer taken.giveBack()
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), placesKey{}, taken)))
+		taken := &heldSlots{}
+		defer taken.releaseAll()
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), heldSlotsKey{}, taken)))
 	})
 }
 
-// untilTheEnd registers a function that frees a slot when the request of ctx ends, at the latest. It must be safe to call twice.
-func untilTheEnd(ctx context.Context, leave func()) {
-	if taken, ok := ctx.Value(placesKey{}).(*places); ok {
+// releaseAtEnd registers a function that frees a slot when the request of ctx ends, at the latest. It must be safe to call twice.
+func releaseAtEnd(ctx context.Context, leave func()) {
+	if taken, ok := ctx.Value(heldSlotsKey{}).(*heldSlots); ok {
 		taken.mu.Lock()
 		defer taken.mu.Unlock()
-		taken.leaves = append(taken.leaves, leave)
+		taken.releases = append(taken.releases, leave)
 	}
 }
 
-func (p *places) giveBack() {
+func (p *heldSlots) releaseAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, leave := range p.leaves {
+	for _, leave := range p.releases {
 		leave()
 	}
 }

@@ -29,12 +29,12 @@ func TestAPlaceOutlivesNoRequest(t *testing.T) {
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
 			s := &Server{options: Options{}.withDefaults(), metrics: newMetrics(), budgets: newBudgets(), open: newOpenStreams(1)}
-			handler := s.identified(s.withKeys(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				leave, err := take(r.Context(), s.budgets.thinking, 1)
+			handler := s.withRequestID(s.withKeys(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				leave, err := acquireSlot(r.Context(), s.budgets.computing, 1)
 				if err != nil {
 					t.Error(err)
 				}
-				closed, err := s.open.enter(r.Context())
+				closed, err := s.open.openStream(r.Context())
 				if err != nil {
 					t.Error(err)
 				}

@@ -72,28 +72,28 @@ type PoolRef struct {
 }
 
 func (s *Server) poolRoutes() {
-	register(s, route{method: http.MethodGet, path: Root + "/pools", id: "listPools", tag: "pools",
+	registerRoute(s, route{method: http.MethodGet, path: Root + "/pools", id: "listPools", tag: "pools",
 		summary: "List pools with their GPUs"}, s.listPools)
-	register(s, route{method: http.MethodGet, path: Root + "/pools/{poolName}", id: "getPool", tag: "pools",
+	registerRoute(s, route{method: http.MethodGet, path: Root + "/pools/{poolName}", id: "getPool", tag: "pools",
 		summary: "A pool, its nodes and its jobs", fails: []int{http.StatusNotFound}}, s.getPool)
 	s.poolWriteRoutes()
 }
 
-// fleet returns the cached view to a caller that may list nodes.
-func (s *Server) fleet(ctx context.Context) (*view, error) {
-	view, err := s.mirror.view()
+// fleetView returns the cached view to a caller that may list nodes.
+func (s *Server) fleetView(ctx context.Context) (*view, error) {
+	view, err := s.cache.latestView()
 	if err != nil {
 		return nil, err
 	}
-	caller, err := callerOf(ctx)
+	caller, err := callerFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return view, caller.MayList(ctx, "", nodeResource)
+	return view, caller.CheckListRight(ctx, "", nodeResource)
 }
 
 func (s *Server) listPools(ctx context.Context, _ *empty) (*poolListOutput, error) {
-	view, err := s.fleet(ctx)
+	view, err := s.fleetView(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -105,19 +105,19 @@ func (s *Server) listPools(ctx context.Context, _ *empty) (*poolListOutput, erro
 }
 
 func (s *Server) getPool(ctx context.Context, in *PoolRef) (*poolOutput, error) {
-	view, err := s.fleet(ctx)
+	view, err := s.fleetView(ctx)
 	if err != nil {
 		return nil, err
 	}
-	pool, ok := view.Pool(in.Pool)
+	pool, ok := view.FindPool(in.Pool)
 	if !ok {
-		return nil, notFoundf("pool %q not found: a pool without nodes does not exist, unless there is a GPUPool of that name", in.Pool)
+		return nil, notFoundErrorf("pool %q not found: a pool without nodes does not exist, unless there is a GPUPool of that name", in.Pool)
 	}
-	caller, err := callerOf(ctx)
+	caller, err := callerFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
-	scope, err := caller.Scope(ctx, view.jobNamespaces, jobResources...)
+	scope, err := caller.FindScope(ctx, view.jobNamespaces, jobResources...)
 	if err != nil {
 		return nil, err
 	}
@@ -125,12 +125,12 @@ func (s *Server) getPool(ctx context.Context, in *PoolRef) (*poolOutput, error) 
 	out := &poolOutput{ETagged: ETagged{poolETag(in.Pool, view.Objects.Nodes)}, Body: PoolDetail{
 		Name: item.Name, Description: item.Description, Status: item.Status, Nodes: pool.Nodes, ReadyNodes: item.ReadyNodes,
 		GPUTotal: item.GPUTotal, GPUUsed: item.GPUUsed, GPUFree: item.GPUFree, Unhealthy: item.Unhealthy, GPUTypes: item.GPUType,
-		CPU: item.CPU, Memory: item.Memory, Use: usage.ReadMachines(ctx, caller.Kubernetes.CoreV1().RESTClient()).Of(pool.Nodes),
+		CPU: item.CPU, Memory: item.Memory, Use: usage.ReadMachines(ctx, caller.Kubernetes.CoreV1().RESTClient()).LoadOf(pool.Nodes),
 		ByType: orEmpty(pool.Types), SharedGPUs: pool.SharedGPUs, MIG: pool.MIG, Declared: item.Declared,
 		Jobs: []PoolJob{},
 	}}
 	filter := JobFilter{Pool: in.Pool}
-	for _, job := range filter.filter(view.Jobs, scope) {
+	for _, job := range filter.filterJobs(view.Jobs, scope) {
 		out.Body.Jobs = append(out.Body.Jobs, PoolJob{
 			JobID: job.Name, Namespace: job.Namespace, Kind: job.Kind, Status: string(job.Status), GPUs: job.GPUs,
 		})

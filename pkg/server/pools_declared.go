@@ -87,7 +87,7 @@ func declaredPool(d *inventory.Declared) *DeclaredPool {
 		return nil
 	}
 	out := &DeclaredPool{
-		Constraints: poolConstraints(d.Spec.Constraints), Stale: d.Stale(), HealthyNodes: d.Status.HealthyNodes,
+		Constraints: poolConstraints(d.Spec.Constraints), Stale: d.IsStale(), HealthyNodes: d.Status.HealthyNodes,
 		FreeSets: []FreeSet{}, PendingJobs: d.Status.Pending.Jobs, PendingGPUs: d.Status.Pending.GPUs, Conditions: []PoolCondition{},
 		StatusWritten: len(d.Status.Conditions) > 0,
 	}
@@ -122,13 +122,13 @@ func declaredPool(d *inventory.Declared) *DeclaredPool {
 
 func poolConstraints(c names.PoolConstraints) PoolConstraints {
 	return PoolConstraints{
-		GPUTypes: c.GPUTypes, MinGPUs: c.MinNode.GPUs, MinGPUMemory: amount(c.MinNode.GPUMemory), MinCPU: amount(c.MinNode.CPU),
-		MinMemory: amount(c.MinNode.Memory), Regions: c.Regions, Zones: c.Zones, MinHealthyNodes: c.MinHealthyNodes, MinZones: c.MinZones,
+		GPUTypes: c.GPUTypes, MinGPUs: c.MinNode.GPUs, MinGPUMemory: formatQuantity(c.MinNode.GPUMemory), MinCPU: formatQuantity(c.MinNode.CPU),
+		MinMemory: formatQuantity(c.MinNode.Memory), Regions: c.Regions, Zones: c.Zones, MinHealthyNodes: c.MinHealthyNodes, MinZones: c.MinZones,
 	}
 }
 
-// parse converts the constraints of a request.
-func (c *PoolConstraints) parse() (names.PoolConstraints, error) {
+// parseConstraints converts the constraints of a request.
+func (c *PoolConstraints) parseConstraints() (names.PoolConstraints, error) {
 	out := names.PoolConstraints{
 		GPUTypes: c.GPUTypes, Regions: c.Regions, Zones: c.Zones, MinHealthyNodes: c.MinHealthyNodes, MinZones: c.MinZones,
 		MinNode: names.NodeMinimum{GPUs: c.MinGPUs},
@@ -144,31 +144,31 @@ func (c *PoolConstraints) parse() (names.PoolConstraints, error) {
 		}
 		quantity, err := resource.ParseQuantity(at.text)
 		if err != nil || quantity.Sign() < 0 {
-			return names.PoolConstraints{}, invalidf("constraints.%s is %q, want an amount such as 64 or 512Gi", field, at.text)
+			return names.PoolConstraints{}, invalidErrorf("constraints.%s is %q, want an amount such as 64 or 512Gi", field, at.text)
 		}
 		*at.to = &quantity
 	}
 	return out, nil
 }
 
-// parse converts the access rules of a request.
-func (a *PoolAccess) parse() (names.PoolAccess, error) {
+// parseAccess converts the access rules of a request.
+func (a *PoolAccess) parseAccess() (names.PoolAccess, error) {
 	out := names.PoolAccess{Namespaces: slices.Compact(slices.Sorted(slices.Values(a.Namespaces)))}
 	for _, namespace := range out.Namespaces {
 		if len(validation.IsDNS1123Label(namespace)) > 0 {
-			return names.PoolAccess{}, invalidf("access.namespaces: %.70q is no name of a namespace", namespace)
+			return names.PoolAccess{}, invalidErrorf("access.namespaces: %.70q is no name of a namespace", namespace)
 		}
 	}
 	for _, priority := range slices.Compact(slices.Sorted(slices.Values(a.Priorities))) {
 		if !slices.Contains([]workload.Priority{workload.PriorityHigh, workload.PriorityMedium, workload.PriorityLow}, workload.Priority(priority)) {
-			return names.PoolAccess{}, invalidf("access.priorities: %.70q is not high, medium or low", priority)
+			return names.PoolAccess{}, invalidErrorf("access.priorities: %.70q is not high, medium or low", priority)
 		}
 		out.Priorities = append(out.Priorities, names.PoolPriority(priority))
 	}
 	return out, nil
 }
 
-func amount(quantity *resource.Quantity) string {
+func formatQuantity(quantity *resource.Quantity) string {
 	if quantity == nil {
 		return ""
 	}

@@ -28,16 +28,16 @@ type PoolSpec struct {
 	DryRun      bool   `json:"dryRun,omitempty" doc:"Let the API server check everything, and change nothing"`
 }
 
-// pool validates the wanted state of a pool.
-func (spec *PoolSpec) pool(name string) (*workload.Pool, error) {
+// buildPool validates the wanted state of a pool.
+func (spec *PoolSpec) buildPool(name string) (*workload.Pool, error) {
 	if problems := validation.IsValidLabelValue(name); len(problems) > 0 {
-		return nil, invalidf("%q is no name of a pool: %s", name, strings.Join(problems, "; "))
+		return nil, invalidErrorf("%q is no name of a pool: %s", name, strings.Join(problems, "; "))
 	}
 	if name == names.DefaultPool {
-		return nil, invalidf("the pool %q is all nodes that are in no other: take nodes out of theirs instead", name)
+		return nil, invalidErrorf("the pool %q is all nodes that are in no other: take nodes out of theirs instead", name)
 	}
 	if n := len(spec.GPUType); n > 1 && n != len(spec.Nodes) {
-		return nil, invalidf("gpuType has %d types for %d nodes: give one for all, or one for each", n, len(spec.Nodes))
+		return nil, invalidErrorf("gpuType has %d types for %d nodes: give one for all, or one for each", n, len(spec.Nodes))
 	}
 	named := map[string]bool{}
 	out := &workload.Pool{Name: name, Description: spec.Description}
@@ -51,37 +51,37 @@ func (spec *PoolSpec) pool(name string) (*workload.Pool, error) {
 			member.GPUType = spec.GPUType[i]
 		}
 		if problems := validation.IsValidLabelValue(member.GPUType); len(problems) > 0 {
-			return nil, invalidf("%q is no type of GPUs: %s", member.GPUType, strings.Join(problems, "; "))
+			return nil, invalidErrorf("%q is no type of GPUs: %s", member.GPUType, strings.Join(problems, "; "))
 		}
 		if named[node] {
-			return nil, invalidf("node %q is named twice", node)
+			return nil, invalidErrorf("node %q is named twice", node)
 		}
 		named[node] = true
 		out.Nodes = append(out.Nodes, member)
 	}
-	return out, spec.declared(out)
+	return out, spec.fillDeclared(out)
 }
 
-// declared adds the GPUPool fields that the request sets.
-func (spec *PoolSpec) declared(out *workload.Pool) (err error) {
+// fillDeclared adds the GPUPool fields that the request sets.
+func (spec *PoolSpec) fillDeclared(out *workload.Pool) (err error) {
 	if spec.Constraints != nil {
-		if out.Constraints, err = spec.Constraints.parse(); err != nil {
+		if out.Constraints, err = spec.Constraints.parseConstraints(); err != nil {
 			return err
 		}
 	}
 	if spec.Access != nil {
-		out.Access, err = spec.Access.parse()
+		out.Access, err = spec.Access.parseAccess()
 	}
 	return err
 }
 
-// keep fills in the GPUPool fields that a request omits: the access rules stay when the constraints change, and vice versa, and the defaults for jobs
+// keepUnstated fills in the GPUPool fields that a request omits: the access rules stay when the constraints change, and vice versa, and the defaults for jobs
 // always stay.
-func (spec *PoolSpec) keep(ctx context.Context, wanted *workload.Pool) error {
+func (spec *PoolSpec) keepUnstated(ctx context.Context, wanted *workload.Pool) error {
 	if spec.Constraints == nil && spec.Access == nil {
 		return nil // the request does not set it, or a document sets everything
 	}
-	writer, err := writerOf(ctx)
+	writer, err := newWriter(ctx)
 	if err != nil {
 		return err
 	}
@@ -113,8 +113,8 @@ func keepDefaults(wanted *workload.Pool, live names.PoolDefaults) {
 	}
 }
 
-// options returns the options for writing a pool with its GPUPool.
-func (spec *PoolSpec) options(wanted *workload.Pool) submit.PoolOptions {
+// poolOptions returns the options for writing a pool with its GPUPool.
+func (spec *PoolSpec) poolOptions(wanted *workload.Pool) submit.PoolOptions {
 	return submit.PoolOptions{
 		Force: spec.Force, Overwrite: spec.Overwrite, DryRun: spec.DryRun, Declare: wanted, TakeOver: spec.Force,
 		KeepDeclared: spec.Constraints == nil && spec.Access == nil && spec.YAMLContent == "",

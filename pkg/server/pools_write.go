@@ -92,36 +92,36 @@ func (s *Server) poolWriteRoutes() {
 	const whole = "All nodes or none: they are checked before the first is changed, and one that cannot be changed undoes the others. " +
 		"Nodes of another pool are refused with 409 NodesInOtherPools, unless force is set; nodes that break what the GPUPool of that " +
 		"name asks, always, with 409 PoolConstraints, the nodes and by how much."
-	register(s, route{method: http.MethodPost, path: Root + "/pools", id: "createPool", tag: "pools", status: http.StatusCreated,
+	registerRoute(s, route{method: http.MethodPost, path: Root + "/pools", id: "createPool", tag: "pools", status: http.StatusCreated,
 		summary: "Create a pool of nodes", detail: "A pool that has nodes is refused with 409 AlreadyExists, unless force is set, and nodes that have another GPU type with 409 LabelConflict, unless overwrite is. " + whole, fails: fails,
 		replies: map[int]*huma.Response{http.StatusOK: jsonReply[PoolChanged](s, "The pool is valid, and was not created")}}, s.createPool)
-	register(s, route{method: http.MethodPut, path: Root + "/pools/{poolName}", id: "updatePool", tag: "pools",
+	registerRoute(s, route{method: http.MethodPut, path: Root + "/pools/{poolName}", id: "updatePool", tag: "pools",
 		summary: "Make a pool exactly these nodes: others leave it", detail: whole, fails: fails}, s.updatePool)
-	register(s, route{method: http.MethodDelete, path: Root + "/pools/{poolName}", id: "deletePool", tag: "pools",
+	registerRoute(s, route{method: http.MethodDelete, path: Root + "/pools/{poolName}", id: "deletePool", tag: "pools",
 		summary: "Take all nodes out of a pool", detail: "Refused with 409 PoolInUse while jobs use it, unless force is set.",
 		fails: fails}, s.deletePool)
-	register(s, route{method: http.MethodPost, path: Root + "/nodes/{nodeName}/pools", id: "joinPool", tag: "nodes",
+	registerRoute(s, route{method: http.MethodPost, path: Root + "/nodes/{nodeName}/pools", id: "joinPool", tag: "nodes",
 		summary: "Bring a node into a pool", fails: fails}, s.joinPool)
-	register(s, route{method: http.MethodDelete, path: Root + "/nodes/{nodeName}/pools/{poolName}", id: "leavePool", tag: "nodes",
+	registerRoute(s, route{method: http.MethodDelete, path: Root + "/nodes/{nodeName}/pools/{poolName}", id: "leavePool", tag: "nodes",
 		summary: "Take a node out of a pool; refused if it is in another one", fails: fails}, s.leavePool)
 }
 
 func (s *Server) createPool(ctx context.Context, in *createPoolInput) (*poolChangedOutput, error) {
-	wanted, err := s.wantedPool(ctx, &in.Body.PoolSpec, in.Body.Name)
+	wanted, err := s.requestedPool(ctx, &in.Body.PoolSpec, in.Body.Name)
 	if err == nil {
-		err = in.Body.keep(ctx, wanted)
+		err = in.Body.keepUnstated(ctx, wanted)
 	}
 	if err != nil {
 		return nil, err
 	}
-	options := in.Body.options(wanted)
+	options := in.Body.poolOptions(wanted)
 	options.New = true
-	plan, err := s.changePool(ctx, "", always(func(nodes []corev1.Node) pool.Plan { return pool.Join(wanted, nodes) }), options)
+	plan, err := s.changePool(ctx, "", unconditionalPlan(func(nodes []corev1.Node) pool.Plan { return pool.Join(wanted, nodes) }), options)
 	if err != nil {
 		return nil, err
 	}
 	out := &poolChangedOutput{Status: http.StatusCreated, Body: PoolChanged{
-		Name: wanted.Name, Status: "created", Message: messagePoolCreated, Changed: len(plan.Patches), Retyped: retyped(&plan),
+		Name: wanted.Name, Status: "created", Message: messagePoolCreated, Changed: len(plan.Patches), Retyped: retypedNodes(&plan),
 	}}
 	if in.Body.DryRun {
 		out.Status, out.Body.Status, out.Body.Message = http.StatusOK, "valid", messagePoolValid
@@ -130,21 +130,21 @@ func (s *Server) createPool(ctx context.Context, in *createPoolInput) (*poolChan
 }
 
 func (s *Server) updatePool(ctx context.Context, in *updatePoolInput) (*poolChangedOutput, error) {
-	wanted, err := s.wantedPool(ctx, &in.Body, in.Pool)
+	wanted, err := s.requestedPool(ctx, &in.Body, in.Pool)
 	if err == nil {
-		err = in.Body.keep(ctx, wanted)
+		err = in.Body.keepUnstated(ctx, wanted)
 	}
 	if err != nil {
 		return nil, err
 	}
-	options := in.Body.options(wanted)
+	options := in.Body.poolOptions(wanted)
 	options.Overwrite = true
-	plan, err := s.changePool(ctx, "", in.whilePool(in.Pool, func(nodes []corev1.Node) pool.Plan { return pool.Apply(wanted, nodes) }), options)
+	plan, err := s.changePool(ctx, "", in.ifPoolMatches(in.Pool, func(nodes []corev1.Node) pool.Plan { return pool.Apply(wanted, nodes) }), options)
 	if err != nil {
 		return nil, err
 	}
 	out := &poolChangedOutput{Status: http.StatusOK, Body: PoolChanged{
-		Name: wanted.Name, Status: "updated", Message: messagePoolUpdated, Changed: len(plan.Patches), Retyped: retyped(&plan),
+		Name: wanted.Name, Status: "updated", Message: messagePoolUpdated, Changed: len(plan.Patches), Retyped: retypedNodes(&plan),
 	}}
 	switch {
 	case in.Body.DryRun:
@@ -156,40 +156,40 @@ func (s *Server) updatePool(ctx context.Context, in *updatePoolInput) (*poolChan
 }
 
 func (s *Server) deletePool(ctx context.Context, in *deletePoolInput) (*poolChangedOutput, error) {
-	view, err := s.fleet(ctx)
+	view, err := s.fleetView(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if jobs := view.jobsUsing(in.Pool); len(jobs) > 0 && !in.Force {
-		return nil, conflict("PoolInUse", "%d jobs use pool %q: wait until they end, move them, or set force", len(jobs), in.Pool)
+		return nil, conflictErrorf("PoolInUse", "%d jobs use pool %q: wait until they end, move them, or set force", len(jobs), in.Pool)
 	}
-	plan, err := s.changePool(ctx, "", in.whilePool(in.Pool, func(nodes []corev1.Node) pool.Plan {
+	plan, err := s.changePool(ctx, "", in.ifPoolMatches(in.Pool, func(nodes []corev1.Node) pool.Plan {
 		return pool.Delete(in.Pool, nodes)
 	}), submit.PoolOptions{})
 	if err != nil {
 		return nil, err
 	}
-	writer, err := writerOf(ctx)
+	writer, err := newWriter(ctx)
 	if err != nil {
 		return nil, err
 	}
 	declared, err := writer.DeleteGPUPool(ctx, in.Pool)
 	if declared {
-		s.awaitGone(ctx, in.Pool)
+		s.waitForRemoval(ctx, in.Pool)
 	}
 	switch {
 	case err != nil:
 		return nil, err
 	case len(plan.Patches) == 0 && !declared:
-		return nil, notFoundf("pool %q not found: a pool without nodes does not exist, unless there is a GPUPool of that name", in.Pool)
+		return nil, notFoundErrorf("pool %q not found: a pool without nodes does not exist, unless there is a GPUPool of that name", in.Pool)
 	}
 	return &poolChangedOutput{Status: http.StatusOK, Body: PoolChanged{
 		Name: in.Pool, Status: "deleted", Message: messagePoolDeleted, Changed: len(plan.Patches),
 	}}, nil
 }
 
-// retyped returns the nodes whose GPU type a plan changes.
-func retyped(plan *pool.Plan) []RetypedNode {
+// retypedNodes returns the nodes whose GPU type a plan changes.
+func retypedNodes(plan *pool.Plan) []RetypedNode {
 	var out []RetypedNode
 	for _, taken := range plan.Taken {
 		out = append(out, RetypedNode{Node: taken.Node, GPUType: taken.Becomes, Was: taken.Value})
@@ -210,11 +210,11 @@ func (v *view) jobsUsing(name string) []string {
 
 func (s *Server) joinPool(ctx context.Context, in *joinInput) (*memberOutput, error) {
 	spec := PoolSpec{Nodes: []string{in.Node}}
-	wanted, err := spec.pool(in.Body.Pool)
+	wanted, err := spec.buildPool(in.Body.Pool)
 	if err != nil {
 		return nil, err
 	}
-	_, err = s.changePool(ctx, in.Node, always(func(nodes []corev1.Node) pool.Plan {
+	_, err = s.changePool(ctx, in.Node, unconditionalPlan(func(nodes []corev1.Node) pool.Plan {
 		return pool.Add(wanted.Name, []string{in.Node}, nodes)
 	}), submit.PoolOptions{Force: in.Body.Force})
 	if err != nil {
@@ -226,7 +226,7 @@ func (s *Server) joinPool(ctx context.Context, in *joinInput) (*memberOutput, er
 }
 
 func (s *Server) leavePool(ctx context.Context, in *leaveInput) (*memberOutput, error) {
-	_, err := s.changePool(ctx, in.Node, in.whileNode(in.Node, "", func(nodes []corev1.Node) pool.Plan {
+	_, err := s.changePool(ctx, in.Node, in.ifNodeMatches(in.Node, "", func(nodes []corev1.Node) pool.Plan {
 		return pool.Leave(in.Pool, []string{in.Node}, nodes)
 	}), submit.PoolOptions{})
 	if err != nil {
@@ -244,26 +244,26 @@ func (s *Server) changePool(ctx context.Context, node string, plan nodePlan, opt
 		return planned, err
 	}
 	for _, patch := range planned.Patches {
-		note(ctx, "node/"+patch.Node+" pool/"+planned.Pool)
+		addAuditNote(ctx, "node/"+patch.Node+" pool/"+planned.Pool)
 	}
-	s.mirror.await(ctx, func(v *view) bool { return v.shows(planned) })
+	s.cache.waitUntilShown(ctx, func(v *view) bool { return v.showsPlan(planned) })
 	if opts.Declare != nil {
-		s.awaitDeclared(ctx, opts.Declare.Name)
+		s.waitForGPUPool(ctx, opts.Declare.Name)
 	}
 	return planned, nil
 }
 
-// awaitGone waits until lists no longer show a pool.
-func (s *Server) awaitGone(ctx context.Context, name string) {
-	s.mirror.await(ctx, func(v *view) bool {
-		_, there := v.Pool(name)
+// waitForRemoval waits until lists no longer show a pool.
+func (s *Server) waitForRemoval(ctx context.Context, name string) {
+	s.cache.waitUntilShown(ctx, func(v *view) bool {
+		_, there := v.FindPool(name)
 		return !there
 	})
 }
 
-// awaitDeclared waits until lists show the GPUPool as it was written.
-func (s *Server) awaitDeclared(ctx context.Context, name string) {
-	writer, err := writerOf(ctx)
+// waitForGPUPool waits until lists show the GPUPool as it was written.
+func (s *Server) waitForGPUPool(ctx context.Context, name string) {
+	writer, err := newWriter(ctx)
 	if err != nil {
 		return
 	}
@@ -271,8 +271,8 @@ func (s *Server) awaitDeclared(ctx context.Context, name string) {
 	if err != nil || live == nil {
 		return
 	}
-	s.mirror.await(ctx, func(v *view) bool {
-		shown, there := v.Pool(name)
+	s.cache.waitUntilShown(ctx, func(v *view) bool {
+		shown, there := v.FindPool(name)
 		return there && shown.Declared != nil && shown.Declared.Generation >= live.Generation
 	})
 }
@@ -280,14 +280,14 @@ func (s *Server) awaitDeclared(ctx context.Context, name string) {
 // changeNodes applies a plan as the caller. The caller must be able to patch the named node, or all nodes without a name, even if nothing has to
 // change. A rejected plan changes nothing.
 func changeNodes(ctx context.Context, node string, plan nodePlan, opts submit.PoolOptions) (pool.Plan, error) {
-	caller, err := callerOf(ctx)
+	caller, err := callerFrom(ctx)
 	if err != nil {
 		return pool.Plan{}, err
 	}
-	if err := caller.MayNamed(ctx, "patch", "", node, nodeResource); err != nil {
+	if err := caller.CheckNamedRight(ctx, "patch", "", node, nodeResource); err != nil {
 		return pool.Plan{}, err
 	}
-	writer, err := writerOf(ctx)
+	writer, err := newWriter(ctx)
 	if err != nil {
 		return pool.Plan{}, err
 	}
@@ -305,20 +305,20 @@ func changeNodes(ctx context.Context, node string, plan nodePlan, opts submit.Po
 	return planned, err
 }
 
-// shows reports whether the view has the nodes as a plan makes them.
-func (v *view) shows(plan pool.Plan) bool {
+// showsPlan reports whether the view has the nodes as a plan makes them.
+func (v *view) showsPlan(plan pool.Plan) bool {
 	nodes := make(map[string]*corev1.Node, len(v.Objects.Nodes))
 	for i := range v.Objects.Nodes {
 		nodes[v.Objects.Nodes[i].Name] = &v.Objects.Nodes[i]
 	}
 	return !slices.ContainsFunc(plan.Patches, func(patch pool.Patch) bool {
 		node := nodes[patch.Node]
-		return node == nil || !areAfter(patch.Labels, node.Labels) || !areAfter(patch.Annotations, node.Annotations)
+		return node == nil || !matchChanges(patch.Labels, node.Labels) || !matchChanges(patch.Annotations, node.Annotations)
 	})
 }
 
-// areAfter reports whether labels or annotations match the result of the changes.
-func areAfter(changes map[string]pool.Change, current map[string]string) bool {
+// matchChanges reports whether labels or annotations match the result of the changes.
+func matchChanges(changes map[string]pool.Change, current map[string]string) bool {
 	for key, change := range changes {
 		value, has := current[key]
 		if has != (change.After != nil) || has && value != *change.After {

@@ -36,7 +36,7 @@ type presetListOutput struct{ Body PresetList }
 type presetListInput struct{ Paging }
 
 func (s *Server) presetRoutes() {
-	register(s, route{method: http.MethodGet, path: Root + "/presets", id: "listPresets", tag: "documents",
+	registerRoute(s, route{method: http.MethodGet, path: Root + "/presets", id: "listPresets", tag: "documents",
 		summary: "List what administrators have prepared for resources.preset of jobs",
 		fails:   []int{http.StatusUnprocessableEntity}}, s.listPresets)
 }
@@ -46,23 +46,23 @@ func (s *Server) listPresets(ctx context.Context, in *presetListInput) (*presetL
 	if err != nil {
 		return nil, err
 	}
-	leave, err := take(ctx, s.budgets.thinking, 1)
+	leave, err := acquireSlot(ctx, s.budgets.computing, 1)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
 	names := slices.Sorted(maps.Keys(texts))
-	list, err := cut(in.Paging, names, func(name string) string { return name }, func(name string) Preset {
-		return presetOf(jobplan.ParsePreset(name, texts[name]))
+	list, err := cutPage(in.Paging, names, func(name string) string { return name }, func(name string) Preset {
+		return convertPreset(jobplan.ParsePreset(name, texts[name]))
 	})
 	return &presetListOutput{Body: PresetList(list)}, err
 }
 
-func presetOf(p jobplan.Preset) Preset {
+func convertPreset(p jobplan.Preset) Preset {
 	out := Preset{
 		Name: p.Name, Description: p.Description, Problem: p.Problem,
 		Pool: p.Resources.Pool, GPU: p.Resources.GPU, GPUType: p.Resources.GPUTypes,
-		CPU: amount(p.Resources.CPU), Memory: amount(p.Resources.Memory),
+		CPU: formatQuantity(p.Resources.CPU), Memory: formatQuantity(p.Resources.Memory),
 	}
 	for _, slice := range p.Resources.MIG {
 		out.MIG = append(out.MIG, inventory.AskedProfile{Profile: slice.Profile, Count: slice.Count})
@@ -72,7 +72,7 @@ func presetOf(p jobplan.Preset) Preset {
 
 // presetTexts reads the presets as the caller.
 func presetTexts(ctx context.Context) (map[string]string, error) {
-	caller, err := callerOf(ctx)
+	caller, err := callerFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -82,31 +82,31 @@ func presetTexts(ctx context.Context) (map[string]string, error) {
 // liveFunc reads the document of the existing job, the zero document for none.
 type liveFunc func(ctx context.Context, doc document) (document, error)
 
-// noneThere is the liveFunc of jobs to be created.
-func noneThere(context.Context, document) (document, error) { return document{}, nil }
+// noLiveDocument is the liveFunc of jobs to be created.
+func noLiveDocument(context.Context, document) (document, error) { return document{}, nil }
 
-// liveIn returns the liveFunc of jobs to be applied. Jobs without a namespace are in the given one.
-func liveIn(namespace string) liveFunc {
+// liveDocumentIn returns the liveFunc of jobs to be applied. Jobs without a namespace are in the given one.
+func liveDocumentIn(namespace string) liveFunc {
 	return func(ctx context.Context, doc document) (document, error) {
-		writer, err := writerOf(ctx)
+		writer, err := newWriter(ctx)
 		if err != nil {
 			return document{}, err
 		}
 		ref := submit.Ref{Namespace: cmp.Or(doc.Namespace, namespace, defaultNamespace), Name: doc.Name, Kind: string(doc.Kind)}
-		return writer.DocumentIfThere(ctx, ref)
+		return writer.DocumentIfExists(ctx, ref)
 	}
 }
 
-// filling fills in the jobs of a request. It reads presets and pool defaults as the caller, once for all jobs.
-type filling struct {
+// jobFiller fills in the jobs of a request. It reads presets and pool defaults as the caller, once for all jobs.
+type jobFiller struct {
 	server *Server
 	live   liveFunc
 	texts  func() (map[string]string, error)
 	shares func() (map[string]string, error)
 }
 
-func (s *Server) filling(ctx context.Context, live liveFunc) *filling {
-	return &filling{
+func (s *Server) newJobFiller(ctx context.Context, live liveFunc) *jobFiller {
+	return &jobFiller{
 		server: s, live: live,
 		texts:  sync.OnceValues(func() (map[string]string, error) { return presetTexts(ctx) }),
 		shares: sync.OnceValues(func() (map[string]string, error) { return poolShares(ctx) }),
@@ -115,7 +115,7 @@ func (s *Server) filling(ctx context.Context, live liveFunc) *filling {
 
 // poolShares reads the GPU share defaults of pools as the caller.
 func poolShares(ctx context.Context) (map[string]string, error) {
-	caller, err := callerOf(ctx)
+	caller, err := callerFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -126,9 +126,9 @@ func poolShares(ctx context.Context) (map[string]string, error) {
 	return jobplan.PoolShares(read.GPUPools, nil), nil
 }
 
-// fill fills in the preset of a job, and the GPU share: the pool's default, or the share that the existing job has. It parses in a slot of the
+// fillJob fills in the preset of a job, and the GPU share: the pool's default, or the share that the existing job has. It parses in a slot of the
 // caller. The notes describe the share.
-func (f *filling) fill(ctx context.Context, doc document) (filled document, notes []string, err error) {
+func (f *jobFiller) fillJob(ctx context.Context, doc document) (filled document, notes []string, err error) {
 	doc, err = f.fillPreset(ctx, doc)
 	if err != nil || !jobplan.TakesShare(doc) {
 		return doc, nil, err
@@ -146,14 +146,14 @@ func (f *filling) fill(ctx context.Context, doc document) (filled document, note
 	if share, kept := jobplan.KeptShare(before, doc); kept {
 		shares = map[string]string{pool: share}
 	}
-	leave, err := f.server.takeToRead(ctx, doc.Source)
+	leave, err := f.server.acquireReadSlot(ctx, doc.Source)
 	if err != nil {
 		return doc, nil, err
 	}
 	defer leave()
-	filled, share, err := jobplan.Shared(doc, shares)
+	filled, share, err := jobplan.FillPoolShare(doc, shares)
 	if err != nil {
-		return doc, nil, invalidf("%v", err)
+		return doc, nil, invalidErrorf("%v", err)
 	}
 	if note := jobplan.ShareNote(pool, share, now).String(); note != "" {
 		notes = []string{note}
@@ -161,7 +161,7 @@ func (f *filling) fill(ctx context.Context, doc document) (filled document, note
 	return filled, notes, nil
 }
 
-func (f *filling) fillPreset(ctx context.Context, doc document) (document, error) {
+func (f *jobFiller) fillPreset(ctx context.Context, doc document) (document, error) {
 	if doc.Job == nil || doc.Job.Resources.Preset == "" {
 		return doc, nil
 	}
@@ -169,14 +169,14 @@ func (f *filling) fillPreset(ctx context.Context, doc document) (document, error
 	if err != nil {
 		return doc, err
 	}
-	leave, err := f.server.takeToRead(ctx, doc.Source)
+	leave, err := f.server.acquireReadSlot(ctx, doc.Source)
 	if err != nil {
 		return doc, err
 	}
 	defer leave()
-	filled, err := jobplan.Filled(doc, texts)
+	filled, err := jobplan.FillPreset(doc, texts)
 	if err != nil {
-		return doc, invalidf("%v", err)
+		return doc, invalidErrorf("%v", err)
 	}
 	return filled, nil
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// onlyKnownQuery rejects a query that cannot be parsed or has unknown parameters: with a misspelled dryRun a request would make the change, and with
+// rejectUnknownQuery rejects a query that cannot be parsed or has unknown parameters: with a misspelled dryRun a request would make the change, and with
 // a misspelled namespace it would list all namespaces. Public routes answer every caller alike and accept any query.
-func onlyKnownQuery(api huma.API) func(huma.Context, func(huma.Context)) {
+func rejectUnknownQuery(api huma.API) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		op, address := ctx.Operation(), ctx.URL()
 		if address.RawQuery == "" || len(op.Security) == 0 {

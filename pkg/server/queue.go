@@ -37,16 +37,16 @@ func (s *Server) queueRoutes() {
 		"before it use all of their time limits; with a ledger, `earliest` and `latest` are between when it starts with the probability " +
 		"`confidence`, by how long jobs like those before it have run. With the cause GPUQuotaReached they are of when others have left enough of the " +
 		"quota, too. A job whose pods a quota does not let in has position 0: it is in no line."
-	register(s, route{method: http.MethodGet, path: Root + "/queue", id: "listQueue", tag: "queue",
+	registerRoute(s, route{method: http.MethodGet, path: Root + "/queue", id: "listQueue", tag: "queue",
 		summary: "The jobs that wait for GPUs", detail: detail, fails: invalid}, s.listQueue)
-	register(s, route{method: http.MethodGet, path: Root + "/queue/{poolName}", id: "listPoolQueue", tag: "queue",
+	registerRoute(s, route{method: http.MethodGet, path: Root + "/queue/{poolName}", id: "listPoolQueue", tag: "queue",
 		summary: "The jobs that wait for GPUs of a pool", detail: detail}, func(ctx context.Context, in *poolQueueInput) (*queueOutput, error) {
 		return s.listQueue(ctx, &queueInput{Paging: in.Paging, Namespace: in.Namespace, Pool: in.Pool})
 	})
 }
 
 func (s *Server) listQueue(ctx context.Context, in *queueInput) (*queueOutput, error) {
-	view, err := s.mirror.view()
+	view, err := s.cache.latestView()
 	if err != nil {
 		return nil, err
 	}
@@ -54,32 +54,32 @@ func (s *Server) listQueue(ctx context.Context, in *queueInput) (*queueOutput, e
 	if err != nil {
 		return nil, err
 	}
-	leader, err := s.leader.read(ctx, s.own, s.options.Now())
+	leader, err := s.leader.readCached(ctx, s.own, s.options.Now())
 	if err != nil {
 		return nil, err
 	}
 	objects, now := *view.Objects, s.options.Now()
-	if objects.GPUQuotas, err = s.shares.read(ctx, s.own, now); err != nil {
+	if objects.GPUQuotas, err = s.quotaCache.readCached(ctx, s.own, now); err != nil {
 		return nil, err
 	}
-	line, err := s.line(ctx, &objects, view.Jobs, leader, now)
+	line, err := s.buildQueue(ctx, &objects, view.Jobs, leader, now)
 	if err != nil {
 		return nil, err
 	}
-	line.Tell(s.outlook.of(ctx, &line, &objects, now), now)
+	line.ApplyEstimates(s.startEstimates.estimatesFor(ctx, &line, &objects, now), now)
 	var visible []queue.Entry
 	for _, entry := range line.Entries {
 		if scope.Has(entry.Namespace) && (in.Pool == "" || entry.Pool == in.Pool) && (in.Namespace == "" || entry.Namespace == in.Namespace) {
 			visible = append(visible, entry)
 		}
 	}
-	list, err := cut(in.Paging, visible, queueKey, func(entry queue.Entry) queue.Entry { return entry })
+	list, err := cutPage(in.Paging, visible, queueKey, func(entry queue.Entry) queue.Entry { return entry })
 	return &queueOutput{Body: QueueList(list)}, err
 }
 
-// line builds the queue in a slot of the caller: with thousands of jobs this takes a core for a while.
-func (s *Server) line(ctx context.Context, objects *snapshot.Snapshot, jobs []inventory.Job, leader *snapshot.Leader, now time.Time) (queue.Queue, error) {
-	leave, err := take(ctx, s.budgets.thinking, 1)
+// buildQueue builds the queue in a slot of the caller: with thousands of jobs this takes a core for a while.
+func (s *Server) buildQueue(ctx context.Context, objects *snapshot.Snapshot, jobs []inventory.Job, leader *snapshot.Leader, now time.Time) (queue.Queue, error) {
+	leave, err := acquireSlot(ctx, s.budgets.computing, 1)
 	if err != nil {
 		return queue.Queue{}, err
 	}

@@ -51,17 +51,17 @@ type quotaOutput struct {
 }
 
 func (s *Server) quotaRoutes() {
-	register(s, route{method: http.MethodGet, path: Root + "/quotas", id: "listQuotas", tag: "quotas",
+	registerRoute(s, route{method: http.MethodGet, path: Root + "/quotas", id: "listQuotas", tag: "quotas",
 		summary: "List the quotas of namespaces, bounds and use",
 		detail:  "With namespace the answer has the keys of that quota at its top, too.",
 		fails:   []int{http.StatusUnprocessableEntity, http.StatusNotFound}}, s.listQuotas)
-	register(s, route{method: http.MethodGet, path: Root + "/quotas/{namespaceName}", id: "getQuota", tag: "quotas",
+	registerRoute(s, route{method: http.MethodGet, path: Root + "/quotas/{namespaceName}", id: "getQuota", tag: "quotas",
 		summary: "The quota of a namespace", fails: []int{http.StatusNotFound}}, s.getQuota)
 	s.quotaWriteRoutes()
 }
 
 func (s *Server) listQuotas(ctx context.Context, in *quotaListInput) (*quotaListOutput, error) {
-	view, err := s.mirror.view()
+	view, err := s.cache.latestView()
 	if err != nil {
 		return nil, err
 	}
@@ -76,15 +76,15 @@ func (s *Server) listQuotas(ctx context.Context, in *quotaListInput) (*quotaList
 	for i, quota := range ours {
 		namespaces[i] = quota.Namespace
 	}
-	scope, err := scopeOf(ctx, in.Namespace, namespaces, quotaResource)
+	scope, err := listScope(ctx, in.Namespace, namespaces, quotaResource)
 	if err != nil {
 		return nil, err
 	}
 	ours = slices.DeleteFunc(ours, func(quota *inventory.Quota) bool { return !scope.Has(quota.Namespace) })
 	if in.Namespace != "" && len(ours) == 0 {
-		return nil, notFoundf("namespace %q has no quota of gpuctl", in.Namespace)
+		return nil, notFoundErrorf("namespace %q has no quota of gpuctl", in.Namespace)
 	}
-	list, err := cut(in.Paging, ours, func(quota *inventory.Quota) string { return quota.Namespace }, quotaItem)
+	list, err := cutPage(in.Paging, ours, func(quota *inventory.Quota) string { return quota.Namespace }, quotaItem)
 	out := &quotaListOutput{Body: QuotaList{Page: list}}
 	if in.Namespace != "" && err == nil {
 		only := quotaItem(ours[0])
@@ -106,17 +106,17 @@ func quotaItem(quota *inventory.Quota) QuotaItem {
 }
 
 func (s *Server) getQuota(ctx context.Context, in *QuotaRef) (*quotaOutput, error) {
-	object, err := quotaOf(ctx, in.Namespace)
+	object, err := readQuota(ctx, in.Namespace)
 	if err != nil {
 		return nil, err
 	}
 	quota := inventory.QuotaOf(object)
-	return &quotaOutput{ETagged: ETagged{etag(object)}, Body: quotaItem(&quota)}, nil
+	return &quotaOutput{ETagged: ETagged{objectETag(object)}, Body: quotaItem(&quota)}, nil
 }
 
-// quotaOf reads the quota of a namespace as the caller.
-func quotaOf(ctx context.Context, namespace string) (*corev1.ResourceQuota, error) {
-	caller, err := callerOf(ctx)
+// readQuota reads the quota of a namespace as the caller.
+func readQuota(ctx context.Context, namespace string) (*corev1.ResourceQuota, error) {
+	caller, err := callerFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func quotaOf(ctx context.Context, namespace string) (*corev1.ResourceQuota, erro
 		return nil, err
 	}
 	if len(list.Items) == 0 {
-		return nil, notFoundf("namespace %q has no quota of gpuctl", namespace)
+		return nil, notFoundErrorf("namespace %q has no quota of gpuctl", namespace)
 	}
 	return &list.Items[0], nil
 }

@@ -72,16 +72,16 @@ const (
 )
 
 func (s *Server) quotaWriteRoutes() {
-	register(s, route{method: http.MethodPost, path: Root + "/quotas", id: "createQuota", tag: "quotas", status: http.StatusCreated,
+	registerRoute(s, route{method: http.MethodPost, path: Root + "/quotas", id: "createQuota", tag: "quotas", status: http.StatusCreated,
 		summary: "Create a quota, and the namespaces that are not there yet",
 		detail:  "In all its namespaces or in none. A namespace has one quota: a second is refused with 409.",
 		fails:   []int{http.StatusConflict},
 		replies: map[int]*huma.Response{http.StatusOK: jsonReply[QuotaCreated](s, "The quota is valid, and was not created")}}, s.createQuota)
-	register(s, route{method: http.MethodPut, path: Root + "/quotas", id: "applyQuota", tag: "quotas",
+	registerRoute(s, route{method: http.MethodPut, path: Root + "/quotas", id: "applyQuota", tag: "quotas",
 		summary: "Make a quota what its YAML says", detail: "When nothing differs nothing is written. If-Match needs the ETags of its parts in all namespaces.",
 		fails:   []int{http.StatusConflict},
 		replies: map[int]*huma.Response{http.StatusCreated: jsonReply[QuotaCreated](s, "The quota was created")}}, s.applyQuota)
-	register(s, route{method: http.MethodDelete, path: Root + "/quotas/{namespaceName}", id: "deleteQuota", tag: "quotas",
+	registerRoute(s, route{method: http.MethodDelete, path: Root + "/quotas/{namespaceName}", id: "deleteQuota", tag: "quotas",
 		summary: "Delete the quota of a namespace; the namespace stays, and quotas that gpuctl did not make",
 		fails:   []int{http.StatusNotFound, http.StatusConflict}}, s.deleteQuota)
 }
@@ -96,18 +96,18 @@ func (s *Server) createQuota(ctx context.Context, in *createQuotaInput) (*quotaC
 	if err != nil {
 		return nil, err
 	}
-	writer, err := writerOf(ctx)
+	writer, err := newWriter(ctx)
 	if err != nil {
 		return nil, err
 	}
-	note(ctx, "quota/"+quota.Name)
+	addAuditNote(ctx, "quota/"+quota.Name)
 	if err := writer.CreateQuota(ctx, quota, submit.QuotaOptions{DryRun: in.Body.DryRun}); err != nil {
 		return nil, err
 	}
 	if in.Body.DryRun {
 		return quotaAnswer(http.StatusOK, quota, messageQuotaValid, "valid"), nil
 	}
-	s.mirror.await(ctx, func(v *view) bool { return v.bounds(quota) })
+	s.cache.waitUntilShown(ctx, func(v *view) bool { return v.showsQuota(quota) })
 	return quotaAnswer(http.StatusCreated, quota, messageQuotaCreated, "created"), nil
 }
 
@@ -116,20 +116,20 @@ func (s *Server) applyQuota(ctx context.Context, in *applyQuotaInput) (*quotaCre
 	if err != nil {
 		return nil, err
 	}
-	writer, err := writerOf(ctx)
+	writer, err := newWriter(ctx)
 	if err != nil {
 		return nil, err
 	}
-	result, err := in.guard(writer, fmt.Sprintf("quota %q", quota.Name)).ApplyQuota(ctx, quota, submit.QuotaOptions{DryRun: in.Body.DryRun})
+	result, err := in.guardWriter(writer, fmt.Sprintf("quota %q", quota.Name)).ApplyQuota(ctx, quota, submit.QuotaOptions{DryRun: in.Body.DryRun})
 	if err != nil {
 		return nil, err
 	}
-	note(ctx, "quota/"+quota.Name+" "+string(result.Action))
+	addAuditNote(ctx, "quota/"+quota.Name+" "+string(result.Action))
 	for i := range quota.Namespaces {
 		if result.Action != submit.ActionUnchanged { // the right has not been checked yet
 			break
 		}
-		if err := mayChange(ctx, "patch", quota.Namespaces[i].Namespace, quotaResource); err != nil {
+		if err := checkChangeRight(ctx, "patch", quota.Namespaces[i].Namespace, quotaResource); err != nil {
 			return nil, err
 		}
 	}
@@ -139,7 +139,7 @@ func (s *Server) applyQuota(ctx context.Context, in *applyQuotaInput) (*quotaCre
 	case result.Action == submit.ActionUnchanged:
 		return quotaAnswer(http.StatusOK, quota, messageQuotaSame, string(result.Action)), nil
 	}
-	s.mirror.await(ctx, func(v *view) bool { return v.bounds(quota) })
+	s.cache.waitUntilShown(ctx, func(v *view) bool { return v.showsQuota(quota) })
 	if result.Action == submit.ActionCreated {
 		return quotaAnswer(http.StatusCreated, quota, messageQuotaCreated, string(result.Action)), nil
 	}
@@ -162,8 +162,8 @@ func quotaAnswer(status int, quota *workload.Quota, message, became string) *quo
 	return out
 }
 
-// bounds reports whether the view has a quota in all its namespaces.
-func (v *view) bounds(quota *workload.Quota) bool {
+// showsQuota reports whether the view has a quota in all its namespaces.
+func (v *view) showsQuota(quota *workload.Quota) bool {
 	shown := map[string]bool{}
 	for i := range v.Quotas {
 		if v.Quotas[i].Name == quota.Name {
@@ -180,18 +180,18 @@ func (v *view) bounds(quota *workload.Quota) bool {
 
 // deleteQuota deletes exactly the quota object that gpuctl created.
 func (s *Server) deleteQuota(ctx context.Context, in *deleteQuotaInput) (*quotaDeletedOutput, error) {
-	caller, err := callerOf(ctx)
+	caller, err := callerFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
-	quota, err := quotaOf(ctx, in.Namespace)
+	quota, err := readQuota(ctx, in.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	if err := in.check(fmt.Sprintf("the quota of namespace %q", in.Namespace), etag(quota)); err != nil {
+	if err := in.checkVersion(fmt.Sprintf("the quota of namespace %q", in.Namespace), objectETag(quota)); err != nil {
 		return nil, err
 	}
-	note(ctx, strings.Join([]string{"quota", in.Namespace, quota.Labels[names.LabelQuota]}, "/"))
+	addAuditNote(ctx, strings.Join([]string{"quota", in.Namespace, quota.Labels[names.LabelQuota]}, "/"))
 	only := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &quota.UID}}
 	if in.Match != "" {
 		only.Preconditions.ResourceVersion = &quota.ResourceVersion
@@ -199,7 +199,7 @@ func (s *Server) deleteQuota(ctx context.Context, in *deleteQuotaInput) (*quotaD
 	if err := caller.Kubernetes.CoreV1().ResourceQuotas(in.Namespace).Delete(ctx, quota.Name, only); err != nil {
 		return nil, err
 	}
-	s.mirror.await(ctx, func(v *view) bool { return !v.hasQuota(in.Namespace) })
+	s.cache.waitUntilShown(ctx, func(v *view) bool { return !v.hasQuota(in.Namespace) })
 	return &quotaDeletedOutput{Body: QuotaDeleted{
 		JobID: in.Namespace, Name: cmp.Or(quota.Labels[names.LabelQuota], quota.Name), Status: "deleted", Message: messageQuotaDeleted,
 	}}, nil

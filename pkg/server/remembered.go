@@ -8,13 +8,13 @@ import (
 const (
 	maxRemembered     = 32 << 20
 	maxRememberedEach = 2 << 20
-	// rememberedBeside is the memory of an answer beyond its body: its key and map entries.
-	rememberedBeside = 1 << 10
+	// answerOverhead is the memory of an answer beyond its body: its key and map entries.
+	answerOverhead = 1 << 10
 )
 
-// remembered stores answers for [keyTTL], within a byte limit per caller and in total. When it is full, it evicts the oldest answers of the caller
+// answerStore stores answers for [keyTTL], within a byte limit per caller and in total. When it is full, it evicts the oldest answers of the caller
 // that has the most. It is not safe for concurrent use.
-type remembered struct {
+type answerStore struct {
 	total, each int
 	bytes       int
 	answers     map[idempotencyKey]*answer
@@ -27,19 +27,19 @@ type owner struct {
 	keys  []idempotencyKey
 }
 
-func newRemembered(total, each int) *remembered {
-	return &remembered{total: total, each: each, answers: map[idempotencyKey]*answer{}, owners: map[string]*owner{}}
+func newAnswerStore(total, each int) *answerStore {
+	return &answerStore{total: total, each: each, answers: map[idempotencyKey]*answer{}, owners: map[string]*owner{}}
 }
 
-func (m *remembered) get(key idempotencyKey, now time.Time) *answer {
+func (m *answerStore) findAnswer(key idempotencyKey, now time.Time) *answer {
 	m.dropOld(key.user, now)
 	return m.answers[key]
 }
 
-// put stores the answer of a key that has none.
-func (m *remembered) put(key idempotencyKey, a *answer) {
-	a.keyed = len(key.user) + len(key.path) + len(key.key)
-	if m.answers[key] != nil || a.size() > m.each {
+// storeAnswer stores the answer of a key that has none.
+func (m *answerStore) storeAnswer(key idempotencyKey, a *answer) {
+	a.keyLength = len(key.user) + len(key.path) + len(key.key)
+	if m.answers[key] != nil || a.memorySize() > m.each {
 		return
 	}
 	own := m.owners[key.user]
@@ -49,23 +49,23 @@ func (m *remembered) put(key idempotencyKey, a *answer) {
 	}
 	own.keys = append(own.keys, key)
 	m.answers[key] = a
-	m.count(own, a.size())
+	m.addBytes(own, a.memorySize())
 	m.dropOld(key.user, a.at)
 	for own.bytes > m.each {
 		m.dropOldest(key.user)
 	}
 	for m.bytes > m.total {
-		m.dropOldest(m.largest())
+		m.dropOldest(m.largestOwner())
 	}
 }
 
-func (m *remembered) count(own *owner, size int) {
+func (m *answerStore) addBytes(own *owner, size int) {
 	own.bytes += size
 	m.bytes += size
 }
 
-// largest returns the caller that has the most bytes.
-func (m *remembered) largest() string {
+// largestOwner returns the caller that has the most bytes.
+func (m *answerStore) largestOwner() string {
 	most, found := -1, ""
 	for user, own := range m.owners {
 		if own.bytes > most {
@@ -76,25 +76,27 @@ func (m *remembered) largest() string {
 }
 
 // dropOld removes the expired answers of a caller.
-func (m *remembered) dropOld(user string, now time.Time) {
+func (m *answerStore) dropOld(user string, now time.Time) {
 	for {
 		own := m.owners[user]
-		if own == nil || now.Sub(m.answers[own.keys[0]].at) < keyLife {
+		if own == nil || now.Sub(m.answers[own.keys[0]].at) < keyTTL {
 			return
 		}
 		m.dropOldest(user)
 	}
 }
 
-func (m *remembered) dropOldest(user string) {
+func (m *answerStore) dropOldest(user string) {
 	own := m.owners[user]
 	oldest := own.keys[0]
-	m.count(own, -m.answers[oldest].size())
+	m.addBytes(own, -m.answers[oldest].memorySize())
 	delete(m.answers, oldest)
 	if own.keys = own.keys[1:]; len(own.keys) == 0 {
 		delete(m.owners, user)
 	}
 }
 
-// size returns the memory of an answer and its key, which is stored twice.
-func (a *answer) size() int { return len(a.body) + len(a.location) + 2*a.keyed + rememberedBeside }
+// memorySize returns the memory of an answer and its key, which is stored twice.
+func (a *answer) memorySize() int {
+	return len(a.body) + len(a.location) + 2*a.keyLength + answerOverhead
+}

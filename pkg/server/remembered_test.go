@@ -9,12 +9,12 @@ import (
 // TestWhatIsRememberedIsBoundedInBytes, each caller's and all together, and nobody's answers go for those of who has more.
 func TestWhatIsRememberedIsBoundedInBytes(t *testing.T) {
 	began := time.Unix(0, 0)
-	m := newRemembered(100<<10, 40<<10)
+	m := newAnswerStore(100<<10, 40<<10)
 	put := func(user string, n, size int) {
-		m.put(idempotencyKey{user: user, key: fmt.Sprint(n)}, &answer{at: began, body: make([]byte, size)})
+		m.storeAnswer(idempotencyKey{user: user, key: fmt.Sprint(n)}, &answer{at: began, body: make([]byte, size)})
 	}
 	has := func(user string, n int) bool {
-		return m.get(idempotencyKey{user: user, key: fmt.Sprint(n)}, began) != nil
+		return m.findAnswer(idempotencyKey{user: user, key: fmt.Sprint(n)}, began) != nil
 	}
 	put("quiet", 0, 1000)
 	for n := range 800 {
@@ -33,7 +33,7 @@ func TestWhatIsRememberedIsBoundedInBytes(t *testing.T) {
 	if has("large", 0) {
 		t.Error("an answer that is larger than all that one may have is remembered")
 	}
-	if m.get(idempotencyKey{user: "quiet", key: "0"}, began.Add(keyLife)) != nil {
+	if m.findAnswer(idempotencyKey{user: "quiet", key: "0"}, began.Add(keyTTL)) != nil {
 		t.Error("an answer outlives its life")
 	}
 	sum := 0

@@ -24,14 +24,14 @@ type rendering struct {
 	warnings []string
 }
 
-// render renders a job for this cluster. The submitter is the caller, whatever the YAML says.
-func (s *Server) render(ctx context.Context, doc document, namespace string) (*rendering, error) {
-	caller, err := callerOf(ctx)
+// renderJob renders a job for this cluster. The submitter is the caller, whatever the YAML says.
+func (s *Server) renderJob(ctx context.Context, doc document, namespace string) (*rendering, error) {
+	caller, err := callerFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if doc.NamesItself() {
-		return nil, invalidf("job.generate-name is for POST %s/jobs, which makes another job each time: a job that is there is found by its job.name", Root)
+	if doc.GeneratesName() {
+		return nil, invalidErrorf("job.generate-name is for POST %s/jobs, which makes another job each time: a job that is there is found by its job.name", Root)
 	}
 	out := &rendering{}
 	if out.options, out.warnings, err = renderOptions(ctx, []document{doc}, namespace); err != nil {
@@ -39,21 +39,21 @@ func (s *Server) render(ctx context.Context, doc document, namespace string) (*r
 	}
 	var more []render.Warning
 	if out.objects, more, err = render.Objects(doc, out.options); err != nil {
-		return nil, invalidf("%v", err)
+		return nil, invalidErrorf("%v", err)
 	}
 	for _, warning := range more {
 		out.warnings = append(out.warnings, warning.String())
 	}
-	for _, misfit := range s.misfits(ctx, []document{doc}) {
+	for _, misfit := range s.findMisfits(ctx, []document{doc}) {
 		out.warnings = append(out.warnings, misfit.text)
 	}
-	submit.Sign(out.objects[0], caller.User.GetName())
+	submit.SetSubmitter(out.objects[0], caller.User.GetName())
 	return out, nil
 }
 
 // renderOptions returns the cluster's rendering options for documents, as far as the caller may read them.
 func renderOptions(ctx context.Context, docs []document, namespace string) (render.Options, []string, error) {
-	caller, err := callerOf(ctx)
+	caller, err := callerFrom(ctx)
 	if err != nil {
 		return render.Options{}, nil, err
 	}
@@ -65,9 +65,9 @@ func renderOptions(ctx context.Context, docs []document, namespace string) (rend
 	return options, warnings, err
 }
 
-// renderOptionsOf returns the rendering options for an existing job.
-func (s *Server) renderOptionsOf(ctx context.Context, writer *submit.Client, ref submit.Ref) (render.Options, error) {
-	top, err := writer.Top(ctx, ref)
+// storedRenderOptions returns the rendering options for an existing job.
+func (s *Server) storedRenderOptions(ctx context.Context, writer *submit.Client, ref submit.Ref) (render.Options, error) {
+	top, err := writer.TopObject(ctx, ref)
 	if err != nil {
 		return render.Options{}, err
 	}
@@ -81,7 +81,7 @@ func (s *Server) renderOptionsOf(ctx context.Context, writer *submit.Client, ref
 
 // storedDocuments parses the YAML that a job was made from, as far as it is valid, in a slot of the caller.
 func (s *Server) storedDocuments(ctx context.Context, text string) ([]document, error) {
-	leave, err := s.takeToRead(ctx, text)
+	leave, err := s.acquireReadSlot(ctx, text)
 	if err != nil {
 		return nil, err
 	}
@@ -96,10 +96,10 @@ type misfit struct {
 	text string
 }
 
-// misfits finds the jobs that no node could ever hold. Like gpuctl, it returns nothing if the caller may not list nodes, if there are no nodes yet,
+// findMisfits finds the jobs that no node could ever hold. Like gpuctl, it returns nothing if the caller may not list nodes, if there are no nodes yet,
 // or if a pool in the same request may add nodes.
-func (s *Server) misfits(ctx context.Context, docs []document) []misfit {
-	view, err := s.fleet(ctx)
+func (s *Server) findMisfits(ctx context.Context, docs []document) []misfit {
+	view, err := s.fleetView(ctx)
 	if err != nil || slices.ContainsFunc(docs, func(doc document) bool { return doc.Pool != nil }) {
 		return nil
 	}
@@ -112,7 +112,7 @@ func (s *Server) misfits(ctx context.Context, docs []document) []misfit {
 		if doc.Job == nil {
 			continue
 		}
-		if why := diagnosis.Misfit(&doc.Job.Resources, offers); len(why) > 0 {
+		if why := diagnosis.ExplainMisfit(&doc.Job.Resources, offers); len(why) > 0 {
 			text := fmt.Sprintf("%s/%s will wait for nodes that are not there: %s", doc.Kind, doc.Name, why)
 			out = append(out, misfit{doc: doc, text: text})
 		}

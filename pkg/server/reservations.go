@@ -59,32 +59,32 @@ type reservationWrittenOutput struct {
 }
 
 func (s *Server) reservationRoutes() {
-	register(s, route{method: http.MethodGet, path: Root + "/reservations", id: "listReservations", tag: "reservations",
+	registerRoute(s, route{method: http.MethodGet, path: Root + "/reservations", id: "listReservations", tag: "reservations",
 		summary: "List reservations of nodes and maintenance windows, in the order in which they begin",
 		detail:  "Who may list the nodes, and the pods of all namespaces, gets the pods in the way of each. A cluster that knows no GPUReservations has none."}, s.listReservations)
-	register(s, route{method: http.MethodGet, path: Root + "/reservations/{reservationName}", id: "getReservation", tag: "reservations",
+	registerRoute(s, route{method: http.MethodGet, path: Root + "/reservations/{reservationName}", id: "getReservation", tag: "reservations",
 		summary: "A reservation, and the pods in its way", fails: []int{http.StatusNotFound}}, s.getReservation)
-	register(s, route{method: http.MethodPost, path: Root + "/reservations", id: "createReservation", tag: "reservations", status: http.StatusCreated,
+	registerRoute(s, route{method: http.MethodPost, path: Root + "/reservations", id: "createReservation", tag: "reservations", status: http.StatusCreated,
 		summary: "Keep nodes for some, or for nobody, from one time to another",
 		detail:  "It needs the right to write GPUReservations, which the role g8s:admin has.",
 		fails:   []int{http.StatusConflict},
 		replies: map[int]*huma.Response{http.StatusOK: jsonReply[ReservationWritten](s, "The reservation is valid, and was not created")}}, s.createReservation)
-	register(s, route{method: http.MethodPut, path: Root + "/reservations", id: "applyReservation", tag: "reservations",
+	registerRoute(s, route{method: http.MethodPut, path: Root + "/reservations", id: "applyReservation", tag: "reservations",
 		summary: "Make a reservation what its YAML says",
 		detail:  "When nothing differs nothing is written. One that begins now keeps the time at which it was made.",
 		fails:   []int{http.StatusConflict},
 		replies: map[int]*huma.Response{http.StatusCreated: jsonReply[ReservationWritten](s, "The reservation was created")}}, s.applyReservation)
-	register(s, route{method: http.MethodDelete, path: Root + "/reservations/{reservationName}", id: "deleteReservation", tag: "reservations",
+	registerRoute(s, route{method: http.MethodDelete, path: Root + "/reservations/{reservationName}", id: "deleteReservation", tag: "reservations",
 		summary: "Delete a reservation: its nodes are for all again", fails: []int{http.StatusNotFound, http.StatusConflict}}, s.deleteReservation)
 }
 
 func (s *Server) listReservations(ctx context.Context, _ *empty) (*reservationsOutput, error) {
-	all, err := s.reservations(ctx)
+	all, err := s.readReservations(ctx)
 	return &reservationsOutput{Body: orEmpty(all)}, err
 }
 
 func (s *Server) getReservation(ctx context.Context, in *ReservationRef) (*reservationOutput, error) {
-	writer, err := writerOf(ctx)
+	writer, err := newWriter(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -96,19 +96,19 @@ func (s *Server) getReservation(ctx context.Context, in *ReservationRef) (*reser
 	if err != nil {
 		return nil, err
 	}
-	return &reservationOutput{ETagged: ETagged{etag(object)}, Body: one[0]}, nil
+	return &reservationOutput{ETagged: ETagged{objectETag(object)}, Body: one[0]}, nil
 }
 
-// reservations returns all reservations, as far as the caller may see them.
-func (s *Server) reservations(ctx context.Context) ([]inventory.Reservation, error) {
-	caller, err := callerOf(ctx)
+// readReservations returns all reservations, as far as the caller may see them.
+func (s *Server) readReservations(ctx context.Context) ([]inventory.Reservation, error) {
+	caller, err := callerFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := caller.MayList(ctx, "", reservationResource); err != nil {
+	if err := caller.CheckListRight(ctx, "", reservationResource); err != nil {
 		return nil, err
 	}
-	leave, err := take(ctx, s.budgets.asking, 1)
+	leave, err := acquireSlot(ctx, s.budgets.querying, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -122,19 +122,19 @@ func (s *Server) reservations(ctx context.Context) ([]inventory.Reservation, err
 
 // withPods adds the pods in the way of reservations from the cache, as far as the caller may see them.
 func (s *Server) withPods(ctx context.Context, read *snapshot.Snapshot) ([]inventory.Reservation, error) {
-	caller, err := callerOf(ctx)
+	caller, err := callerFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
 	read.Now = s.options.Now()
-	switch err := caller.MayList(ctx, "", nodeResource, podResource); {
+	switch err := caller.CheckListRight(ctx, "", nodeResource, podResource); {
 	case errors.As(err, new(*access.DeniedError)):
-		read.Hide(snapshot.PartPods)
+		read.MarkUnread(snapshot.PartPods)
 		return inventory.BuildReservations(read), nil
 	case err != nil:
 		return nil, err
 	}
-	view, err := s.mirror.view()
+	view, err := s.cache.latestView()
 	if err != nil {
 		return nil, err
 	}
@@ -151,11 +151,11 @@ func (s *Server) createReservation(ctx context.Context, in *createReservationInp
 	if err != nil {
 		return nil, err
 	}
-	writer, err := writerOf(ctx)
+	writer, err := newWriter(ctx)
 	if err != nil {
 		return nil, err
 	}
-	note(ctx, "reservation/"+doc.Name)
+	addAuditNote(ctx, "reservation/"+doc.Name)
 	if err := writer.CreateReservation(ctx, doc.Reservation, submit.ReservationOptions{Now: s.options.Now(), DryRun: in.Body.DryRun}); err != nil {
 		return nil, err
 	}
@@ -170,19 +170,19 @@ func (s *Server) applyReservation(ctx context.Context, in *applyReservationInput
 	if err != nil {
 		return nil, err
 	}
-	writer, err := writerOf(ctx)
+	writer, err := newWriter(ctx)
 	if err != nil {
 		return nil, err
 	}
 	opts := submit.ReservationOptions{Now: s.options.Now(), DryRun: in.Body.DryRun}
-	result, err := in.guard(writer, fmt.Sprintf("reservation %q", doc.Name)).ApplyReservation(ctx, doc.Reservation, opts)
+	result, err := in.guardWriter(writer, fmt.Sprintf("reservation %q", doc.Name)).ApplyReservation(ctx, doc.Reservation, opts)
 	if err != nil {
 		return nil, err
 	}
-	note(ctx, "reservation/"+doc.Name+" "+string(result.Action))
+	addAuditNote(ctx, "reservation/"+doc.Name+" "+string(result.Action))
 	switch {
 	case result.Action == submit.ActionUnchanged: // the right has not been checked yet
-		return reservationAnswer(http.StatusOK, doc.Name, string(result.Action), ""), mayChange(ctx, "update", "", reservationResource)
+		return reservationAnswer(http.StatusOK, doc.Name, string(result.Action), ""), checkChangeRight(ctx, "update", "", reservationResource)
 	case in.Body.DryRun:
 		return reservationAnswer(http.StatusOK, doc.Name, "valid", result.Diff), nil
 	case result.Action == submit.ActionCreated:
@@ -192,12 +192,12 @@ func (s *Server) applyReservation(ctx context.Context, in *applyReservationInput
 }
 
 func (s *Server) deleteReservation(ctx context.Context, in *deleteReservationInput) (*reservationWrittenOutput, error) {
-	writer, err := writerOf(ctx)
+	writer, err := newWriter(ctx)
 	if err != nil {
 		return nil, err
 	}
-	note(ctx, "reservation/"+in.Reservation)
-	if err := in.guard(writer, fmt.Sprintf("reservation %q", in.Reservation)).DeleteReservation(ctx, in.Reservation); err != nil {
+	addAuditNote(ctx, "reservation/"+in.Reservation)
+	if err := in.guardWriter(writer, fmt.Sprintf("reservation %q", in.Reservation)).DeleteReservation(ctx, in.Reservation); err != nil {
 		return nil, err
 	}
 	return reservationAnswer(http.StatusOK, in.Reservation, string(submit.ActionDeleted), ""), nil

@@ -2,8 +2,8 @@ package server
 
 import "g8s.host/gpu-scheduler/pkg/server/access"
 
-// routes declares the whole API.
-func (s *Server) routes() {
+// registerRoutes declares the whole API.
+func (s *Server) registerRoutes() {
 	s.systemRoutes()
 	s.jobRoutes()
 	s.jobWriteRoutes()

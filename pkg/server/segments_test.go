@@ -22,7 +22,7 @@ func TestSegmentsOfWhateverIsWritten(t *testing.T) {
 		"resources of text":  {in("all"), 0},
 		"more than there is": {topology(uint64(1<<63), "rack"), 0},
 	} {
-		if size, _ := segmentsAsked(tc.document); size != tc.size {
+		if size, _ := requestedSegments(tc.document); size != tc.size {
 			t.Errorf("%s: segments of %d, want %d", name, size, tc.size)
 		}
 	}

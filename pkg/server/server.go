@@ -106,16 +106,16 @@ type Server struct {
 	// own reads with the server's identity: for the cache, and for the readiness of the API server.
 	own kubernetes.Interface
 	// scheduler reads the scheduler's records with the server's identity; nil without an address.
-	scheduler *explainclient.Client
-	mirror    *mirror
-	leader    leaderOfScheduler
-	outlook   outlookOfQueue
-	shares    gpuQuotasOfCluster
-	budgets   *budgets
-	metrics   *metrics
-	api       huma.API
-	handler   http.Handler
-	open      *openStreams
+	scheduler      *explainclient.Client
+	cache          *clusterCache
+	leader         leaderCache
+	startEstimates startEstimator
+	quotaCache     gpuQuotaCache
+	budgets        *budgets
+	metrics        *metrics
+	api            huma.API
+	handler        http.Handler
+	open           *openStreams
 	// output limits the followed output of each caller, in bytes.
 	output *limiter
 	// sockets are the connections taken over from the HTTP server, which does not wait for them when it stops.
@@ -139,7 +139,7 @@ func New(config *rest.Config, options Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the client of the server: %w", err)
 	}
-	s := &Server{options: options, gate: gate, own: own, mirror: newMirror(), metrics: newMetrics(), budgets: newBudgets()}
+	s := &Server{options: options, gate: gate, own: own, cache: newClusterCache(), metrics: newMetrics(), budgets: newBudgets()}
 	s.open = newOpenStreams(options.Streams)
 	s.output = newLimiter(outputRate, outputBurst)
 	if options.Ledger.Address != "" {
@@ -147,7 +147,7 @@ func New(config *rest.Config, options Options) (*Server, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.outlook.runs, s.outlook.log, s.outlook.now = client.Runs, options.Log, options.Now
+		s.startEstimates.runs, s.startEstimates.log, s.startEstimates.now = client.Runs, options.Log, options.Now
 	}
 	if options.Scheduler.Address != "" {
 		if s.scheduler, err = explainclient.New(config, options.Scheduler); err != nil {
@@ -155,7 +155,7 @@ func New(config *rest.Config, options Options) (*Server, error) {
 		}
 	}
 	s.streams, s.endAll = context.WithCancel(context.Background())
-	if s.handler, err = s.build(); err != nil {
+	if s.handler, err = s.buildHandler(); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -164,10 +164,10 @@ func New(config *rest.Config, options Options) (*Server, error) {
 // Handler returns the handler of all requests. Lists answer 503 until [Server.RunCache] has filled the cache.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// Mirror keeps the cache up to date until ctx ends.
-func (s *Server) Mirror(ctx context.Context) error {
-	err := inventory.NewReader(s.own).Mirror(ctx, func(state inventory.State) {
-		s.mirror.put(state, s.options.Now())
+// RunCache keeps the cache up to date until ctx ends.
+func (s *Server) RunCache(ctx context.Context) error {
+	err := inventory.NewReader(s.own).WatchCluster(ctx, func(state inventory.State) {
+		s.cache.setView(state, s.options.Now())
 	})
 	if ctx.Err() != nil {
 		return nil
@@ -197,7 +197,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, secure *tls.C
 		TLSConfig:         secure,
 		ErrorLog:          slog.NewLogLogger(s.options.Log.Handler(), slog.LevelDebug),
 	}
-	serving.Bound(server, maxConnections, s.options.Now)
+	serving.BoundConnections(server, maxConnections, s.options.Now)
 	ended := make(chan error, 1)
 	go func() {
 		if secure != nil {

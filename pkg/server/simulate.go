@@ -34,17 +34,17 @@ type simulateInput struct {
 type simulateOutput struct{ Body whatif.Answer }
 
 func (s *Server) simulateRoutes() {
-	register(s, route{method: http.MethodPost, path: Root + "/simulate", id: "simulate", tag: "documents",
+	registerRoute(s, route{method: http.MethodPost, path: Root + "/simulate", id: "simulate", tag: "documents",
 		summary: "Where jobs would go if they were created now, or why they would wait; nothing is created",
 		detail: "The API server is asked whether it would let the jobs and their pods in, as far as you may create such: `unasked` says " +
 			"what could not be asked. Then the scheduler's own code decides, in a process beside the server. You must be able to list nodes, and the pods " +
 			"of all namespaces: with less, jobs would be put where others are. `policy` says whether the cluster's scoring policy " +
 			"decided, which you must be able to read, or the one that is shipped. At most 500 pods are placed at once. 503 where the server has no gpu-scheduler to run."},
-		s.simulate)
+		s.simulateJobs)
 }
 
-func (s *Server) simulate(ctx context.Context, in *simulateInput) (*simulateOutput, error) {
-	docs, err := s.parseSome(ctx, in.Body.YAMLContent, noneThere)
+func (s *Server) simulateJobs(ctx context.Context, in *simulateInput) (*simulateOutput, error) {
+	docs, err := s.parseSome(ctx, in.Body.YAMLContent, noLiveDocument)
 	if err != nil {
 		return nil, err
 	}
@@ -55,33 +55,33 @@ func (s *Server) simulate(ctx context.Context, in *simulateInput) (*simulateOutp
 	var jobs [][]client.Object
 	for _, doc := range docs {
 		if doc.Job == nil {
-			return nil, invalidf("a %s goes to no node: give jobs", doc.Kind)
+			return nil, invalidErrorf("a %s goes to no node: give jobs", doc.Kind)
 		}
-		rendered, _, err := render.Objects(doc.Unsent(), options)
+		rendered, _, err := render.Objects(doc.WithoutUpload(), options)
 		if err != nil {
-			return nil, invalidf("%v", err)
+			return nil, invalidErrorf("%v", err)
 		}
 		jobs = append(jobs, rendered)
 	}
-	if n := podsOf(slices.Concat(jobs...)); n > maxSimulated {
-		return nil, invalidf("the jobs have %d pods, at most %d are simulated at once: ask about fewer, or use gpuctl simulate", n, maxSimulated)
+	if n := countPods(slices.Concat(jobs...)); n > maxSimulated {
+		return nil, invalidErrorf("the jobs have %d pods, at most %d are simulated at once: ask about fewer, or use gpuctl simulate", n, maxSimulated)
 	}
-	caller, err := callerOf(ctx)
+	caller, err := callerFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
-	writer, err := writerOf(ctx)
+	writer, err := newWriter(ctx)
 	if err != nil {
 		return nil, err
 	}
-	leave, err := take(ctx, s.budgets.simulating, 1)
+	leave, err := acquireSlot(ctx, s.budgets.simulating, 1)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
 	ctx, cancel := context.WithTimeout(ctx, simulationTimeout)
 	defer cancel()
-	answer, err := whatif.Where(ctx, caller.Kubernetes, writer, jobs, s.options.Now())
+	answer, err := whatif.Simulate(ctx, caller.Kubernetes, writer, jobs, s.options.Now())
 	if ctx.Err() != nil {
 		return nil, &refusal{status: http.StatusGatewayTimeout, code: "Timeout",
 			text: fmt.Sprintf("the simulation took longer than %s and was ended: ask about fewer pods, or use gpuctl simulate", simulationTimeout)}
@@ -95,8 +95,8 @@ func (s *Server) simulate(ctx context.Context, in *simulateInput) (*simulateOutp
 	return &simulateOutput{Body: answer}, nil
 }
 
-// podsOf returns the number of pods that objects create at once.
-func podsOf(objects []client.Object) int {
+// countPods returns the number of pods that objects create at once.
+func countPods(objects []client.Object) int {
 	pods := 0
 	for _, object := range objects {
 		switch object := object.(type) {

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// slashed allows an unescaped label key in a path, such as /nodes/NODE/labels/g8s.host/pool. It escapes the key's slash as %2F, because it would
+// withEscapedLabelKeys allows an unescaped label key in a path, such as /nodes/NODE/labels/g8s.host/pool. It escapes the key's slash as %2F, because it would
 // otherwise start another path segment.
-func slashed(next http.Handler) http.Handler {
+func withEscapedLabelKeys(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		path, ok := withoutSlash(r.URL.EscapedPath())
+		path, ok := escapeKeySlash(r.URL.EscapedPath())
 		if !ok {
 			next.ServeHTTP(w, r)
 			return
@@ -23,8 +23,8 @@ func slashed(next http.Handler) http.Handler {
 	})
 }
 
-// withoutSlash returns the escaped path of a label's key that has a slash, with that slash escaped.
-func withoutSlash(path string) (string, bool) {
+// escapeKeySlash returns the escaped path of a label's key that has a slash, with that slash escaped.
+func escapeKeySlash(path string) (string, bool) {
 	const nodes = Root + "/nodes/"
 	rest, ok := strings.CutPrefix(path, nodes)
 	if !ok {

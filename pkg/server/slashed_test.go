@@ -16,7 +16,7 @@ func TestWithoutSlash(t *testing.T) {
 		"/api/v1/jobs/n1/labels/a/b":              "",
 	}
 	for path, want := range tests {
-		if got, ok := withoutSlash(path); got != want || ok != (want != "") {
+		if got, ok := escapeKeySlash(path); got != want || ok != (want != "") {
 			t.Errorf("%s becomes %q, %v, want %q", path, got, ok, want)
 		}
 	}

@@ -18,12 +18,12 @@ type spans struct{ tracer trace.Tracer }
 
 func newSpans() spans { return spans{tracer: otel.Tracer(spanScope)} }
 
-// begin starts the span of a request, named by method and route and never by path, which contains names and queries. It links the caller's trace,
+// beginSpan starts the span of a request, named by method and route and never by path, which contains names and queries. It links the caller's trace,
 // which does not decide about sampling: otherwise a caller could have all its requests exported.
-func (s spans) begin(r *http.Request, route string) (*http.Request, trace.Span) {
+func (s spans) beginSpan(r *http.Request, route string) (*http.Request, trace.Span) {
 	method := methodLabel(r.Method)
 	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer), trace.WithNewRoot()}
-	if caller := callersTrace(r); caller.IsValid() {
+	if caller := callerTrace(r); caller.IsValid() {
 		options = append(options, trace.WithLinks(trace.Link{SpanContext: caller}))
 	}
 	ctx, span := s.tracer.Start(r.Context(), method+" "+route, options...)
@@ -37,8 +37,8 @@ func (s spans) begin(r *http.Request, route string) (*http.Request, trace.Span) 
 	return r.WithContext(ctx), span
 }
 
-// noteStatus records the status of the answer.
-func noteStatus(span trace.Span, status int) {
+// recordStatus records the status of the answer.
+func recordStatus(span trace.Span, status int) {
 	if !span.IsRecording() {
 		return
 	}
@@ -48,8 +48,8 @@ func noteStatus(span trace.Span, status int) {
 	}
 }
 
-// callersTrace returns the trace context of a request without its trace state, in which callers may write anything.
-func callersTrace(r *http.Request) trace.SpanContext {
+// callerTrace returns the trace context of a request without its trace state, in which callers may write anything.
+func callerTrace(r *http.Request) trace.SpanContext {
 	ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 	return trace.SpanContextFromContext(ctx).WithTraceState(trace.TraceState{})
 }

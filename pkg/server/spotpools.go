@@ -24,40 +24,40 @@ type SpotPoolRef struct {
 }
 
 func (s *Server) spotPoolRoutes() {
-	register(s, route{method: http.MethodGet, path: Root + "/spotpools", id: "listSpotPools", tag: "pools",
+	registerRoute(s, route{method: http.MethodGet, path: Root + "/spotpools", id: "listSpotPools", tag: "pools",
 		summary: "List SpotPools, which keep machines of a cloud, with their machines",
 		detail:  "A cluster that knows no SpotPools has none."}, s.listSpotPools)
-	register(s, route{method: http.MethodGet, path: Root + "/spotpools/{spotPoolName}", id: "getSpotPool", tag: "pools",
+	registerRoute(s, route{method: http.MethodGet, path: Root + "/spotpools/{spotPoolName}", id: "getSpotPool", tag: "pools",
 		summary: "A SpotPool and its machines", fails: []int{http.StatusNotFound}}, s.getSpotPool)
 }
 
 func (s *Server) listSpotPools(ctx context.Context, _ *empty) (*spotPoolsOutput, error) {
-	pools, err := s.spotPools(ctx)
+	pools, err := s.readSpotPools(ctx)
 	return &spotPoolsOutput{Body: orEmpty(pools)}, err
 }
 
 func (s *Server) getSpotPool(ctx context.Context, in *SpotPoolRef) (*spotPoolOutput, error) {
-	pools, err := s.spotPools(ctx)
+	pools, err := s.readSpotPools(ctx)
 	if err != nil {
 		return nil, err
 	}
 	i := slices.IndexFunc(pools, func(p inventory.SpotPool) bool { return p.Name == in.SpotPool })
 	if i < 0 {
-		return nil, notFoundf("SpotPool %q not found", in.SpotPool)
+		return nil, notFoundErrorf("SpotPool %q not found", in.SpotPool)
 	}
 	return &spotPoolOutput{Body: pools[i]}, nil
 }
 
-// spotPools returns all SpotPools, as far as the caller may see them.
-func (s *Server) spotPools(ctx context.Context) ([]inventory.SpotPool, error) {
-	caller, err := callerOf(ctx)
+// readSpotPools returns all SpotPools, as far as the caller may see them.
+func (s *Server) readSpotPools(ctx context.Context) ([]inventory.SpotPool, error) {
+	caller, err := callerFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := caller.MayList(ctx, "", spotPoolResource); err != nil {
+	if err := caller.CheckListRight(ctx, "", spotPoolResource); err != nil {
 		return nil, err
 	}
-	leave, err := take(ctx, s.budgets.asking, 1)
+	leave, err := acquireSlot(ctx, s.budgets.querying, 1)
 	if err != nil {
 		return nil, err
 	}

@@ -26,35 +26,35 @@ type stream struct {
 const (
 	// eventTimeout is how long a client may take to accept one event.
 	eventTimeout = 10 * time.Second
-	// heartbeat is the interval of heartbeats, which keep proxies from closing an idle stream.
-	heartbeat = 15 * time.Second
-	// reconnect is how long clients should wait before they reconnect.
-	reconnect = 2 * time.Second
+	// heartbeatInterval is the interval of heartbeats, which keep proxies from closing an idle stream.
+	heartbeatInterval = 15 * time.Second
+	// retryDelay is how long clients should wait before they reconnect.
+	retryDelay = 2 * time.Second
 )
 
-// streaming sends events until serve returns, the client disconnects, its token or its rights end, or the server stops.
-func (s *Server) streaming(ctx context.Context, may rights, serve func(context.Context, *stream) error) (*huma.StreamResponse, error) {
-	leave, err := s.open.enter(ctx)
+// streamResponse sends events until serve returns, the client disconnects, its token or its rights end, or the server stops.
+func (s *Server) streamResponse(ctx context.Context, may rightsCheck, serve func(context.Context, *stream) error) (*huma.StreamResponse, error) {
+	leave, err := s.open.openStream(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return &huma.StreamResponse{Body: func(hctx huma.Context) {
 		defer leave()
 		r, w := humago.Unwrap(hctx)
-		ctx, cancel := s.supervised(r.Context(), may)
+		ctx, cancel := s.streamContext(r.Context(), may)
 		defer cancel()
 		out := &stream{out: w, control: http.NewResponseController(w)}
-		if err := out.begin(); err != nil {
+		if err := out.beginStream(); err != nil {
 			return
 		}
 		err := serve(ctx, out)
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		if isWorthTelling(err) {
-			failed := failure(r.Context(), err)
-			s.log(ctx, failed, hctx.Operation().OperationID, err)
-			_ = out.send("error", "", failed) // the client is gone
+		if isWorthReporting(err) {
+			failed := failureFromError(r.Context(), err)
+			s.logFailure(ctx, failed, hctx.Operation().OperationID, err)
+			_ = out.sendEvent("error", "", failed) // the client is gone
 		}
 	}}, nil
 }
@@ -62,22 +62,22 @@ func (s *Server) streaming(ctx context.Context, may rights, serve func(context.C
 // errClientGone means that a client has left or reads too slowly.
 var errClientGone = errors.New("writing to the client")
 
-// isWorthTelling reports whether the client needs the reason why its stream ended. Browsers reconnect by themselves when a server stops.
-func isWorthTelling(err error) bool {
+// isWorthReporting reports whether the client needs the reason why its stream ended. Browsers reconnect by themselves when a server stops.
+func isWorthReporting(err error) bool {
 	return err != nil && !errors.Is(err, errClientGone) && !errors.Is(err, context.Canceled) && !errors.Is(err, errStopping)
 }
 
-func (s *stream) begin() error {
+func (s *stream) beginStream() error {
 	s.out.Header().Set("Content-Type", streamType)
 	s.out.Header().Set("X-Accel-Buffering", "no")
 	// Test writers do not support deadlines. On a real connection the read deadline would end the stream.
 	_ = s.control.SetReadDeadline(time.Time{})
 	s.out.WriteHeader(http.StatusOK)
-	return s.write([]byte(fmt.Sprintf("retry: %d\n\n", reconnect.Milliseconds())))
+	return s.writeBytes([]byte(fmt.Sprintf("retry: %d\n\n", retryDelay.Milliseconds())))
 }
 
-// send writes one event. Data is encoded as JSON, which has no line breaks.
-func (s *stream) send(event, id string, data any) error {
+// sendEvent writes one event. Data is encoded as JSON, which has no line breaks.
+func (s *stream) sendEvent(event, id string, data any) error {
 	body, err := json.Marshal(data)
 	if err != nil {
 		return fmt.Errorf("encoding an event: %w", err)
@@ -87,29 +87,29 @@ func (s *stream) send(event, id string, data any) error {
 		fmt.Fprintf(&b, "id: %s\n", id)
 	}
 	fmt.Fprintf(&b, "event: %s\ndata: %s\n\n", event, body)
-	return s.write(b.Bytes())
+	return s.writeBytes(b.Bytes())
 }
 
-// beat writes a comment, which clients ignore.
-func (s *stream) beat() error { return s.write([]byte(":\n\n")) }
+// sendHeartbeat writes a comment, which clients ignore.
+func (s *stream) sendHeartbeat() error { return s.writeBytes([]byte(":\n\n")) }
 
 // keepAlive writes comments at every heartbeat until the returned function is called.
 func (s *stream) keepAlive(ctx context.Context) (stop func()) {
-	return repeating(ctx, func() { _ = s.beat() }) // a client that is gone ends ctx
+	return repeatAtHeartbeat(ctx, func() { _ = s.sendHeartbeat() }) // a client that is gone ends ctx
 }
 
-// repeating calls a function at every heartbeat until ctx ends or the returned function is called.
-func repeating(ctx context.Context, do func()) (stop func()) {
+// repeatAtHeartbeat calls a function at every heartbeat until ctx ends or the returned function is called.
+func repeatAtHeartbeat(ctx context.Context, do func()) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		wait.UntilWithContext(ctx, func(context.Context) { do() }, heartbeat)
+		wait.UntilWithContext(ctx, func(context.Context) { do() }, heartbeatInterval)
 	}()
 	return func() { cancel(); <-done }
 }
 
-func (s *stream) write(p []byte) error {
+func (s *stream) writeBytes(p []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_ = s.control.SetWriteDeadline(time.Now().Add(eventTimeout)) // test writers do not support it

@@ -18,8 +18,8 @@ var (
 		text: "the token has expired or was revoked: connect again with a new one"}
 )
 
-// rights checks whether the caller may still read the content of a stream.
-type rights func(context.Context) error
+// rightsCheck checks whether the caller may still read the content of a stream.
+type rightsCheck func(context.Context) error
 
 // openStreams limits the open streams of each caller. Each stream holds connections to the API server while it lasts, which the request rate alone
 // does not bound.
@@ -32,9 +32,9 @@ type openStreams struct {
 
 func newOpenStreams(most int) *openStreams { return &openStreams{max: most, open: map[string]int{}} }
 
-// enter counts one more stream of the caller until the returned function is called.
-func (o *openStreams) enter(ctx context.Context) (leave func(), err error) {
-	caller, err := callerOf(ctx)
+// openStream counts one more stream of the caller until the returned function is called.
+func (o *openStreams) openStream(ctx context.Context) (leave func(), err error) {
+	caller, err := callerFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -46,12 +46,12 @@ func (o *openStreams) enter(ctx context.Context) (leave func(), err error) {
 			text: fmt.Sprintf("you have %d streams open, and may have no more: close one first", o.max)}
 	}
 	o.open[user]++
-	leave = sync.OnceFunc(func() { o.leave(user) })
-	untilTheEnd(ctx, leave)
+	leave = sync.OnceFunc(func() { o.closeStream(user) })
+	releaseAtEnd(ctx, leave)
 	return leave, nil
 }
 
-func (o *openStreams) leave(user string) {
+func (o *openStreams) closeStream(user string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.open[user]--; o.open[user] == 0 {
@@ -59,10 +59,10 @@ func (o *openStreams) leave(user string) {
 	}
 }
 
-// supervised returns the context of a stream. It ends with [errStopping] when the server stops, with [errTokenEnded] when the token of the stream is
+// streamContext returns the context of a stream. It ends with [errStopping] when the server stops, with [errTokenEnded] when the token of the stream is
 // no longer valid, with an [access.ActingError] when the server may no longer act for the caller, and with an [access.DeniedError] when the caller
 // may no longer read the content. No stream outlives its rights.
-func (s *Server) supervised(parent context.Context, may rights) (context.Context, context.CancelFunc) {
+func (s *Server) streamContext(parent context.Context, may rightsCheck) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	unhook := context.AfterFunc(s.streams, func() { cancel(errStopping) })
 	go s.reviewAgain(ctx, cancel, may)
@@ -71,7 +71,7 @@ func (s *Server) supervised(parent context.Context, may rights) (context.Context
 
 // reviewAgain periodically checks whether the token of a request is still valid and its owner still has the rights. It ignores errors in reaching the
 // cluster. Reviews are cached for half of [Options.ReviewTTL] and repeated as often, which adds up to [Options.ReviewTTL].
-func (s *Server) reviewAgain(ctx context.Context, cancel context.CancelCauseFunc, may rights) {
+func (s *Server) reviewAgain(ctx context.Context, cancel context.CancelCauseFunc, may rightsCheck) {
 	review, ok := ctx.Value(reviewKey{}).(func(context.Context) error)
 	if !ok {
 		return

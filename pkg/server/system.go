@@ -40,15 +40,15 @@ const readyTimeout = 3 * time.Second
 // systemRoutes registers the routes for operators of the server.
 func (s *Server) systemRoutes() {
 	for _, path := range []string{"/healthz", "/health"} {
-		register(s, route{method: http.MethodGet, path: path, id: map[string]string{"/healthz": "getHealthz", "/health": "getHealth"}[path], tag: "system", public: true,
-			summary: "Whether the process lives"}, s.health)
+		registerRoute(s, route{method: http.MethodGet, path: path, id: map[string]string{"/healthz": "getHealthz", "/health": "getHealth"}[path], tag: "system", public: true,
+			summary: "Whether the process lives"}, s.getHealth)
 	}
-	register(s, route{method: http.MethodGet, path: "/readyz", id: "getReady", tag: "system", public: true,
+	registerRoute(s, route{method: http.MethodGet, path: "/readyz", id: "getReady", tag: "system", public: true,
 		summary: "Whether the server can answer: its memory is filled and the API server can be reached",
-		fails:   []int{http.StatusServiceUnavailable}}, s.ready)
-	register(s, route{method: http.MethodGet, path: "/version", id: "getVersion", tag: "system", public: true,
-		summary: "The versions of the server and of the cluster"}, s.version)
-	register(s, route{method: http.MethodGet, path: "/metrics", id: "getMetrics", tag: "system",
+		fails:   []int{http.StatusServiceUnavailable}}, s.getReady)
+	registerRoute(s, route{method: http.MethodGet, path: "/version", id: "getVersion", tag: "system", public: true,
+		summary: "The versions of the server and of the cluster"}, s.getVersion)
+	registerRoute(s, route{method: http.MethodGet, path: "/metrics", id: "getMetrics", tag: "system",
 		summary: "Metrics of the server, for Prometheus",
 		detail:  "Needs the right to get the path /metrics, as the metrics of Kubernetes do.",
 		replies: map[int]*huma.Response{http.StatusOK: {
@@ -57,14 +57,14 @@ func (s *Server) systemRoutes() {
 		}}}, s.ownMetrics)
 }
 
-func (s *Server) health(context.Context, *empty) (*healthOutput, error) {
+func (s *Server) getHealth(context.Context, *empty) (*healthOutput, error) {
 	out := &healthOutput{}
 	out.Body.Status, out.Body.Timestamp = "healthy", s.options.Now().UTC()
 	return out, nil
 }
 
-func (s *Server) ready(ctx context.Context, _ *empty) (*readyOutput, error) {
-	if _, err := s.mirror.view(); err != nil {
+func (s *Server) getReady(ctx context.Context, _ *empty) (*readyOutput, error) {
+	if _, err := s.cache.latestView(); err != nil {
 		return nil, err
 	}
 	if s.streams.Err() != nil {
@@ -80,7 +80,7 @@ func (s *Server) ready(ctx context.Context, _ *empty) (*readyOutput, error) {
 	return out, nil
 }
 
-func (s *Server) version(context.Context, *empty) (*versionOutput, error) {
+func (s *Server) getVersion(context.Context, *empty) (*versionOutput, error) {
 	out := &versionOutput{}
 	out.Body.Version, out.Body.GoVersion = s.options.Version, runtime.Version()
 	if info, err := s.own.Discovery().ServerVersion(); err == nil {
@@ -90,11 +90,11 @@ func (s *Server) version(context.Context, *empty) (*versionOutput, error) {
 }
 
 func (s *Server) ownMetrics(ctx context.Context, _ *empty) (*huma.StreamResponse, error) {
-	caller, err := callerOf(ctx)
+	caller, err := callerFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := caller.MayGet(ctx, "/metrics"); err != nil {
+	if err := caller.CheckPathRight(ctx, "/metrics"); err != nil {
 		return nil, err
 	}
 	handler := promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{})

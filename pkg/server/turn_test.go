@@ -23,12 +23,12 @@ func TestARetryDoesNotHoldTheTurnOfWhatItWaitsFor(t *testing.T) {
 	began, second := make(chan struct{}), make(chan struct{})
 	var carriedOut atomic.Int32
 	handler := s.withKeys(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		decoded(r.Context()) // as every route does before it begins
+		endDecoding(r.Context()) // as every route does before it begins
 		if carriedOut.Add(1) == 1 {
 			close(began)
 			<-second
 		}
-		leave, err := take(r.Context(), s.budgets.thinking, 1)
+		leave, err := acquireSlot(r.Context(), s.budgets.computing, 1)
 		if err != nil {
 			writeFailure(w, r, err)
 			return
@@ -65,9 +65,9 @@ func TestARetryDoesNotHoldTheTurnOfWhatItWaitsFor(t *testing.T) {
 
 // TestWhatIsNotReadIsNotInvalid: a text whose turn does not come is refused for that, and not called invalid.
 func TestWhatIsNotReadIsNotInvalid(t *testing.T) {
-	s := &Server{options: Options{}.withDefaults(), metrics: newMetrics(), budgets: newBudgets(), mirror: newMirror()}
+	s := &Server{options: Options{}.withDefaults(), metrics: newMetrics(), budgets: newBudgets(), cache: newClusterCache()}
 	ctx := context.WithValue(t.Context(), callerKey{}, &access.Caller{User: &user.DefaultInfo{Name: "ml"}})
-	leave, err := take(ctx, s.budgets.thinking, 1)
+	leave, err := acquireSlot(ctx, s.budgets.computing, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,11 +76,11 @@ func TestWhatIsNotReadIsNotInvalid(t *testing.T) {
 	defer cancel()
 	in := &validateInput{}
 	in.Body.YAMLContent = "# " + strings.Repeat("x", smallText) + "\nkind: pool\n"
-	out, err := s.validate(ctx, in)
+	out, err := s.validateDocuments(ctx, in)
 	if err == nil {
 		t.Fatalf("it answers %+v", out.Body)
 	}
-	if failed := failure(ctx, err); failed.status != http.StatusTooManyRequests {
+	if failed := failureFromError(ctx, err); failed.status != http.StatusTooManyRequests {
 		t.Errorf("status %d: %v", failed.status, err)
 	}
 }
@@ -89,7 +89,7 @@ func TestWhatIsNotReadIsNotInvalid(t *testing.T) {
 func TestWhatIsStoredIsReadInTurn(t *testing.T) {
 	s := &Server{options: Options{}.withDefaults(), metrics: newMetrics(), budgets: newBudgets()}
 	ctx := asCaller(t.Context(), "ml")
-	leave, err := take(ctx, s.budgets.thinking, 1)
+	leave, err := acquireSlot(ctx, s.budgets.computing, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,10 +97,10 @@ func TestWhatIsStoredIsReadInTurn(t *testing.T) {
 	ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
 	long := "# " + strings.Repeat("x", smallText) + "\nkind: training\n"
-	if spec, err := s.specOf(ctx, "kind: training"); err != nil || spec["kind"] != "training" {
+	if spec, err := s.parseSubmitted(ctx, "kind: training"); err != nil || spec["kind"] != "training" {
 		t.Errorf("a short text waits: %v, error %v", spec, err)
 	}
-	if spec, err := s.specOf(ctx, long); err == nil {
+	if spec, err := s.parseSubmitted(ctx, long); err == nil {
 		t.Errorf("a long text is read at once: %v", spec)
 	}
 	if docs, err := s.storedDocuments(ctx, long); err == nil {
@@ -132,7 +132,7 @@ func TestLargeBodiesAreTakenApartOneAfterTheOther(t *testing.T) {
 					most.Store(max(most.Load(), now.Load()))
 				}
 				now.Add(-1)
-				decoded(r.Context())
+				endDecoding(r.Context())
 				w.WriteHeader(http.StatusOK)
 			}))
 			ctx, cancel := context.WithTimeout(asCaller(t.Context(), "ml"), 10*time.Second)
@@ -158,7 +158,7 @@ func TestTheLineIsPlayedInTurn(t *testing.T) {
 	s := &Server{options: Options{}.withDefaults(), metrics: newMetrics(), budgets: newBudgets()}
 	ctx, now := asCaller(t.Context(), "ml"), time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	play := func(ctx context.Context) (entries int, err error) {
-		line, err := s.line(ctx, oneWaits(now), nil, nil, now)
+		line, err := s.buildQueue(ctx, oneWaits(now), nil, nil, now)
 		return len(line.Entries), err
 	}
 	for range 2 { // the turn is given back
@@ -166,14 +166,14 @@ func TestTheLineIsPlayedInTurn(t *testing.T) {
 			t.Errorf("the line has %d entries, error %v", entries, err)
 		}
 	}
-	leave, err := take(ctx, s.budgets.thinking, 1)
+	leave, err := acquireSlot(ctx, s.budgets.computing, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer leave()
 	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
-	if _, err := play(short); err == nil || failure(short, err).status != http.StatusTooManyRequests {
+	if _, err := play(short); err == nil || failureFromError(short, err).status != http.StatusTooManyRequests {
 		t.Errorf("while the caller has a core another line is played: error %v", err)
 	}
 }

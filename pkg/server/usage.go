@@ -53,7 +53,7 @@ const (
 )
 
 func (s *Server) usageRoutes() {
-	register(s, route{method: http.MethodGet, path: Root + "/jobs/{jobId}/metrics", id: "getJobMetrics", tag: "jobs",
+	registerRoute(s, route{method: http.MethodGet, path: Root + "/jobs/{jobId}/metrics", id: "getJobMetrics", tag: "jobs",
 		summary: "How a job used its GPUs, from Prometheus",
 		detail: "Asks the Prometheus that the server is configured with for what DCGM measured of the job's pods. " +
 			"503 NotConfigured says that there is none.",
@@ -61,11 +61,11 @@ func (s *Server) usageRoutes() {
 }
 
 func (s *Server) getUsage(ctx context.Context, in *usageInput) (*usageOutput, error) {
-	window, err := in.window(s.options.Now())
+	window, err := in.queryRange(s.options.Now())
 	if err != nil {
 		return nil, err
 	}
-	detail, err := s.detail(ctx, in.JobRef)
+	detail, err := s.readJobDetail(ctx, in.JobRef)
 	if err != nil {
 		return nil, err
 	}
@@ -85,17 +85,17 @@ func (s *Server) getUsage(ctx context.Context, in *usageInput) (*usageOutput, er
 	}
 	selector := fmt.Sprintf(`namespace=%q,pod=~%q`, detail.Namespace, strings.Join(pods, "|"))
 	if in.Metric != "memoryUsage" {
-		if out.Body.GPUUtilization, err = s.sample(ctx, "avg", "DCGM_FI_DEV_GPU_UTIL", selector, window); err != nil {
+		if out.Body.GPUUtilization, err = s.querySamples(ctx, "avg", "DCGM_FI_DEV_GPU_UTIL", selector, window); err != nil {
 			return nil, err
 		}
 	}
 	if in.Metric != "gpuUtilization" {
-		out.Body.MemoryUsage, err = s.sample(ctx, "sum", "DCGM_FI_DEV_FB_USED", selector, window)
+		out.Body.MemoryUsage, err = s.querySamples(ctx, "sum", "DCGM_FI_DEV_FB_USED", selector, window)
 	}
 	return out, err
 }
 
-func (in *usageInput) window(now time.Time) (prometheus.Range, error) {
+func (in *usageInput) queryRange(now time.Time) (prometheus.Range, error) {
 	out := prometheus.Range{Start: in.Start, End: in.End}
 	if out.End.IsZero() {
 		out.End = now
@@ -105,26 +105,26 @@ func (in *usageInput) window(now time.Time) (prometheus.Range, error) {
 	}
 	length := out.End.Sub(out.Start)
 	if length <= 0 || length > maxUsageRange {
-		return out, invalidf("startTime must be before endTime, by %s at most", maxUsageRange)
+		return out, invalidErrorf("startTime must be before endTime, by %s at most", maxUsageRange)
 	}
 	out.Step = max(length/defaultSamples, minUsageStep)
 	if in.Step != "" {
 		step, err := time.ParseDuration(in.Step)
 		if err != nil || step <= 0 {
-			return out, invalidf("step is %q, want a duration such as 30s", in.Step)
+			return out, invalidErrorf("step is %q, want a duration such as 30s", in.Step)
 		}
 		out.Step = step
 	}
 	if length/out.Step > maxSamples {
-		return out, invalidf("%d samples are too many, want at most %d: take a longer step", length/out.Step, maxSamples)
+		return out, invalidErrorf("%d samples are too many, want at most %d: take a longer step", length/out.Step, maxSamples)
 	}
 	return out, nil
 }
 
-// sample queries Prometheus for one series of a job's pods. DCGM labels GPUs with their pod. Where Prometheus overwrites these labels with those of
+// querySamples queries Prometheus for one series of a job's pods. DCGM labels GPUs with their pod. Where Prometheus overwrites these labels with those of
 // the scrape, which is its default, they are exported_pod and exported_namespace.
-func (s *Server) sample(ctx context.Context, sum, metric, selector string, window prometheus.Range) ([]Sample, error) {
-	leave, err := take(ctx, s.budgets.asking, 1)
+func (s *Server) querySamples(ctx context.Context, sum, metric, selector string, window prometheus.Range) ([]Sample, error) {
+	leave, err := acquireSlot(ctx, s.budgets.querying, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (s *Server) sample(ctx context.Context, sum, metric, selector string, windo
 	value, _, err := prometheus.NewAPI(client).QueryRange(ctx, query, window)
 	if err != nil {
 		s.options.Log.WarnContext(ctx, "Asking Prometheus failed", "requestId", requestID(ctx), "error", err)
-		return nil, &refusal{status: http.StatusBadGateway, code: "BadGateway", text: prometheusTrouble(err)}
+		return nil, &refusal{status: http.StatusBadGateway, code: "BadGateway", text: prometheusFailure(err)}
 	}
 	matrix, ok := value.(model.Matrix)
 	if !ok || len(matrix) == 0 {
@@ -153,8 +153,8 @@ func (s *Server) sample(ctx context.Context, sum, metric, selector string, windo
 	return out, nil
 }
 
-// prometheusTrouble describes a failed query without the address of Prometheus, which only the log contains.
-func prometheusTrouble(err error) string {
+// prometheusFailure describes a failed query without the address of Prometheus, which only the log contains.
+func prometheusFailure(err error) string {
 	const tell = ": tell the administrators, whose log has this requestId"
 	var said *prometheus.Error
 	switch {

@@ -18,20 +18,20 @@ const codeInvalidYAML = "InvalidYAML"
 // smallText is a size that nearly all jobs stay below. Parsing such a text needs no slot.
 const smallText = 4 << 10
 
-// parse parses the documents of a request, or returns an error with every problem and its position. A long text waits for a slot.
-func (s *Server) parse(ctx context.Context, content string) ([]document, []Detail, error) {
-	leave, err := s.takeToRead(ctx, content)
+// parseDocuments parses the documents of a request, or returns an error with every problem and its position. A long text waits for a slot.
+func (s *Server) parseDocuments(ctx context.Context, content string) ([]document, []Detail, error) {
+	leave, err := s.acquireReadSlot(ctx, content)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer leave()
-	return parse(content)
+	return parseYAML(content)
 }
 
-// parse is [Server.parseDocuments] without waiting for a slot.
-func parse(content string) ([]document, []Detail, error) {
+// parseYAML is [Server.parseDocuments] without waiting for a slot.
+func parseYAML(content string) ([]document, []Detail, error) {
 	docs, diagnostics := workload.ParseWithoutAliases(sourceName, []byte(content))
-	details := problems(diagnostics)
+	details := diagnosticDetails(diagnostics)
 	if !diagnostics.HasErrors() {
 		return docs, details, nil
 	}
@@ -46,11 +46,11 @@ func parse(content string) ([]document, []Detail, error) {
 
 // parseOne parses a request's only document, which must satisfy is.
 func (s *Server) parseOne(ctx context.Context, content, what string, is func(document) bool) (document, error) {
-	docs, _, err := s.parse(ctx, content)
+	docs, _, err := s.parseDocuments(ctx, content)
 	if err != nil {
 		return document{}, err
 	}
-	return only(docs, what, is)
+	return onlyDocument(docs, what, is)
 }
 
 // parseJob parses a request's only document, a job, and fills it in with [jobFiller.fillJob].
@@ -58,17 +58,17 @@ func (s *Server) parseJob(ctx context.Context, content string, live liveFunc) (d
 	if doc, err = s.parseOne(ctx, content, "job", isJob); err != nil {
 		return doc, nil, err
 	}
-	return s.filling(ctx, live).fill(ctx, doc)
+	return s.newJobFiller(ctx, live).fillJob(ctx, doc)
 }
 
-// only returns the document if there is exactly one and it satisfies is.
-func only(docs []document, what string, is func(document) bool) (document, error) {
+// onlyDocument returns the document if there is exactly one and it satisfies is.
+func onlyDocument(docs []document, what string, is func(document) bool) (document, error) {
 	switch {
 	case len(docs) != 1:
-		return document{}, invalidf("the YAML holds %d documents, want one %s: send several to %s/jobs/batch",
+		return document{}, invalidErrorf("the YAML holds %d documents, want one %s: send several to %s/jobs/batch",
 			len(docs), what, Root)
 	case !is(docs[0]):
-		return document{}, invalidf("the YAML is of the kind %s, want a %s: pools go to %s/pools, quotas to %s/quotas, reservations to %s/reservations",
+		return document{}, invalidErrorf("the YAML is of the kind %s, want a %s: pools go to %s/pools, quotas to %s/quotas, reservations to %s/reservations",
 			docs[0].Kind, what, Root, Root, Root)
 	}
 	return docs[0], nil
@@ -76,13 +76,13 @@ func only(docs []document, what string, is func(document) bool) (document, error
 
 // parseSome parses documents for each of which the cluster is queried.
 func (s *Server) parseSome(ctx context.Context, content string, live liveFunc) ([]document, error) {
-	docs, _, err := s.parse(ctx, content)
+	docs, _, err := s.parseDocuments(ctx, content)
 	if err == nil && len(docs) > maxDocuments {
-		return nil, invalidf("the YAML holds %d documents, at most %d are taken at once", len(docs), maxDocuments)
+		return nil, invalidErrorf("the YAML holds %d documents, at most %d are taken at once", len(docs), maxDocuments)
 	}
-	filling := s.filling(ctx, live)
+	filling := s.newJobFiller(ctx, live)
 	for i := 0; err == nil && i < len(docs); i++ {
-		docs[i], _, err = filling.fill(ctx, docs[i]) // the answers show the filled-in values
+		docs[i], _, err = filling.fillJob(ctx, docs[i]) // the answers show the filled-in values
 	}
 	return docs, err
 }

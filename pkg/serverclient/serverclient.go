@@ -11,8 +11,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// MostRead limits the size of a response in bytes.
-const MostRead = 64 << 20
+// MaxResponseBytes limits the size of a response in bytes.
+const MaxResponseBytes = 64 << 20
 
 // Options say where a server is.
 type Options struct {

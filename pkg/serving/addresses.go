@@ -58,7 +58,7 @@ func newAddresses(clock func() time.Time) *addresses {
 	return &addresses{now: clock, known: cache.NewLRUExpireCache(maxAddresses)}
 }
 
-func (a *addresses) of(host string) *address {
+func (a *addresses) lookupAddress(host string) *address {
 	if known, ok := a.known.Get(host); ok {
 		if from, ok := known.(*address); ok {
 			a.known.Add(host, from, idleAddress)
@@ -78,18 +78,18 @@ func (a *addresses) of(host string) *address {
 func (a *addresses) mayConnect(host string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	from, now := a.of(host), a.now()
+	from, now := a.lookupAddress(host), a.now()
 	if now.Sub(from.cut) < probation && !from.onProbation.AllowN(now, 1) {
 		return false
 	}
 	return from.connects.AllowN(now, 1)
 }
 
-// hold lets another refusal wait until the returned function is called, unless too many wait already.
-func (a *addresses) hold(host string) (release func(), ok bool) {
+// holdRefusal lets another refusal wait until the returned function is called, unless too many wait already.
+func (a *addresses) holdRefusal(host string) (release func(), ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	from := a.of(host)
+	from := a.lookupAddress(host)
 	if a.held >= maxHeld || from.held >= maxHeldEach {
 		return nil, false
 	}
@@ -112,60 +112,60 @@ type peer struct {
 	abandoned *rate.Limiter
 }
 
-// connected adds the peer to the context of a connection's requests, for [http.Server.ConnContext].
-func (a *addresses) connected(ctx context.Context, connection net.Conn) context.Context {
+// withPeer adds the peer to the context of a connection's requests, for [http.Server.ConnContext].
+func (a *addresses) withPeer(ctx context.Context, connection net.Conn) context.Context {
 	return context.WithValue(ctx, peerKey{}, &peer{connection, a, rate.NewLimiter(abandonRate, abandonBurst)})
 }
 
-// peerOf returns nil if the server does not track its connections.
-func peerOf(ctx context.Context) *peer {
+// peerFromContext returns nil if the server does not track its connections.
+func peerFromContext(ctx context.Context) *peer {
 	on, _ := ctx.Value(peerKey{}).(*peer)
 	return on
 }
 
-// abandon counts a cancelled request, and cuts the connection if there are too many on it or from its address.
-func (p *peer) abandon() {
+// countAbandoned counts a cancelled request, and cuts the connection if there are too many on it or from its address.
+func (p *peer) countAbandoned() {
 	now := p.addresses.now()
 	p.addresses.mu.Lock()
-	few := p.addresses.of(HostOf(p.RemoteAddr().String())).abandoned.AllowN(now, 1)
+	few := p.addresses.lookupAddress(HostOf(p.RemoteAddr().String())).abandoned.AllowN(now, 1)
 	p.addresses.mu.Unlock()
 	if !p.abandoned.AllowN(now, 1) || !few {
-		p.cut()
+		p.cutConnection()
 	}
 }
 
-// cut closes the connection at once, and puts its address on probation.
-func (p *peer) cut() {
+// cutConnection closes the connection at once, and puts its address on probation.
+func (p *peer) cutConnection() {
 	host := HostOf(p.RemoteAddr().String())
 	p.addresses.mu.Lock()
-	p.addresses.of(host).cut = p.addresses.now()
+	p.addresses.lookupAddress(host).cut = p.addresses.now()
 	p.addresses.mu.Unlock()
 	hangUp(p.Conn)
 }
 
-// abandoning cuts an HTTP/2 connection with more cancelled requests than a legitimate client sends. A request cancelled before its turn costs
+// limitAbandoned cuts an HTTP/2 connection with more cancelled requests than a legitimate client sends. A request cancelled before its turn costs
 // nothing more.
-func abandoning(next http.Handler) http.Handler {
+func limitAbandoned(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor < 2 || r.Context().Err() == nil {
 			next.ServeHTTP(w, r)
 		}
-		if on := peerOf(r.Context()); on != nil && r.ProtoMajor >= 2 && r.Context().Err() != nil {
-			on.abandon()
+		if on := peerFromContext(r.Context()); on != nil && r.ProtoMajor >= 2 && r.Context().Err() != nil {
+			on.countAbandoned()
 		}
 	})
 }
 
-// HoldRefusal delays the refusal of an excess request. It returns false if there is no client left to answer: if too many refusals of an address
+// DelayRefusal delays the refusal of an excess request. It returns false if there is no client left to answer: if too many refusals of an address
 // wait, the connection is cut.
-func HoldRefusal(ctx context.Context) bool {
-	on := peerOf(ctx)
+func DelayRefusal(ctx context.Context) bool {
+	on := peerFromContext(ctx)
 	if on == nil {
 		return true
 	}
-	release, ok := on.addresses.hold(HostOf(on.RemoteAddr().String()))
+	release, ok := on.addresses.holdRefusal(HostOf(on.RemoteAddr().String()))
 	if !ok {
-		on.cut()
+		on.cutConnection()
 		return false
 	}
 	defer release()

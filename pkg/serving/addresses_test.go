@@ -22,7 +22,7 @@ func bounded(t *testing.T, clock func() time.Time, answer http.HandlerFunc) *htt
 	t.Helper()
 	server := httptest.NewUnstartedServer(answer)
 	server.EnableHTTP2 = true
-	Bound(server.Config, 4096, clock)
+	BoundConnections(server.Config, 4096, clock)
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	return server
@@ -163,8 +163,8 @@ func TestAnAddressOnProbation(t *testing.T) {
 	}
 	connection, other := net.Pipe()
 	defer func() { _, _ = connection.Close(), other.Close() }()
-	cut := peerOf(a.connected(t.Context(), &at{connection, "10.0.0.2:1"}))
-	cut.cut()
+	cut := peerFromContext(a.withPeer(t.Context(), &at{connection, "10.0.0.2:1"}))
+	cut.cutConnection()
 	if let := come("10.0.0.2", 100); let != probationRate {
 		t.Errorf("%d connections on probation, want %d", let, probationRate)
 	}
@@ -190,16 +190,16 @@ func TestRefusalsWait(t *testing.T) {
 	a := newAddresses(time.Now)
 	var releases []func()
 	for range maxHeldEach {
-		release, ok := a.hold("10.0.0.1")
+		release, ok := a.holdRefusal("10.0.0.1")
 		if !ok {
 			t.Fatalf("%d refusals wait, and no more may", len(releases))
 		}
 		releases = append(releases, release)
 	}
-	if _, ok := a.hold("10.0.0.1"); ok {
+	if _, ok := a.holdRefusal("10.0.0.1"); ok {
 		t.Error("one more waits than may")
 	}
-	if release, ok := a.hold("10.0.0.2"); !ok {
+	if release, ok := a.holdRefusal("10.0.0.2"); !ok {
 		t.Error("another address may not wait")
 	} else {
 		release()
@@ -207,11 +207,11 @@ func TestRefusalsWait(t *testing.T) {
 	for _, release := range releases {
 		release()
 	}
-	if a.held != 0 || a.of("10.0.0.1").held != 0 {
+	if a.held != 0 || a.lookupAddress("10.0.0.1").held != 0 {
 		t.Errorf("%d refusals are counted that do not wait", a.held)
 	}
 	server := bounded(t, time.Now, func(w http.ResponseWriter, r *http.Request) {
-		if HoldRefusal(r.Context()) {
+		if DelayRefusal(r.Context()) {
 			w.WriteHeader(http.StatusTooManyRequests)
 		}
 	})

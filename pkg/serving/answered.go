@@ -9,22 +9,22 @@ import (
 	"github.com/felixge/httpsnoop"
 )
 
-// Say answers a request that the handler left unanswered. A request that was not begun has changed nothing.
-type Say func(w http.ResponseWriter, r *http.Request, begun bool)
+// AnswerFunc answers a request that the handler left unanswered. A request that was not begun has changed nothing.
+type AnswerFunc func(w http.ResponseWriter, r *http.Request, begun bool)
 
-// Answered ensures that every request gets an answer: net/http turns silence into status 200 without a body, which a client takes for success.
+// EnsureAnswered ensures that every request gets an answer: net/http turns silence into status 200 without a body, which a client takes for success.
 // An unanswered request gets its answer from say, and its connection is closed.
 //
 // On HTTP/1 the context of a connection ends once, and with it every later request of that connection. Such a request is not begun.
-func Answered(next http.Handler, say Say) http.Handler {
+func EnsureAnswered(next http.Handler, say AnswerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor < 2 && r.Context().Err() != nil {
 			w.Header().Set("Connection", "close")
 			say(w, r, false)
 			return
 		}
-		out := &watched{}
-		next.ServeHTTP(out.around(w), r)
+		out := &answerTracker{}
+		next.ServeHTTP(out.wrapWriter(w), r)
 		if out.answered {
 			return
 		}
@@ -35,10 +35,10 @@ func Answered(next http.Handler, say Say) http.Handler {
 	})
 }
 
-// watched records whether anything was answered.
-type watched struct{ answered bool }
+// answerTracker records whether anything was answered.
+type answerTracker struct{ answered bool }
 
-func (o *watched) around(w http.ResponseWriter) http.ResponseWriter {
+func (o *answerTracker) wrapWriter(w http.ResponseWriter) http.ResponseWriter {
 	return httpsnoop.Wrap(w, httpsnoop.Hooks{
 		WriteHeader: func(write httpsnoop.WriteHeaderFunc) httpsnoop.WriteHeaderFunc {
 			return func(status int) {

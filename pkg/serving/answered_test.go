@@ -58,7 +58,7 @@ func TestNothingIsNoAnswer(t *testing.T) {
 	for protocol, major := range map[string]int{"HTTP/1.1": 1, "HTTP/2": 2} {
 		for name, tc := range tests {
 			t.Run(protocol+"/"+name, func(t *testing.T) {
-				server := httptest.NewUnstartedServer(Answered(tc.handle, say))
+				server := httptest.NewUnstartedServer(EnsureAnswered(tc.handle, say))
 				server.EnableHTTP2 = major == 2
 				server.StartTLS()
 				defer server.Close()
@@ -91,7 +91,7 @@ func TestAConnectionThatHasEndedCarriesNothing(t *testing.T) {
 	cancel()
 	begun := false
 	w := httptest.NewRecorder()
-	Answered(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { begun = true }), say).
+	EnsureAnswered(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { begun = true }), say).
 		ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodDelete, "/", nil))
 	if begun || w.Code != http.StatusServiceUnavailable || w.Header().Get("Connection") != "close" {
 		t.Errorf("begun: %t, status %d, Connection %q", begun, w.Code, w.Header().Get("Connection"))
@@ -104,7 +104,7 @@ func TestWhoTakesBackOneRequestKeepsTheOthers(t *testing.T) {
 	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
 	r.ProtoMajor = 2
 	w := httptest.NewRecorder()
-	Answered(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { cancel() }), say).ServeHTTP(w, r)
+	EnsureAnswered(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { cancel() }), say).ServeHTTP(w, r)
 	if got := w.Header().Get("Connection"); w.Code != http.StatusInternalServerError || got != "" {
 		t.Errorf("status %d, Connection %q", w.Code, got)
 	}

@@ -21,8 +21,8 @@ const (
 	// chunk is how much of an answer a client must read per chunkTime; a slower client is cut off.
 	chunk     = 64 << 10
 	chunkTime = 10 * time.Second
-	// untaken is how long a client may read an answer slowly while others have no room.
-	untaken = 5 * time.Second
+	// takeTimeout is how long a client may read an answer slowly while others have no room.
+	takeTimeout = 5 * time.Second
 	// waitingAnswers is how many answers of each caller wait for room in memory; further ones are not sent.
 	waitingAnswers = 2
 	// waitForRoom is how long they wait.
@@ -40,13 +40,13 @@ func NewAnswers(total, each int) *Answers {
 	cores := runtime.GOMAXPROCS(0)
 	return &Answers{
 		making:  fair.New(fair.Limits{Total: max(2, cores), Each: max(1, cores-1), Waiting: 1024}),
-		modest:  fair.New(fair.Limits{Total: total / 4, Each: total / 32, Waiting: 8, Patience: untaken}),
-		sending: fair.New(fair.Limits{Total: total, Each: each, Waiting: waitingAnswers, Patience: untaken}),
+		modest:  fair.New(fair.Limits{Total: total / 4, Each: total / 32, Waiting: 8, ReclaimAfter: takeTimeout}),
+		sending: fair.New(fair.Limits{Total: total, Each: each, Waiting: waitingAnswers, ReclaimAfter: takeTimeout}),
 	}
 }
 
-// Payer returns the identity that is charged for a user. A namespace can create any number of service accounts, so they count as one.
-func Payer(user string) string {
+// PayingIdentity returns the identity that is charged for a user. A namespace can create any number of service accounts, so they count as one.
+func PayingIdentity(user string) string {
 	if rest, ok := strings.CutPrefix(user, "system:serviceaccount:"); ok {
 		namespace, _, _ := strings.Cut(rest, ":")
 		return "system:serviceaccount:" + namespace
@@ -78,10 +78,10 @@ type Answer struct {
 	cut bool
 }
 
-// Bounded lets a handler answer a caller within bounds, and calls refuse in place of an answer that cannot be sent.
-func (a *Answers) Bounded(w http.ResponseWriter, r *http.Request, next http.Handler, who string, refuse func(http.ResponseWriter, error)) {
-	out := &Answer{ResponseWriter: w, answers: a, who: who, payer: Payer(who), refuse: refuse}
-	defer out.end()
+// ServeBounded lets a handler answer a caller within bounds, and calls refuse in place of an answer that cannot be sent.
+func (a *Answers) ServeBounded(w http.ResponseWriter, r *http.Request, next http.Handler, who string, refuse func(http.ResponseWriter, error)) {
+	out := &Answer{ResponseWriter: w, answers: a, who: who, payer: PayingIdentity(who), refuse: refuse}
+	defer out.endAnswer()
 	out.ctx = context.WithValue(r.Context(), answerKey{}, out)
 	next.ServeHTTP(out, r.WithContext(out.ctx))
 }
@@ -96,10 +96,10 @@ func UntilSent(ctx context.Context, leave func()) {
 	leave()
 }
 
-// InTurn calls encode in the caller's turn, and writes its output to w when the turn is over: building an answer takes memory, too. A write
+// EncodeInTurn calls encode in the caller's turn, and writes its output to w when the turn is over: building an answer takes memory, too. A write
 // error is not reported, because the client is gone.
-func InTurn(w http.ResponseWriter, encode func(io.Writer) error) error {
-	out := answerOf(w)
+func EncodeInTurn(w http.ResponseWriter, encode func(io.Writer) error) error {
+	out := findAnswer(w)
 	if out == nil {
 		return encode(w)
 	}
@@ -109,7 +109,7 @@ func InTurn(w http.ResponseWriter, encode func(io.Writer) error) error {
 	}
 	defer leave()
 	var sent error
-	err = encode(writer(func(p []byte) (n int, err error) {
+	err = encode(writerFunc(func(p []byte) (n int, err error) {
 		leave()
 		n, sent = w.Write(p)
 		return n, sent
@@ -120,12 +120,12 @@ func InTurn(w http.ResponseWriter, encode func(io.Writer) error) error {
 	return err
 }
 
-type writer func([]byte) (int, error)
+type writerFunc func([]byte) (int, error)
 
-func (w writer) Write(p []byte) (int, error) { return w(p) }
+func (w writerFunc) Write(p []byte) (int, error) { return w(p) }
 
-// answerOf returns the Answer that a writer is, or wraps.
-func answerOf(w http.ResponseWriter) *Answer {
+// findAnswer returns the Answer that a writer is, or wraps.
+func findAnswer(w http.ResponseWriter) *Answer {
 	for {
 		switch inner := w.(type) {
 		case *Answer:
@@ -152,20 +152,20 @@ func (o *Answer) Unwrap() http.ResponseWriter { return o.ResponseWriter }
 
 // FlushError implements the interface that [http.ResponseController] uses.
 func (o *Answer) FlushError() error {
-	o.start()
+	o.startAnswer()
 	return http.NewResponseController(o.ResponseWriter).Flush()
 }
 
-// start begins an answer, with net/http's default status if the handler has set none.
-func (o *Answer) start() {
+// startAnswer begins an answer, with net/http's default status if the handler has set none.
+func (o *Answer) startAnswer() {
 	if o.status == 0 {
 		o.status = http.StatusOK
 	}
-	o.begin()
+	o.writeStatus()
 }
 
-// begin writes the status, once.
-func (o *Answer) begin() {
+// writeStatus writes the status, once.
+func (o *Answer) writeStatus() {
 	if o.status > 0 {
 		o.ResponseWriter.WriteHeader(o.status)
 		o.status = -1
@@ -178,7 +178,7 @@ func (o *Answer) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	if len(p) <= smallAnswer {
-		o.start()
+		o.startAnswer()
 		return o.ResponseWriter.Write(p)
 	}
 	wait, cancel := context.WithTimeout(o.ctx, waitForRoom)
@@ -187,20 +187,20 @@ func (o *Answer) Write(p []byte) (int, error) {
 	if len(p) <= modestAnswer {
 		gate, who = o.answers.modest, o.who
 	}
-	leave, err := gate.EnterUntil(wait, who, len(p), o.takeBack)
+	leave, err := gate.EnterUntil(wait, who, len(p), o.cancelAnswer)
 	if err != nil {
-		return o.giveUp(p)
+		return o.rejectAnswer(p)
 	}
 	defer leave()
-	o.release()
-	o.start()
-	return o.send(p)
+	o.releaseHeld()
+	o.startAnswer()
+	return o.sendChunks(p)
 }
 
-// giveUp refuses an answer that has not begun, and aborts one that has: net/http would otherwise end it as if it were complete.
-func (o *Answer) giveUp(p []byte) (int, error) {
+// rejectAnswer refuses an answer that has not begun, and aborts one that has: net/http would otherwise end it as if it were complete.
+func (o *Answer) rejectAnswer(p []byte) (int, error) {
 	if o.status < 0 {
-		o.takeBack()
+		o.cancelAnswer()
 		return 0, ErrNotTaken
 	}
 	o.refused, o.status = true, -1
@@ -208,53 +208,53 @@ func (o *Answer) giveUp(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// send writes in chunks, each with its own deadline.
-func (o *Answer) send(p []byte) (n int, err error) {
+// sendChunks writes in chunks, each with its own deadline.
+func (o *Answer) sendChunks(p []byte) (n int, err error) {
 	for len(p) > 0 && err == nil {
 		var written int
-		o.extend()
+		o.extendDeadline()
 		written, err = o.ResponseWriter.Write(p[:min(len(p), chunk)])
 		n, p = n+written, p[written:]
 	}
 	return n, err
 }
 
-// extend sets the deadline of the next chunk, unless the answer was cut: a truncated answer must not look complete.
-func (o *Answer) extend() {
+// extendDeadline sets the deadline of the next chunk, unless the answer was cut: a truncated answer must not look complete.
+func (o *Answer) extendDeadline() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.cut {
-		o.deadline(time.Now().Add(chunkTime))
+		o.setDeadline(time.Now().Add(chunkTime))
 	}
 }
 
-// takeBack cuts the answer.
-func (o *Answer) takeBack() {
+// cancelAnswer cuts the answer.
+func (o *Answer) cancelAnswer() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.cut {
 		o.cut = true
-		o.deadline(time.Unix(1, 0))
+		o.setDeadline(time.Unix(1, 0))
 	}
 }
 
-// deadline sets the write deadline. Only writers of tests do not support deadlines.
-func (o *Answer) deadline(at time.Time) {
+// setDeadline sets the write deadline. Only writers of tests do not support deadlines.
+func (o *Answer) setDeadline(at time.Time) {
 	_ = http.NewResponseController(o.ResponseWriter).SetWriteDeadline(at)
 }
 
-func (o *Answer) release() {
+func (o *Answer) releaseHeld() {
 	for _, leave := range o.held {
 		leave()
 	}
 	o.held = nil
 }
 
-// end writes a status that has no body. A writer must not be used after its request, not even by cancelAnswer.
-func (o *Answer) end() {
-	o.release()
+// endAnswer writes a status that has no body. A writer must not be used after its request, not even by cancelAnswer.
+func (o *Answer) endAnswer() {
+	o.releaseHeld()
 	o.mu.Lock()
 	o.cut = true
 	o.mu.Unlock()
-	o.begin()
+	o.writeStatus()
 }

@@ -24,10 +24,10 @@ func answering(t *testing.T, bounds *Answers) *httptest.Server {
 			t.Error(err)
 		}
 		w.WriteHeader(http.StatusAccepted)
-		_ = InTurn(w, func(w io.Writer) error { _, err := w.Write(bytes.Repeat([]byte("x"), size)); return err })
+		_ = EncodeInTurn(w, func(w io.Writer) error { _, err := w.Write(bytes.Repeat([]byte("x"), size)); return err })
 	})
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		bounds.Bounded(w, r, next, r.URL.Query().Get("who"), func(w http.ResponseWriter, err error) {
+		bounds.ServeBounded(w, r, next, r.URL.Query().Get("who"), func(w http.ResponseWriter, err error) {
 			http.Error(w, err.Error(), http.StatusTooManyRequests)
 		})
 	}))
@@ -115,8 +115,8 @@ func TestWhatIsNotTakenIsCutForOthers(t *testing.T) {
 	if status := whole(t, server, "ada", large); status != http.StatusAccepted {
 		t.Errorf("status %d after %s", status, time.Since(began))
 	}
-	if took := time.Since(began); took < untaken || took > untaken+chunkTime/2 {
-		t.Errorf("it waited %s, want until one was not taken for %s", took, untaken)
+	if took := time.Since(began); took < takeTimeout || took > takeTimeout+chunkTime/2 {
+		t.Errorf("it waited %s, want until one was not taken for %s", took, takeTimeout)
 	}
 	for i, connection := range connections {
 		answer, err := http.ReadResponse(bufio.NewReader(io.MultiReader(strings.NewReader("HTTP/1.1 202"), connection)), nil)
@@ -158,7 +158,7 @@ func TestAPlaceIsHeldUntilThereIsRoom(t *testing.T) {
 			t.Error("the place is held while the answer is written, as many bytes as it is")
 		}
 	})
-	NewAnswers(large, large).Bounded(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), next, "ada", nil)
+	NewAnswers(large, large).ServeBounded(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), next, "ada", nil)
 	if atWrite || w.Code != http.StatusOK || w.Body.Len() != 2*smallAnswer {
 		t.Errorf("given back before: %t; status %d, %d bytes", atWrite, w.Code, w.Body.Len())
 	}
@@ -172,7 +172,7 @@ func TestAStatusWithoutATextIsSent(t *testing.T) {
 		w.WriteHeader(http.StatusNoContent)
 		w.WriteHeader(http.StatusOK)
 	})
-	NewAnswers(large, large).Bounded(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), next, "ada", nil)
+	NewAnswers(large, large).ServeBounded(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), next, "ada", nil)
 	if w.Code != http.StatusNoContent || w.Header().Get("X") != "y" {
 		t.Errorf("status %d, headers %v", w.Code, w.Header())
 	}
@@ -187,7 +187,7 @@ func TestAPartDoesNotLookLikeTheWhole(t *testing.T) {
 			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				ctx, cancel := context.WithCancel(r.Context())
 				defer cancel()
-				bounds.Bounded(w, r.WithContext(ctx), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				bounds.ServeBounded(w, r.WithContext(ctx), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 					if _, err := w.Write(part); err != nil {
 						t.Error(err)
 					}

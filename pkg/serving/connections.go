@@ -14,12 +14,12 @@ const (
 	maxUnread   = 256 << 10
 )
 
-// Bound limits a server, before it serves, to a number of concurrent connections, each of which takes some tens of kilobytes, and cuts
+// BoundConnections limits a server, before it serves, to a number of concurrent connections, each of which takes some tens of kilobytes, and cuts
 // those with more cancelled requests than a legitimate client sends.
-func Bound(server *http.Server, most int, clock func() time.Time) {
+func BoundConnections(server *http.Server, most int, clock func() time.Time) {
 	known := newConnections(most, clock)
-	server.Handler = abandoning(server.Handler)
-	server.ConnState, server.ConnContext = known.changed, known.from.connected
+	server.Handler = limitAbandoned(server.Handler)
+	server.ConnState, server.ConnContext = known.trackState, known.from.withPeer
 	server.HTTP2 = &http.HTTP2Config{
 		MaxConcurrentStreams: maxParallel, MaxReceiveBufferPerConnection: maxUnread, MaxReceiveBufferPerStream: maxUnread,
 	}
@@ -42,15 +42,15 @@ func newConnections(most int, clock func() time.Time) *connections {
 	return &connections{most: most, from: newAddresses(clock), open: map[string]map[net.Conn]bool{}}
 }
 
-// changed tracks every connection, as [http.Server.ConnState]; for a new one it is called by the accept loop.
-func (c *connections) changed(connection net.Conn, state http.ConnState) {
-	if chosen := c.note(connection, state); chosen != nil {
+// trackState tracks every connection, as [http.Server.ConnState]; for a new one it is called by the accept loop.
+func (c *connections) trackState(connection net.Conn, state http.ConnState) {
+	if chosen := c.countConnection(connection, state); chosen != nil {
 		hangUp(chosen)
 	}
 }
 
-// note counts a connection by its state, and returns the connection to close if there are too many.
-func (c *connections) note(connection net.Conn, state http.ConnState) (chosen net.Conn) {
+// countConnection counts a connection by its state, and returns the connection to close if there are too many.
+func (c *connections) countConnection(connection net.Conn, state http.ConnState) (chosen net.Conn) {
 	host := HostOf(connection.RemoteAddr().String())
 	if state == http.StateNew && !c.from.mayConnect(host) {
 		return connection
@@ -84,12 +84,12 @@ func (c *connections) note(connection net.Conn, state http.ConnState) (chosen ne
 	if c.count <= c.most {
 		return nil
 	}
-	return c.choose(connection, host)
+	return c.chooseIdle(connection, host)
 }
 
-// choose returns an idle connection of the address with the most connections among those that have an idle one, if it has no fewer than the
+// chooseIdle returns an idle connection of the address with the most connections among those that have an idle one, if it has no fewer than the
 // address of the newest; else the newest itself. It is counted until the server reports that it is closed, and is no longer idle.
-func (c *connections) choose(newest net.Conn, from string) net.Conn {
+func (c *connections) chooseIdle(newest net.Conn, from string) net.Conn {
 	fullest, chosen, most := c.open[from], newest, len(c.open[from])-1
 	for _, known := range c.open {
 		if len(known) <= most {

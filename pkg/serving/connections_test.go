@@ -28,7 +28,7 @@ func TestWhoOpensManyConnectionsLosesTheirOwn(t *testing.T) {
 	open := func(from string, states ...http.ConnState) *named {
 		one := &named{from: from}
 		for _, state := range append([]http.ConnState{http.StateNew}, states...) {
-			c.changed(one, state)
+			c.trackState(one, state)
 		}
 		return one
 	}
@@ -40,7 +40,7 @@ func TestWhoOpensManyConnectionsLosesTheirOwn(t *testing.T) {
 		greedy = append(greedy, one)
 		for _, known := range greedy { // the server tells of those that are closed
 			if known.closed {
-				c.changed(known, http.StateClosed)
+				c.trackState(known, http.StateClosed)
 			}
 		}
 	}
@@ -49,15 +49,15 @@ func TestWhoOpensManyConnectionsLosesTheirOwn(t *testing.T) {
 	for _, one := range greedy {
 		if one.closed {
 			closed++
-			c.changed(one, http.StateClosed)
+			c.trackState(one, http.StateClosed)
 		}
 	}
 	if quiet.closed || busy.closed || late.closed || closed != 23 || c.count != 10 {
 		t.Errorf("closed are the quiet one: %t, the busy one: %t, the late one: %t, of the greedy %d; %d are counted",
 			quiet.closed, busy.closed, late.closed, closed, c.count)
 	}
-	c.changed(quiet, http.StateClosed)
-	c.changed(quiet, http.StateClosed)
+	c.trackState(quiet, http.StateClosed)
+	c.trackState(quiet, http.StateClosed)
 	if c.count != 9 || len(c.open) != 2 {
 		t.Errorf("%d connections of %d addresses are counted", c.count, len(c.open))
 	}
@@ -67,9 +67,9 @@ func TestWhoOpensManyConnectionsLosesTheirOwn(t *testing.T) {
 func TestOneThatComesWhileAllAreBusyIsClosed(t *testing.T) {
 	c := newConnections(1, time.Now)
 	busy, late := &named{from: "a"}, &named{from: "a"}
-	c.changed(busy, http.StateNew)
-	c.changed(busy, http.StateActive)
-	c.changed(late, http.StateNew)
+	c.trackState(busy, http.StateNew)
+	c.trackState(busy, http.StateActive)
+	c.trackState(late, http.StateNew)
 	if busy.closed || !late.closed {
 		t.Errorf("closed are the busy one: %t, the late one: %t", busy.closed, late.closed)
 	}
@@ -79,20 +79,20 @@ func TestOneThatComesWhileAllAreBusyIsClosed(t *testing.T) {
 func TestTheBusyOfOneAddressKeepNobodyOut(t *testing.T) {
 	c := newConnections(4, time.Now)
 	idle := &named{from: "b"}
-	c.changed(idle, http.StateNew)
-	c.changed(idle, http.StateIdle)
+	c.trackState(idle, http.StateNew)
+	c.trackState(idle, http.StateIdle)
 	busy := make([]*named, 4)
 	for i := range busy {
 		busy[i] = &named{from: "a"}
-		c.changed(busy[i], http.StateNew)
-		c.changed(busy[i], http.StateActive)
+		c.trackState(busy[i], http.StateNew)
+		c.trackState(busy[i], http.StateActive)
 	}
 	if idle.closed || !busy[3].closed {
 		t.Errorf("closed are the idle one of another: %t, the last of many: %t", idle.closed, busy[3].closed)
 	}
-	c.changed(busy[3], http.StateClosed)
+	c.trackState(busy[3], http.StateClosed)
 	late := &named{from: "c"}
-	c.changed(late, http.StateNew)
+	c.trackState(late, http.StateNew)
 	if late.closed || !idle.closed {
 		t.Errorf("closed are the late one: %t, the idle one: %t", late.closed, idle.closed)
 	}
@@ -111,9 +111,9 @@ func TestClosingAConnectionKeepsNobodyWaiting(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		c.changed(quiet, http.StateNew)
-		c.changed(quiet, http.StateIdle)
-		c.changed(late, http.StateNew)
+		c.trackState(quiet, http.StateNew)
+		c.trackState(quiet, http.StateIdle)
+		c.trackState(late, http.StateNew)
 	}()
 	select {
 	case <-done:

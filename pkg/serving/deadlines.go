@@ -19,20 +19,20 @@ func ReadInTime(next http.Handler) http.Handler {
 			if r.Body == nil || r.Body == http.NoBody {
 				end()
 			} else {
-				r.Body = &body{r.Body, end}
+				r.Body = &trackedBody{r.Body, end}
 			}
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// body is a request body that calls end when it has been read.
-type body struct {
+// trackedBody is a request body that calls end when it has been read.
+type trackedBody struct {
 	io.ReadCloser
 	end func()
 }
 
-func (b *body) Read(p []byte) (int, error) {
+func (b *trackedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err == io.EOF { // as io.Reader requires
 		b.end()

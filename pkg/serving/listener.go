@@ -18,7 +18,7 @@ var errTooLong = errors.New("the request is too long")
 // also limits the size of a request, which such a server may read before authentication.
 func BoundListener(listener net.Listener, next http.Handler, most int, clock func() time.Time) (net.Listener, http.Handler) {
 	b := &boundListener{Listener: listener, known: newConnections(most, clock), by: map[string]*boundConn{}}
-	return b, b.noting(next)
+	return b, b.trackRequests(next)
 }
 
 type boundListener struct {
@@ -40,13 +40,13 @@ func (b *boundListener) Accept() (net.Conn, error) {
 	b.mu.Lock()
 	b.by[accepted.RemoteAddr().String()] = one
 	b.mu.Unlock()
-	b.known.changed(one, http.StateNew)
+	b.known.trackState(one, http.StateNew)
 	return one, nil
 }
 
-// noting tracks which connections are busy: from when a request has been read until it is answered.
-func (b *boundListener) noting(next http.Handler) http.Handler {
-	next = abandoning(next)
+// trackRequests tracks which connections are busy: from when a request has been read until it is answered.
+func (b *boundListener) trackRequests(next http.Handler) http.Handler {
+	next = limitAbandoned(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b.mu.Lock()
 		one := b.by[r.RemoteAddr]
@@ -55,12 +55,12 @@ func (b *boundListener) noting(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		b.known.changed(one, http.StateActive)
+		b.known.trackState(one, http.StateActive)
 		defer func() {
 			one.beginAnew()
-			b.known.changed(one, http.StateIdle)
+			b.known.trackState(one, http.StateIdle)
 		}()
-		next.ServeHTTP(w, r.WithContext(b.known.from.connected(r.Context(), one)))
+		next.ServeHTTP(w, r.WithContext(b.known.from.withPeer(r.Context(), one)))
 	})
 }
 
@@ -100,7 +100,7 @@ func (c *boundConn) Close() error {
 			delete(c.of.by, at)
 		}
 		c.of.mu.Unlock()
-		c.of.known.changed(c, http.StateClosed)
+		c.of.known.trackState(c, http.StateClosed)
 	})
 	return c.Conn.Close() //nolint:wrapcheck // the server expects the original error
 }

@@ -17,8 +17,8 @@ import (
 // shippedClasses are the priorities that gpuctl's jobs name, within the manifests.
 const shippedClasses = "scheduler/priorityclasses.yaml"
 
-// admit sets a pod's priority by its class, as the API server would: from the cluster's class, else from the shipped one.
-func admit(pod *corev1.Pod, classes []*schedulingv1.PriorityClass) error {
+// admitPod sets a pod's priority by its class, as the API server would: from the cluster's class, else from the shipped one.
+func admitPod(pod *corev1.Pod, classes []*schedulingv1.PriorityClass) error {
 	if pod.Spec.Priority != nil || pod.Spec.PriorityClassName == "" {
 		return nil
 	}

@@ -26,7 +26,7 @@ func Answer(ctx context.Context, question *whatif.Question, candidate Candidate)
 		cluster.Pods = append(cluster.Pods, &question.Pods[i])
 	}
 	for i := range question.Reservations {
-		cluster.Reservations = append(cluster.Reservations, fromZero(&question.Reservations[i], question.Now))
+		cluster.Reservations = append(cluster.Reservations, shiftFromZero(&question.Reservations[i], question.Now))
 	}
 	for i := range question.Quotas {
 		cluster.Quotas = append(cluster.Quotas, &question.Quotas[i])
@@ -39,47 +39,47 @@ func Answer(ctx context.Context, question *whatif.Question, candidate Candidate)
 		}
 		objects = append(objects, decoded...)
 	}
-	arrivals, err := arrivalsOf(objects, cluster)
+	arrivals, err := collectArrivals(objects, cluster)
 	if err != nil {
 		return nil, err
 	}
-	cluster.Groups = groupsOf(cluster, arrivals)
+	cluster.Groups = collectGroups(cluster, arrivals)
 	options := Options{Explain: explain.NewRecorder(explain.DefaultLimits)}
 	engine, err := newEngine(ctx, candidate.Config, cluster, options)
 	if err != nil {
 		return nil, fmt.Errorf("starting the scheduler: %w", err)
 	}
 	for i := range arrivals { // all members of a gang exist before the first is tried
-		if err := engine.arrive(arrivals[i].Pod); err != nil {
+		if err := engine.addPendingPod(arrivals[i].Pod); err != nil {
 			return nil, err
 		}
 	}
 	replay := newReplay(engine, cluster, arrivals, candidate.Name, options)
 	for i := range arrivals {
-		if err := replay.arrive(ctx, &arrivals[i]); err != nil {
+		if err := replay.handleArrival(ctx, &arrivals[i]); err != nil {
 			return nil, err
 		}
 	}
-	return replay.outcome(arrivals, options.Explain), nil
+	return replay.buildOutcome(arrivals, options.Explain), nil
 }
 
-// fromZero shifts a reservation by the difference between now and the zero time.
-func fromZero(r *names.GPUReservation, now time.Time) *names.GPUReservation {
+// shiftFromZero shifts a reservation by the difference between now and the zero time.
+func shiftFromZero(r *names.GPUReservation, now time.Time) *names.GPUReservation {
 	out := r.DeepCopy()
 	out.Spec.From = metav1.NewTime(time.Time{}.Add(r.Spec.From.Sub(now)))
 	out.Spec.To = metav1.NewTime(time.Time{}.Add(r.Spec.To.Sub(now)))
 	return out
 }
 
-// outcome collects the result of arrivals.
-func (r *replay) outcome(arrivals []Arrival, records *explain.Recorder) *whatif.Outcome {
+// buildOutcome collects the result of arrivals.
+func (r *replay) buildOutcome(arrivals []Arrival, records *explain.Recorder) *whatif.Outcome {
 	out := &whatif.Outcome{Pods: []corev1.Pod{}, Records: []explain.Record{}}
 	for i := range arrivals {
 		pod := r.entries[arrivals[i].Pod.UID]
 		if pod.bound != nil {
 			out.Pods = append(out.Pods, *pod.bound)
 		} else {
-			out.Pods = append(out.Pods, *refused(pod))
+			out.Pods = append(out.Pods, *unschedulablePod(pod))
 		}
 		if record, ok := records.Pod(pod.Pod.Namespace, pod.Pod.Name); ok {
 			out.Records = append(out.Records, record)
@@ -91,8 +91,8 @@ func (r *replay) outcome(arrivals []Arrival, records *explain.Recorder) *whatif.
 	return out
 }
 
-// refused returns an unschedulable pod as kube-scheduler leaves it.
-func refused(pod *entry) *corev1.Pod {
+// unschedulablePod returns an unschedulable pod as kube-scheduler leaves it.
+func unschedulablePod(pod *entry) *corev1.Pod {
 	waits := pod.Pod.DeepCopy()
 	waits.Status.Phase = corev1.PodPending
 	waits.Status.Conditions = []corev1.PodCondition{{

@@ -51,21 +51,21 @@ func (s *apiServer) RoundTrip(request *http.Request) (*http.Response, error) {
 	switch {
 	case len(path) < 6 || path[0] != "api" || path[4] != "pods":
 	case request.Method == http.MethodPost && path[len(path)-1] == "binding":
-		return s.bind(request)
+		return s.acceptBinding(request)
 	case request.Method == http.MethodDelete:
 		s.mu.Lock()
 		s.evicted = append(s.evicted, types.NamespacedName{Namespace: path[3], Name: path[5]})
 		s.mu.Unlock()
-		return succeed(request)
+		return respondCreated(request)
 	case request.Method == http.MethodPatch: // the conditions that a victim gets before it is evicted
-		return answer(request, http.StatusOK, &corev1.Pod{
+		return newResponse(request, http.StatusOK, &corev1.Pod{
 			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Namespace: path[3], Name: path[5]},
 		})
 	}
 	return nil, fmt.Errorf("a simulation has no API server to ask: %s %s", request.Method, request.URL.Path)
 }
 
-func (s *apiServer) bind(request *http.Request) (*http.Response, error) {
+func (s *apiServer) acceptBinding(request *http.Request) (*http.Response, error) {
 	var binding corev1.Binding
 	if err := json.NewDecoder(request.Body).Decode(&binding); err != nil {
 		return nil, fmt.Errorf("reading a Binding: %w", err)
@@ -73,16 +73,16 @@ func (s *apiServer) bind(request *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	s.binding = binding.Annotations
 	s.mu.Unlock()
-	return succeed(request)
+	return respondCreated(request)
 }
 
-func succeed(request *http.Request) (*http.Response, error) {
-	return answer(request, http.StatusCreated, &metav1.Status{
+func respondCreated(request *http.Request) (*http.Response, error) {
+	return newResponse(request, http.StatusCreated, &metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess,
 	})
 }
 
-func answer(request *http.Request, status int, object any) (*http.Response, error) {
+func newResponse(request *http.Request, status int, object any) (*http.Response, error) {
 	body, err := json.Marshal(object)
 	if err != nil {
 		return nil, fmt.Errorf("answering %s %s: %w", request.Method, request.URL.Path, err)

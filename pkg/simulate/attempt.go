@@ -36,10 +36,10 @@ type outcome struct {
 	verdict string
 }
 
-// try runs one scheduling attempt, as kube-scheduler does: PreFilter, Filter and Score, then Reserve, Permit and Bind,
+// attemptPod runs one scheduling attempt, as kube-scheduler does: PreFilter, Filter and Score, then Reserve, Permit and Bind,
 // or PostFilter where no node will do.
-func (e *engine) try(ctx context.Context, pod *corev1.Pod) (outcome, error) {
-	fw, ok := e.profileOf(pod)
+func (e *engine) attemptPod(ctx context.Context, pod *corev1.Pod) (outcome, error) {
+	fw, ok := e.podProfile(pod)
 	if !ok {
 		return outcome{reasons: []string{fmt.Sprintf("the configuration has no profile for schedulerName %q", pod.Spec.SchedulerName)}}, nil
 	}
@@ -47,39 +47,39 @@ func (e *engine) try(ctx context.Context, pod *corev1.Pod) (outcome, error) {
 		return outcome{reasons: []string{"it is held back by scheduling gate " + pod.Spec.SchedulingGates[0].Name}}, nil
 	}
 	state := newState()
-	result, err := choice.Make(ctx, e.scheduler, fw, state, pod)
+	result, err := choice.ChooseNode(ctx, e.scheduler, fw, state, pod)
 	var unfit *framework.FitError
 	var out outcome
 	switch {
 	case errors.As(err, &unfit):
-		out, err = e.refuse(ctx, fw, state, unfit)
+		out, err = e.runPostFilter(ctx, fw, state, unfit)
 	case err == nil:
-		out, err = e.take(ctx, fw, state, placedOn(pod, result.SuggestedHost))
+		out, err = e.reservePod(ctx, fw, state, bindToNode(pod, result.SuggestedHost))
 	}
 	if err != nil {
 		return outcome{}, err
 	}
-	return out, e.settle(ctx, &out)
+	return out, e.settleGangs(ctx, &out)
 }
 
-// choose decides where a pod would go, and on which GPUs, without reserving anything. The node is "" if it fits nowhere.
-func (e *engine) choose(ctx context.Context, pod *corev1.Pod) (Decision, []string, error) {
-	decision := Decision{Pod: nameOf(pod).String()}
-	fw, ok := e.profileOf(pod)
+// chooseNode decides where a pod would go, and on which GPUs, without reserving anything. The node is "" if it fits nowhere.
+func (e *engine) chooseNode(ctx context.Context, pod *corev1.Pod) (Decision, []string, error) {
+	decision := Decision{Pod: podKey(pod).String()}
+	fw, ok := e.podProfile(pod)
 	if !ok {
 		return decision, nil, fmt.Errorf("the configuration has no profile for schedulerName %q", pod.Spec.SchedulerName)
 	}
 	state := newState()
-	result, err := choice.Make(ctx, e.scheduler, fw, state, pod)
+	result, err := choice.ChooseNode(ctx, e.scheduler, fw, state, pod)
 	var unfit *framework.FitError
 	if errors.As(err, &unfit) {
-		return decision, reasonsOf(unfit), nil
+		return decision, rejectionReasons(unfit), nil
 	}
 	if err != nil {
 		return decision, nil, err
 	}
 	node := result.SuggestedHost
-	placed := placedOn(pod, node)
+	placed := bindToNode(pod, node)
 	defer fw.RunReservePluginsUnreserve(ctx, state, placed, node)
 	if status := fw.RunReservePluginsReserve(ctx, state, placed, node); !status.IsSuccess() {
 		return decision, nil, fmt.Errorf("reserving on node %s: %w", node, status.AsError())
@@ -98,15 +98,15 @@ func newState() fwk.CycleState {
 	return state
 }
 
-func placedOn(pod *corev1.Pod, node string) *corev1.Pod {
+func bindToNode(pod *corev1.Pod, node string) *corev1.Pod {
 	placed := pod.DeepCopy()
 	placed.Spec.NodeName = node
 	return placed
 }
 
-// refuse runs PostFilter, so that the plugins make room for the pod if they can.
-func (e *engine) refuse(ctx context.Context, fw framework.Framework, state fwk.CycleState, unfit *framework.FitError) (outcome, error) {
-	out := outcome{reasons: reasonsOf(unfit)}
+// runPostFilter runs PostFilter, so that the plugins make room for the pod if they can.
+func (e *engine) runPostFilter(ctx context.Context, fw framework.Framework, state fwk.CycleState, unfit *framework.FitError) (outcome, error) {
+	out := outcome{reasons: rejectionReasons(unfit)}
 	result, status := fw.RunPostFilterPlugins(ctx, state, unfit.Pod, unfit.Diagnosis.NodeToStatus)
 	if status.Code() == fwk.Error {
 		return outcome{}, fmt.Errorf("running PostFilter: %w", status.AsError())
@@ -150,10 +150,10 @@ func waitForEvictions(ctx context.Context, fw framework.Framework, preemptor *co
 	return nil
 }
 
-// take reserves the place of a pod, and binds it unless it has to wait for the other members of its gang.
-func (e *engine) take(ctx context.Context, fw framework.Framework, state fwk.CycleState, pod *corev1.Pod) (outcome, error) {
+// reservePod reserves the place of a pod, and binds it unless it has to wait for the other members of its gang.
+func (e *engine) reservePod(ctx context.Context, fw framework.Framework, state fwk.CycleState, pod *corev1.Pod) (outcome, error) {
 	node := pod.Spec.NodeName
-	h := &held{pod: pod, state: state, fw: fw}
+	h := &permitWait{pod: pod, state: state, fw: fw}
 	if err := e.scheduler.Cache.AssumePod(klog.FromContext(ctx), pod); err != nil {
 		return outcome{}, fmt.Errorf("assuming pod %s on node %s: %w", klog.KObj(pod), node, err)
 	}
@@ -166,16 +166,16 @@ func (e *engine) take(ctx context.Context, fw framework.Framework, state fwk.Cyc
 		e.held = append(e.held, h)
 		return outcome{held: true}, nil
 	case status.IsRejected():
-		return outcome{reasons: status.Reasons()}, e.giveUp(ctx, h)
+		return outcome{reasons: status.Reasons()}, e.unreservePod(ctx, h)
 	case !status.IsSuccess():
 		return outcome{}, fmt.Errorf("running Permit: %w", status.AsError())
 	}
-	bound, err := e.bind(ctx, h)
+	bound, err := e.bindPod(ctx, h)
 	return outcome{bound: []*corev1.Pod{bound}}, err
 }
 
-// bind makes a reserved place final.
-func (e *engine) bind(ctx context.Context, h *held) (*corev1.Pod, error) {
+// bindPod makes a reserved place final.
+func (e *engine) bindPod(ctx context.Context, h *permitWait) (*corev1.Pod, error) {
 	node := h.pod.Spec.NodeName
 	if status := h.fw.RunBindPlugins(ctx, h.state, h.pod, node); !status.IsSuccess() {
 		return nil, fmt.Errorf("binding: %w", status.AsError())
@@ -190,15 +190,15 @@ func (e *engine) bind(ctx context.Context, h *held) (*corev1.Pod, error) {
 	if !e.now.IsZero() {
 		bound.Status.StartTime = &metav1.Time{Time: e.now}
 	}
-	if err := e.put(bound); err != nil {
+	if err := e.addBoundPod(bound); err != nil {
 		return nil, err
 	}
 	h.fw.RunPostBindPlugins(ctx, h.state, bound, node)
 	return bound, nil
 }
 
-// giveUp takes a reserved place back.
-func (e *engine) giveUp(ctx context.Context, h *held) error {
+// unreservePod takes a reserved place back.
+func (e *engine) unreservePod(ctx context.Context, h *permitWait) error {
 	h.fw.RunReservePluginsUnreserve(ctx, h.state, h.pod, h.pod.Spec.NodeName)
 	if err := e.scheduler.Cache.ForgetPod(klog.FromContext(ctx), h.pod); err != nil {
 		return fmt.Errorf("forgetting pod %s: %w", klog.KObj(h.pod), err)

@@ -90,8 +90,8 @@ func replaceScoreArgs(profile *config.KubeSchedulerProfile, replace func(*config
 	}
 }
 
-// NamesLedger reports whether a configuration reserves starts by the data of a ledger.
-func NamesLedger(cfg *config.KubeSchedulerConfiguration) bool {
+// UsesLedger reports whether a configuration reserves starts by the data of a ledger.
+func UsesLedger(cfg *config.KubeSchedulerConfiguration) bool {
 	for i := range cfg.Profiles {
 		for _, plugin := range cfg.Profiles[i].PluginConfig {
 			if args, ok := plugin.Args.(*configv1.GPUFilterArgs); ok && args.PromiseLedger != "" {

@@ -21,9 +21,9 @@ type recorded struct {
 	number, seen int64
 }
 
-// decisionsOf returns the decisions of a recording in the order in which they were made. If a scheduler does not report the time, the decision counts
+// recordedDecisions returns the decisions of a recording in the order in which they were made. If a scheduler does not report the time, the decision counts
 // as made when the pod was bound.
-func decisionsOf(rec *recording.Recording) []recorded {
+func recordedDecisions(rec *recording.Recording) []recorded {
 	came := map[types.UID]int64{} // with which revision
 	placed := map[types.UID]bool{}
 	for _, pod := range rec.Pods {

@@ -50,7 +50,7 @@ type engine struct {
 	// quotas are updated with each pod directly, as no informer runs.
 	quotas *quotas.Quotas
 	// held are the members of gangs that have a place and wait for the others, in order of their decisions.
-	held []*held
+	held []*permitWait
 }
 
 // address is the address of the simulated API server. It is never resolved.
@@ -61,7 +61,7 @@ func newEngine(ctx context.Context, cfg *config.KubeSchedulerConfiguration, clus
 	if err != nil {
 		return nil, err
 	}
-	return e, e.load(cluster)
+	return e, e.loadCluster(cluster)
 }
 
 func newEmptyEngine(
@@ -75,14 +75,14 @@ func newEmptyEngine(
 		return nil, fmt.Errorf("building the client: %w", err)
 	}
 	e.informers = informers.NewSharedInformerFactory(client, 0)
-	if err := coscheduling.Know(e.informers, groups); err != nil {
+	if err := coscheduling.RegisterGroups(e.informers, groups); err != nil {
 		return nil, err
 	}
 	nobody := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
 	e.scheduler, err = scheduler.New(ctx, client, e.informers, nil, profile.NewRecorderFactory(nobody),
 		scheduler.WithProfiles(allNodes(cfg.Profiles)...),
 		scheduler.WithKubeConfig(restConfig),
-		scheduler.WithFrameworkOutOfTreeRegistry(e.registry()),
+		scheduler.WithFrameworkOutOfTreeRegistry(e.pluginRegistry()),
 		scheduler.WithParallelism(1))
 	if err != nil {
 		return nil, err
@@ -123,15 +123,15 @@ func allNodes(profiles []config.KubeSchedulerProfile) []config.KubeSchedulerProf
 	return all
 }
 
-// load puts nodes, and the pods on them, in the scheduler's cache, as its informers would.
-func (e *engine) load(cluster Cluster) error {
+// loadCluster puts nodes, and the pods on them, in the scheduler's cache, as its informers would.
+func (e *engine) loadCluster(cluster Cluster) error {
 	if len(cluster.Nodes) == 0 {
 		return errors.New("loading the cluster: it has no nodes")
 	}
-	if err := follow.Know(e.informers, cluster.Reservations...); err != nil {
+	if err := follow.SeedInformer(e.informers, cluster.Reservations...); err != nil {
 		return fmt.Errorf("loading the cluster: %w", err)
 	}
-	if err := quotas.Know(e.informers, cluster.Quotas...); err != nil {
+	if err := quotas.SeedInformer(e.informers, cluster.Quotas...); err != nil {
 		return fmt.Errorf("loading the cluster: %w", err)
 	}
 	known := sets.New[string]()
@@ -154,11 +154,11 @@ func (e *engine) load(cluster Cluster) error {
 		if !known.Has(pod.Spec.NodeName) {
 			return fmt.Errorf("loading the cluster: pod %s is on node %q, which is not there", klog.KObj(pod), pod.Spec.NodeName)
 		}
-		if err := e.put(pod); err != nil {
+		if err := e.addBoundPod(pod); err != nil {
 			return err
 		}
 	}
-	e.quotas.BeTold()
+	e.quotas.UseManualUpdates()
 	return nil
 }
 
@@ -170,52 +170,52 @@ func (e *engine) addNode(node *corev1.Node) error {
 	return nil
 }
 
-// put makes a pod known that has a node.
-func (e *engine) put(pod *corev1.Pod) error {
+// addBoundPod makes a pod known that has a node.
+func (e *engine) addBoundPod(pod *corev1.Pod) error {
 	if err := errors.Join(e.pods.Update(pod), e.scheduler.Cache.AddPod(klog.Background(), pod)); err != nil {
 		return fmt.Errorf("adding pod %s to node %s: %w", klog.KObj(pod), pod.Spec.NodeName, err)
 	}
-	e.quotas.Tell(pod)
+	e.quotas.UpdatePod(pod)
 	return nil
 }
 
-// arrive adds a pod that waits for a node.
-func (e *engine) arrive(pod *corev1.Pod) error {
+// addPendingPod adds a pod that waits for a node.
+func (e *engine) addPendingPod(pod *corev1.Pod) error {
 	if err := e.pods.Add(pod); err != nil {
 		return fmt.Errorf("adding pod %s: %w", klog.KObj(pod), err)
 	}
 	return nil
 }
 
-// remove removes an ended pod. Unreserve makes the plugins forget it.
-func (e *engine) remove(ctx context.Context, pod *corev1.Pod) error {
-	if fw, ok := e.profileOf(pod); ok {
+// removeBoundPod removes an ended pod. Unreserve makes the plugins forget it.
+func (e *engine) removeBoundPod(ctx context.Context, pod *corev1.Pod) error {
+	if fw, ok := e.podProfile(pod); ok {
 		fw.RunReservePluginsUnreserve(ctx, framework.NewCycleState(), pod, pod.Spec.NodeName)
 	}
 	if err := errors.Join(e.pods.Delete(pod), e.scheduler.Cache.RemovePod(klog.Background(), pod)); err != nil {
 		return fmt.Errorf("removing pod %s: %w", klog.KObj(pod), err)
 	}
-	e.quotas.Tell(pod)
+	e.quotas.UpdatePod(pod)
 	return nil
 }
 
-// withdraw takes a pod away that has no node.
-func (e *engine) withdraw(pod *corev1.Pod) error {
+// removePendingPod takes a pod away that has no node.
+func (e *engine) removePendingPod(pod *corev1.Pod) error {
 	if err := e.pods.Delete(pod); err != nil {
 		return fmt.Errorf("removing pod %s: %w", klog.KObj(pod), err)
 	}
-	if fw, ok := e.profileOf(pod); ok {
+	if fw, ok := e.podProfile(pod); ok {
 		for _, plugin := range fw.PreEnqueuePlugins() {
-			if gangs, ok := plugin.(interface{ Gone(pod *corev1.Pod) }); ok {
-				gangs.Gone(pod)
+			if gangs, ok := plugin.(interface{ PodGone(pod *corev1.Pod) }); ok {
+				gangs.PodGone(pod)
 			}
 		}
 	}
 	return nil
 }
 
-// profileOf returns the profile that places a pod.
-func (e *engine) profileOf(pod *corev1.Pod) (framework.Framework, bool) {
+// podProfile returns the profile that places a pod.
+func (e *engine) podProfile(pod *corev1.Pod) (framework.Framework, bool) {
 	fw, ok := e.scheduler.Profiles[pod.Spec.SchedulerName]
 	return fw, ok
 }

@@ -13,8 +13,8 @@ type event struct {
 	start int
 }
 
-// leaves is the start of a pod that leaves regardless of its starts.
-const leaves = -1
+// leaveEvent is the start of a pod that leaves regardless of its starts.
+const leaveEvent = -1
 
 // eventQueue is a heap of future events, the next one on top.
 type eventQueue []event

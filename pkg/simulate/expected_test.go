@@ -10,7 +10,7 @@ import (
 // pastOf is what is known of jobs of a namespace: 400 that ran for 20 to 60 minutes each, as those of a stream do.
 func pastOf(past *survival.History, namespace string, gpus int, each func(i int) time.Duration) *survival.History {
 	for i := range 400 {
-		past.Learn(survival.Job{Namespace: namespace, GPUs: int64(gpus)}, each(i))
+		past.AddRun(survival.Job{Namespace: namespace, GPUs: int64(gpus)}, each(i))
 	}
 	return past
 }

@@ -31,7 +31,7 @@ type gpuClass struct {
 
 // gpuNode is what is left of a node.
 type gpuNode struct {
-	cards    []gpu.Card
+	gpus     []gpu.GPU
 	free     []int64 // of each GPU, in thousandths
 	milliCPU int64
 	// classes are those that may run here, and pods their number of pods.
@@ -45,41 +45,41 @@ type gpuNode struct {
 func newFragments(nodes []*corev1.Node, workload []*corev1.Pod) *fragments {
 	f := &fragments{nodes: map[string]*gpuNode{}}
 	for _, pod := range workload {
-		f.expect(pod)
+		f.addExpectedPod(pod)
 	}
 	for _, node := range nodes {
 		inventory, _ := gpu.InventoryOf(node) // the count is correct in either case
 		n := &gpuNode{milliCPU: node.Status.Allocatable.Cpu().MilliValue()}
-		for _, card := range inventory.Cards {
+		for _, card := range inventory.GPUs {
 			if card.Health == gpu.Healthy {
-				n.cards, n.free = append(n.cards, card), append(n.free, gpu.MilliPerCard)
+				n.gpus, n.free = append(n.gpus, card), append(n.free, gpu.MilliPerGPU)
 			}
 		}
-		if len(n.cards) == 0 {
+		if len(n.gpus) == 0 {
 			continue
 		}
 		for _, class := range f.classes {
-			if class.pool == gpu.PoolOf(node) && class.types.Match(node) {
+			if class.pool == gpu.PoolOf(node) && class.types.MatchesNode(node) {
 				n.classes, n.pods = append(n.classes, class), n.pods+class.pods
 			}
 		}
 		f.nodes[node.Name] = n
-		f.count(n)
+		f.recountNode(n)
 	}
 	return f
 }
 
-// expect adds a pod to the workload.
-func (f *fragments) expect(pod *corev1.Pod) {
+// addExpectedPod adds a pod to the workload.
+func (f *fragments) addExpectedPod(pod *corev1.Pod) {
 	demand, err := gpu.DemandOf(pod)
 	types, typesErr := gpu.PodTypes(pod)
-	if err != nil || typesErr != nil || !demand.NeedsCards() {
+	if err != nil || typesErr != nil || !demand.NeedsGPUs() {
 		return
 	}
-	wanted := gpuClass{pool: gpu.PodPool(pod), types: types, demand: demand, milliCPU: milliCPUOf(pod)}
+	wanted := gpuClass{pool: gpu.PodPool(pod), types: types, demand: demand, milliCPU: podMilliCPU(pod)}
 	at := slices.IndexFunc(f.classes, func(c *gpuClass) bool {
 		return c.pool == wanted.pool && c.milliCPU == wanted.milliCPU && c.demand.Request == wanted.demand.Request &&
-			c.demand.ShareMiB == wanted.demand.ShareMiB && slices.Equal(c.types.Names(), wanted.types.Names())
+			c.demand.ShareMiB == wanted.demand.ShareMiB && slices.Equal(c.types.AcceptedNames(), wanted.types.AcceptedNames())
 	})
 	if at < 0 {
 		at = len(f.classes)
@@ -88,68 +88,68 @@ func (f *fragments) expect(pod *corev1.Pod) {
 	f.classes[at].pods++
 }
 
-func milliCPUOf(pod *corev1.Pod) int64 {
+func podMilliCPU(pod *corev1.Pod) int64 {
 	requests := amounts.Requests(pod)
 	return requests.Cpu().MilliValue()
 }
 
-// add counts a pod that got its node, and removePod one that left it.
-func (f *fragments) add(pod *corev1.Pod)    { f.change(pod, 1) }
-func (f *fragments) remove(pod *corev1.Pod) { f.change(pod, -1) }
+// addPod counts a pod that got its node, and removePod one that left it.
+func (f *fragments) addPod(pod *corev1.Pod)    { f.updateFree(pod, 1) }
+func (f *fragments) removePod(pod *corev1.Pod) { f.updateFree(pod, -1) }
 
-func (f *fragments) change(pod *corev1.Pod, sign int64) {
+func (f *fragments) updateFree(pod *corev1.Pod, sign int64) {
 	n, ok := f.nodes[pod.Spec.NodeName]
 	if !ok {
 		return
 	}
-	n.milliCPU -= sign * milliCPUOf(pod)
-	for i, milli := range n.heldBy(pod) {
+	n.milliCPU -= sign * podMilliCPU(pod)
+	for i, milli := range n.heldMilli(pod) {
 		n.free[i] -= sign * milli
 	}
-	f.count(n)
+	f.recountNode(n)
 }
 
-// heldBy returns what a pod holds of each GPU.
-func (n *gpuNode) heldBy(pod *corev1.Pod) []int64 {
-	held := make([]int64, len(n.cards))
+// heldMilli returns what a pod holds of each GPU.
+func (n *gpuNode) heldMilli(pod *corev1.Pod) []int64 {
+	held := make([]int64, len(n.gpus))
 	assignment, err := gpu.ParseAssignment(pod.Annotations[names.AnnotationGPUDevices])
 	if err != nil {
 		return held // another scheduler's, with unknown GPUs
 	}
 	for _, devices := range assignment {
 		for _, device := range devices {
-			at := slices.IndexFunc(n.cards, func(card gpu.Card) bool { return card.UUID == device.UUID })
+			at := slices.IndexFunc(n.gpus, func(card gpu.GPU) bool { return card.UUID == device.UUID })
 			switch {
 			case at < 0:
-			case device.MemoryMiB == 0 || n.cards[at].ShareableMiB() == 0:
-				held[at] = gpu.MilliPerCard
+			case device.MemoryMiB == 0 || n.gpus[at].ShareableMiB() == 0:
+				held[at] = gpu.MilliPerGPU
 			default:
-				held[at] = min(gpu.MilliPerCard, held[at]+device.MemoryMiB*gpu.MilliPerCard/n.cards[at].ShareableMiB())
+				held[at] = min(gpu.MilliPerGPU, held[at]+device.MemoryMiB*gpu.MilliPerGPU/n.gpus[at].ShareableMiB())
 			}
 		}
 	}
 	return held
 }
 
-// count counts a node again.
-func (f *fragments) count(n *gpuNode) {
+// recountNode counts a node again.
+func (f *fragments) recountNode(n *gpuNode) {
 	f.total -= n.waste
 	n.waste = 0
 	for _, class := range n.classes {
-		n.waste += float64(n.wastedBy(class)) * class.pods / n.pods
+		n.waste += float64(n.wastedMilli(class)) * class.pods / n.pods
 	}
 	f.total += n.waste
 }
 
-// wastedBy is how much of the free GPUs a pod of a class could not use, in thousandths of one.
-func (n *gpuNode) wastedBy(class *gpuClass) int64 {
+// wastedMilli is how much of the free GPUs a pod of a class could not use, in thousandths of one.
+func (n *gpuNode) wastedMilli(class *gpuClass) int64 {
 	free, rests, room := int64(0), int64(0), int64(0)
 	for i, left := range n.free {
 		left = max(left, 0)
 		free += left
-		asked := int64(gpu.MilliPerCard)
-		if class.demand.Shared > 0 && n.cards[i].ShareableMiB() > 0 {
-			asked = class.demand.ShareMiB * gpu.MilliPerCard / n.cards[i].ShareableMiB()
+		asked := int64(gpu.MilliPerGPU)
+		if class.demand.Shared > 0 && n.gpus[i].ShareableMiB() > 0 {
+			asked = class.demand.ShareMiB * gpu.MilliPerGPU / n.gpus[i].ShareableMiB()
 		}
 		if left >= asked {
 			room++

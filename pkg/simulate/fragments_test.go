@@ -32,7 +32,7 @@ func TestFragmented(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			result := run(t, simulate.Cluster{Nodes: simulate.NodesOf(tc.nodes)}, simulate.ArrivalsOf(tc.pods))
+			result := run(t, simulate.Cluster{Nodes: simulate.NodesFromTrace(tc.nodes)}, simulate.ArrivalsFromTrace(tc.pods))
 			if diff := result.FragmentedPercent - tc.want; diff < -0.001 || diff > 0.001 {
 				t.Errorf("%.3f %% are fragmented, want %.3f", result.FragmentedPercent, tc.want)
 			}
@@ -42,9 +42,9 @@ func TestFragmented(t *testing.T) {
 
 // TestPlots wants the axes that suit the pods: what was asked for where they stay, time and waits where they end.
 func TestPlots(t *testing.T) {
-	cluster := simulate.Cluster{Nodes: simulate.NodesOf(machines(1, 2))}
-	stay := simulate.ArrivalsOf([]trace.Pod{asking("a", 2, 1000), asking("b", 1, 1000)})
-	end := simulate.ArrivalsOf([]trace.Pod{asking("a", 2, 1000), asking("b", 1, 1000)})
+	cluster := simulate.Cluster{Nodes: simulate.NodesFromTrace(machines(1, 2))}
+	stay := simulate.ArrivalsFromTrace([]trace.Pod{asking("a", 2, 1000), asking("b", 1, 1000)})
+	end := simulate.ArrivalsFromTrace([]trace.Pod{asking("a", 2, 1000), asking("b", 1, 1000)})
 	for i := range end {
 		end[i].Lifetime = time.Minute
 	}
@@ -59,7 +59,7 @@ func TestPlots(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			results := []*simulate.Result{run(t, cluster, tc.arrivals)}
-			if plots := simulate.Plots(results); len(plots) != tc.plots {
+			if plots := simulate.DrawPlots(results); len(plots) != tc.plots {
 				t.Fatalf("%d plots, want %d", len(plots), tc.plots)
 			}
 			var out bytes.Buffer

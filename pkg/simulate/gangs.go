@@ -16,9 +16,9 @@ import (
 	"g8s.host/gpu-scheduler/plugins/coscheduling"
 )
 
-// held is a pod with a place that waits at Permit. kube-scheduler has such a pod wait in a goroutine; here the plugin's decision to allow or reject
+// permitWait is a pod with a place that waits at Permit. kube-scheduler has such a pod wait in a goroutine; here the plugin's decision to allow or reject
 // it takes effect at once.
-type held struct {
+type permitWait struct {
 	pod     *corev1.Pod
 	state   fwk.CycleState
 	fw      framework.Framework
@@ -33,13 +33,13 @@ const (
 	rejected
 )
 
-var _ fwk.WaitingPod = (*held)(nil)
+var _ fwk.WaitingPod = (*permitWait)(nil)
 
 // GetPod implements fwk.WaitingPod.
-func (h *held) GetPod() *corev1.Pod { return h.pod }
+func (h *permitWait) GetPod() *corev1.Pod { return h.pod }
 
 // GetPendingPlugins implements fwk.WaitingPod: one plugin alone holds pods.
-func (h *held) GetPendingPlugins() []string {
+func (h *permitWait) GetPendingPlugins() []string {
 	if h.verdict != undecided {
 		return nil
 	}
@@ -47,16 +47,16 @@ func (h *held) GetPendingPlugins() []string {
 }
 
 // Allow implements fwk.WaitingPod.
-func (h *held) Allow(string) { h.decide(allowed) }
+func (h *permitWait) Allow(string) { h.setVerdict(allowed) }
 
 // Reject implements fwk.WaitingPod.
-func (h *held) Reject(string, string) bool { return h.decide(rejected) }
+func (h *permitWait) Reject(string, string) bool { return h.setVerdict(rejected) }
 
 // Preempt implements fwk.WaitingPod.
-func (h *held) Preempt(string, string) bool { return h.decide(rejected) }
+func (h *permitWait) Preempt(string, string) bool { return h.setVerdict(rejected) }
 
-// decide keeps the first verdict, as kube-scheduler does, and reports whether this is it.
-func (h *held) decide(v verdict) bool {
+// setVerdict keeps the first verdict, as kube-scheduler does, and reports whether this is it.
+func (h *permitWait) setVerdict(v verdict) bool {
 	if h.verdict != undecided {
 		return false
 	}
@@ -87,8 +87,8 @@ func (h handle) GetWaitingPod(uid types.UID) fwk.WaitingPod {
 	return nil
 }
 
-// registry is the production registry, in which the plugin of gangs gets our own handle.
-func (e *engine) registry() frameworkruntime.Registry {
+// pluginRegistry is the production registry, in which the plugin of gangs gets our own handle.
+func (e *engine) pluginRegistry() frameworkruntime.Registry {
 	all := plugins.Registry(plugins.Dependencies{
 		Attempts: &e.attempts, Explain: e.explain, Now: func() time.Time { return e.now }, Quotas: e.quotas, Past: e.past, Replay: true,
 	})
@@ -99,30 +99,30 @@ func (e *engine) registry() frameworkruntime.Registry {
 	return all
 }
 
-// settle processes decided members of gangs until none is left. A release by one of them may make others release their places too.
-func (e *engine) settle(ctx context.Context, out *outcome) error {
+// settleGangs processes decided members of gangs until none is left. A release by one of them may make others release their places too.
+func (e *engine) settleGangs(ctx context.Context, out *outcome) error {
 	for {
-		at := slices.IndexFunc(e.held, func(h *held) bool { return h.verdict != undecided })
+		at := slices.IndexFunc(e.held, func(h *permitWait) bool { return h.verdict != undecided })
 		if at < 0 {
 			return nil
 		}
 		h := e.held[at]
 		e.held = slices.Delete(e.held, at, at+1)
-		if err := e.conclude(ctx, h, out); err != nil {
+		if err := e.concludeMember(ctx, h, out); err != nil {
 			return err
 		}
 	}
 }
 
-// conclude binds an allowed member, or releases its place.
-func (e *engine) conclude(ctx context.Context, h *held, out *outcome) error {
+// concludeMember binds an allowed member, or releases its place.
+func (e *engine) concludeMember(ctx context.Context, h *permitWait, out *outcome) error {
 	h.fw.RejectWaitingPod(h.pod.UID) // ends its wait; WaitOnPermit then removes the entry
 	_ = h.fw.WaitOnPermit(ctx, h.pod)
 	if h.verdict == rejected {
 		out.released = append(out.released, h.pod.UID)
-		return e.giveUp(ctx, h)
+		return e.unreservePod(ctx, h)
 	}
-	bound, err := e.bind(ctx, h)
+	bound, err := e.bindPod(ctx, h)
 	if err != nil {
 		return err
 	}
@@ -130,11 +130,11 @@ func (e *engine) conclude(ctx context.Context, h *held, out *outcome) error {
 	return nil
 }
 
-// release makes all waiting members of gangs release their places.
-func (e *engine) release(ctx context.Context) (outcome, error) {
+// releaseWaiting makes all waiting members of gangs release their places.
+func (e *engine) releaseWaiting(ctx context.Context) (outcome, error) {
 	for _, h := range e.held {
 		h.Reject(coscheduling.Name, "not all members have a place")
 	}
 	var out outcome
-	return out, e.settle(ctx, &out)
+	return out, e.settleGangs(ctx, &out)
 }

@@ -41,14 +41,14 @@ func newLab(t *testing.T, nodes int, onNodes []*corev1.Pod, arrivals []Arrival) 
 	}
 	cluster := nodesOfEight(nodes)
 	cluster.Pods = onNodes
-	cluster.Groups = groupsOf(cluster, arrivals)
+	cluster.Groups = collectGroups(cluster, arrivals)
 	engine, err := newEngine(t.Context(), cfg, cluster, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := &lab{T: t, engine: engine, bound: map[types.NamespacedName]*corev1.Pod{}}
 	for _, pod := range onNodes {
-		l.bound[nameOf(pod)] = pod
+		l.bound[podKey(pod)] = pod
 	}
 	return l
 }
@@ -58,7 +58,7 @@ func nodesOfEight(count int) Cluster {
 	for i := range count {
 		nodes = append(nodes, trace.Node{Name: fmt.Sprintf("n%02d", i), MilliCPU: 64_000, MemoryMiB: 1 << 19, GPUs: 8, Model: "T4"})
 	}
-	return Cluster{Nodes: NodesOf(nodes)}
+	return Cluster{Nodes: NodesFromTrace(nodes)}
 }
 
 // trainings are training jobs that ask for 8 GPUs of so many nodes, by name, priority and nodes.
@@ -81,7 +81,7 @@ func (l *lab) arrive(arrivals []Arrival) []*corev1.Pod {
 	l.Helper()
 	var pods []*corev1.Pod
 	for i := range arrivals {
-		if err := l.engine.arrive(arrivals[i].Pod); err != nil {
+		if err := l.engine.addPendingPod(arrivals[i].Pod); err != nil {
 			l.Fatal(err)
 		}
 		pods = append(pods, arrivals[i].Pod)
@@ -92,12 +92,12 @@ func (l *lab) arrive(arrivals []Arrival) []*corev1.Pod {
 // turn is one attempt of a pod. It returns the pod with what was written on it.
 func (l *lab) turn(pod *corev1.Pod) (*corev1.Pod, outcome) {
 	l.Helper()
-	out, err := l.engine.try(l.Context(), pod)
+	out, err := l.engine.attemptPod(l.Context(), pod)
 	if err != nil {
 		l.Fatal(err)
 	}
 	for _, bound := range out.bound {
-		l.bound[nameOf(bound)] = bound
+		l.bound[podKey(bound)] = bound
 	}
 	for _, name := range out.evicted {
 		l.terminate(name)
@@ -110,7 +110,7 @@ func (l *lab) turn(pod *corev1.Pod) (*corev1.Pod, outcome) {
 	if err := l.engine.pods.Update(pod); err != nil {
 		l.Fatal(err)
 	}
-	l.engine.nominations.set(pod)
+	l.engine.nominations.updateNomination(pod)
 	return pod, out
 }
 
@@ -198,7 +198,7 @@ func (l *lab) start(members []*corev1.Pod, victims map[types.NamespacedName]bool
 		if priority := l.bound[name].Spec.PriorityClassName; priority != "g8s-low" {
 			l.Errorf("%s is evicted, of priority %s", name, priority)
 		}
-		if err := l.engine.remove(l.Context(), l.bound[name]); err != nil {
+		if err := l.engine.removeBoundPod(l.Context(), l.bound[name]); err != nil {
 			l.Fatal(err)
 		}
 	}
@@ -254,7 +254,7 @@ func TestANewJobDoesNotStartOnTheMembersOfTheOneBefore(t *testing.T) {
 	}
 	l := newLab(t, 4, running, gang)
 	for _, old := range running {
-		l.terminate(nameOf(old))
+		l.terminate(podKey(old))
 	}
 	for _, pod := range l.arrive(gang) {
 		if _, out := l.turn(pod); len(out.bound) > 0 || out.held {

@@ -41,7 +41,7 @@ func where(result *simulate.Result) (pods []string) {
 }
 
 func TestAGangIsPlacedWholeOrNotAtAll(t *testing.T) {
-	cluster := simulate.Cluster{Nodes: simulate.NodesOf(machines(3, 8))}
+	cluster := simulate.Cluster{Nodes: simulate.NodesFromTrace(machines(3, 8))}
 	tests := map[string]struct {
 		jobs    []string
 		want    []string
@@ -76,7 +76,7 @@ func TestAGangIsPlacedWholeOrNotAtAll(t *testing.T) {
 
 // TestTwoGangsDoNotDeadlock has two gangs of two thirds of the cluster each whose pods come in turns.
 func TestTwoGangsDoNotDeadlock(t *testing.T) {
-	cluster := simulate.Cluster{Nodes: simulate.NodesOf(machines(6, 8))}
+	cluster := simulate.Cluster{Nodes: simulate.NodesFromTrace(machines(6, 8))}
 	both := jobs(t, cluster, 0, time.Hour, gang("a", "medium", 4, 8), gang("b", "medium", 4, 8))
 	var inTurns []simulate.Arrival
 	for i := range 4 {
@@ -100,7 +100,7 @@ func TestTwoGangsDoNotDeadlock(t *testing.T) {
 }
 
 func TestHighPriorityEvictsAndOthersDoNot(t *testing.T) {
-	cluster := simulate.Cluster{Nodes: simulate.NodesOf(machines(1, 8))}
+	cluster := simulate.Cluster{Nodes: simulate.NodesFromTrace(machines(1, 8))}
 	tests := map[string]struct {
 		priority string
 		evicted  []simulate.Eviction
@@ -132,7 +132,7 @@ func TestHighPriorityEvictsAndOthersDoNot(t *testing.T) {
 }
 
 func TestAPodOfTheClusterThatIsEvictedWaits(t *testing.T) {
-	cluster := simulate.Cluster{Nodes: simulate.NodesOf(machines(1, 8))}
+	cluster := simulate.Cluster{Nodes: simulate.NodesFromTrace(machines(1, 8))}
 	low := jobs(t, cluster, 0, 0, gang("low", "low", 1, 8))[0].Pod
 	low.Spec.NodeName = "n0"
 	cluster.Pods = append(cluster.Pods, low)

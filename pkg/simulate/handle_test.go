@@ -14,8 +14,8 @@ import (
 // TestPodsThatWaitAreTheEngines for all ways in which a plugin finds one: the framework's own would hear that it has to leave, and the
 // engine would not.
 func TestPodsThatWaitAreTheEngines(t *testing.T) {
-	waits := &held{pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "waits"}}}
-	h := handle{engine: &engine{held: []*held{waits}}}
+	waits := &permitWait{pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "waits"}}}
+	h := handle{engine: &engine{held: []*permitWait{waits}}}
 	if got := h.GetWaitingPod(types.UID("other")); got != nil {
 		t.Errorf("%v waits, which nobody knows", got)
 	}

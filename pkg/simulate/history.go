@@ -18,9 +18,9 @@ import (
 // end when they did. Pods that were never placed arrive as well, and leave when they were deleted. Nodes that joined later are there from the
 // beginning, and none leaves. Pods that arrived with a node, or for another scheduler, are omitted.
 func FromRecording(rec *recording.Recording, schedulers []string) (Cluster, []Arrival) {
-	cluster, waiting := clusterOf(rec)
+	cluster, waiting := initialCluster(rec)
 	cluster.Began = rec.Start
-	stays := staysOf(rec)
+	stays := podIntervals(rec)
 	cluster.Ends = map[types.UID]time.Duration{}
 	for _, pod := range cluster.Pods {
 		if stay := stays[pod.UID]; !stay.left.IsZero() {
@@ -32,7 +32,7 @@ func FromRecording(rec *recording.Recording, schedulers []string) (Cluster, []Ar
 		h.groups[types.NamespacedName{Namespace: group.Namespace, Name: group.Name}] = group
 	}
 	for _, pod := range waiting {
-		h.add(pod, rec.Start)
+		h.addPod(pod, rec.Start)
 	}
 	for i := range rec.Events {
 		event := &rec.Events[i]
@@ -41,7 +41,7 @@ func FromRecording(rec *recording.Recording, schedulers []string) (Cluster, []Ar
 		case event.Node != nil:
 			cluster.Nodes = withNode(cluster.Nodes, event.Node)
 		case event.Pod != nil && event.Pod.Spec.NodeName == "":
-			h.add(event.Pod, event.At)
+			h.addPod(event.Pod, event.At)
 		}
 	}
 	slices.SortStableFunc(h.all, func(a, b Arrival) int { return cmp.Compare(a.At, b.At) })
@@ -61,26 +61,26 @@ type recordedArrivals struct {
 	start      time.Time
 	schedulers []string
 	groups     map[types.NamespacedName]*gangsv1.PodGroup
-	stays      map[types.UID]stay
+	stays      map[types.UID]podInterval
 	known      map[types.UID]bool
 	all        []Arrival
 }
 
-// add adds a pod that one of the schedulers is to place, once.
-func (c *recordedArrivals) add(pod *corev1.Pod, at time.Time) {
+// addPod adds a pod that one of the schedulers is to place, once.
+func (c *recordedArrivals) addPod(pod *corev1.Pod, at time.Time) {
 	if c.known[pod.UID] || !slices.Contains(c.schedulers, pod.Spec.SchedulerName) {
 		return
 	}
 	c.known[pod.UID] = true
-	arrival := Arrival{Pod: waitingAgain(pod), Group: c.groups[gangOf(pod)], At: at.Sub(c.start)}
-	c.all = append(c.all, arrival.staying(c.stays[pod.UID], c.start))
+	arrival := Arrival{Pod: asPending(pod), Group: c.groups[podGang(pod)], At: at.Sub(c.start)}
+	c.all = append(c.all, arrival.withDuration(c.stays[pod.UID], c.start))
 }
 
-// stay is when a pod got its node, and when it ended or was deleted. Zero is never.
-type stay struct{ bound, left time.Time }
+// podInterval is when a pod got its node, and when it ended or was deleted. Zero is never.
+type podInterval struct{ bound, left time.Time }
 
-func staysOf(rec *recording.Recording) map[types.UID]stay {
-	stays := map[types.UID]stay{}
+func podIntervals(rec *recording.Recording) map[types.UID]podInterval {
+	stays := map[types.UID]podInterval{}
 	for i := range rec.Events {
 		event := &rec.Events[i]
 		if event.Pod == nil {
@@ -98,8 +98,8 @@ func staysOf(rec *recording.Recording) map[types.UID]stay {
 	return stays
 }
 
-// staying returns an arrival with its recorded lifetime or departure.
-func (a Arrival) staying(s stay, start time.Time) Arrival {
+// withDuration returns an arrival with its recorded lifetime or departure.
+func (a Arrival) withDuration(s podInterval, start time.Time) Arrival {
 	switch {
 	case s.left.IsZero():
 	case s.bound.IsZero():

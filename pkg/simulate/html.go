@@ -15,10 +15,10 @@ var page = template.Must(template.New("report").Funcs(template.FuncMap{"duration
 
 // WriteHTML writes a page with the results and the plots.
 func WriteHTML(to io.Writer, results []*Result) error {
-	drawn := Plots(results)
+	drawn := DrawPlots(results)
 	plots := make([]template.HTML, len(drawn))
 	for i, svg := range drawn {
-		plots[i] = inline(svg)
+		plots[i] = inlineSVG(svg)
 	}
 	timed := false
 	for _, r := range results {
@@ -30,8 +30,8 @@ func WriteHTML(to io.Writer, results []*Result) error {
 	return nil
 }
 
-// inline embeds an image of our own.
-func inline(svg []byte) template.HTML {
+// inlineSVG embeds an image of our own.
+func inlineSVG(svg []byte) template.HTML {
 	return template.HTML(svg) //nolint:gosec // package chart escapes the names in it
 }
 

@@ -21,7 +21,7 @@ func ArrivalsOfJobs(jobs []*trace.Job) []Arrival {
 	var arrivals []Arrival
 	for _, job := range jobs {
 		gang, group := job.Gang(), groupOfJob(job)
-		for index := range gang.Pods() {
+		for index := range gang.PodCount() {
 			arrivals = append(arrivals, Arrival{
 				Pod: podOfJob(job, index, group), Group: group, At: job.Submit, Lifetime: max(job.Runtime, time.Second),
 			})
@@ -32,7 +32,7 @@ func ArrivalsOfJobs(jobs []*trace.Job) []Arrival {
 
 // groupOfJob returns the PodGroup of a job of several pods, nil for others.
 func groupOfJob(job *trace.Job) *gangsv1.PodGroup {
-	members := job.Gang().Pods()
+	members := job.Gang().PodCount()
 	if members < 2 {
 		return nil
 	}
@@ -44,7 +44,7 @@ func groupOfJob(job *trace.Job) *gangsv1.PodGroup {
 
 func podOfJob(job *trace.Job, index int, group *gangsv1.PodGroup) *corev1.Pod {
 	name := fmt.Sprintf("job-%d-%d", job.ID, index)
-	gpus := corev1.ResourceList{names.ResourceGPU: *resource.NewQuantity(int64(job.Gang().Pod(index)), resource.DecimalSI)}
+	gpus := corev1.ResourceList{names.ResourceGPU: *resource.NewQuantity(int64(job.Gang().GPUsOfPod(index)), resource.DecimalSI)}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: traceNamespace, Name: name, UID: types.UID(name)},
 		Spec: corev1.PodSpec{

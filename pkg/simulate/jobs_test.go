@@ -17,7 +17,7 @@ func TestJobsAreGangs(t *testing.T) {
 		{ID: 1, GPUs: 12, Submit: time.Minute, Runtime: time.Hour},
 		{ID: 2, GPUs: 4, Submit: 2 * time.Minute, Runtime: time.Minute},
 	})
-	result := run(t, simulate.Cluster{Nodes: simulate.NodesOf(machines(2, 8))}, arrivals)
+	result := run(t, simulate.Cluster{Nodes: simulate.NodesFromTrace(machines(2, 8))}, arrivals)
 	got := map[string]float64{}
 	for _, decision := range result.Decisions {
 		got[decision.Pod] = decision.At

@@ -32,7 +32,7 @@ type lines struct {
 
 func linesOf(t *testing.T, large ...largeJob) *lines {
 	t.Helper()
-	l := &lines{cluster: simulate.Cluster{Nodes: simulate.NodesOf(machines(30, 8))}, large: large, lifetimes: map[string]time.Duration{}}
+	l := &lines{cluster: simulate.Cluster{Nodes: simulate.NodesFromTrace(machines(30, 8))}, large: large, lifetimes: map[string]time.Duration{}}
 	for i, node := range l.cluster.Nodes {
 		node.Labels[names.LabelPool] = "big"
 		if i%3 == 2 {

@@ -12,11 +12,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/simulate/trace"
 )
 
-// measure counts what happens in a run.
-type measure struct {
+// measurements counts what happens in a run.
+type measurements struct {
 	result     Result
-	cards      map[string]cards // by node
-	mean       cards            // of a GPU, where the node is not known yet
+	gpus       map[string]gpuCount // by node
+	mean       gpuCount            // of a GPU, where the node is not known yet
 	asked      int64
 	allocated  int64
 	collector  trace.Collector
@@ -26,19 +26,19 @@ type measure struct {
 	completion []time.Duration
 }
 
-// cards are what a node has.
-type cards struct{ count, memoryMiB int64 }
+// gpuCount are what a node has.
+type gpuCount struct{ count, memoryMiB int64 }
 
-func newMeasure(cluster Cluster, name string, seed int64, workload []*corev1.Pod) measure {
-	m := measure{
+func newMeasurements(cluster Cluster, name string, seed int64, workload []*corev1.Pod) measurements {
+	m := measurements{
 		fragments: newFragments(cluster.Nodes, slices.Concat(cluster.Pods, workload)),
-		result:    Result{Name: name, Seed: seed, Nodes: len(cluster.Nodes)}, cards: map[string]cards{},
+		result:    Result{Name: name, Seed: seed, Nodes: len(cluster.Nodes)}, gpus: map[string]gpuCount{},
 	}
 	memory, known := int64(0), int64(0)
 	for _, node := range cluster.Nodes {
-		has := cardsOf(node)
-		m.cards[node.Name] = has
-		m.collector.Capacity += has.count * gpu.MilliPerCard
+		has := countHealthyGPUs(node)
+		m.gpus[node.Name] = has
+		m.collector.Capacity += has.count * gpu.MilliPerGPU
 		if has.memoryMiB > 0 {
 			memory, known = memory+has.count*has.memoryMiB, known+has.count
 		}
@@ -47,75 +47,75 @@ func newMeasure(cluster Cluster, name string, seed int64, workload []*corev1.Pod
 		m.mean.memoryMiB = memory / known
 	}
 	for _, pod := range cluster.Pods {
-		m.allocated += milliOf(pod, m.cards[pod.Spec.NodeName])
-		m.fragments.add(pod)
+		m.allocated += podMilliGPUs(pod, m.gpus[pod.Spec.NodeName])
+		m.fragments.addPod(pod)
 	}
 	m.asked = m.allocated
 	return m
 }
 
-// cardsOf counts a node's healthy GPUs. Their memory is what shares can hold of the first.
-func cardsOf(node *corev1.Node) cards {
+// countHealthyGPUs counts a node's healthy GPUs. Their memory is what shares can hold of the first.
+func countHealthyGPUs(node *corev1.Node) gpuCount {
 	inventory, _ := gpu.InventoryOf(node) // the count is correct in either case
-	var c cards
-	for i := range inventory.Cards {
-		if inventory.Cards[i].Health == gpu.Healthy {
+	var c gpuCount
+	for i := range inventory.GPUs {
+		if inventory.GPUs[i].Health == gpu.Healthy {
 			c.count++
 			if c.memoryMiB == 0 {
-				c.memoryMiB = inventory.Cards[i].ShareableMiB()
+				c.memoryMiB = inventory.GPUs[i].ShareableMiB()
 			}
 		}
 	}
 	return c
 }
 
-// milliOf is what a pod asks of GPUs, in thousandths of one: shares by their part of a GPU's memory.
-func milliOf(pod *corev1.Pod, card cards) int64 {
+// podMilliGPUs is what a pod asks of GPUs, in thousandths of one: shares by their part of a GPU's memory.
+func podMilliGPUs(pod *corev1.Pod, card gpuCount) int64 {
 	demand, err := gpu.DemandOf(pod)
 	if err != nil {
 		return 0 // the scheduler refuses it
 	}
-	milli := demand.Whole * gpu.MilliPerCard
+	milli := demand.Whole * gpu.MilliPerGPU
 	if demand.Shared > 0 && card.memoryMiB > 0 {
-		milli += demand.Shared * min(demand.ShareMiB*gpu.MilliPerCard/card.memoryMiB, gpu.MilliPerCard)
+		milli += demand.Shared * min(demand.ShareMiB*gpu.MilliPerGPU/card.memoryMiB, gpu.MilliPerGPU)
 	}
 	return milli
 }
 
-// arrived counts an arrival and returns the number of earlier ones.
-func (m *measure) arrived(arrival *Arrival) int {
-	m.asked += milliOf(arrival.Pod, m.mean)
+// countArrival counts an arrival and returns the number of earlier ones.
+func (m *measurements) countArrival(arrival *Arrival) int {
+	m.asked += podMilliGPUs(arrival.Pod, m.mean)
 	m.result.Arrivals++
 	return m.result.Arrivals - 1
 }
 
-// placed counts an arrival that got a node.
-func (m *measure) placed(arrival *entry, bound *corev1.Pod, now time.Duration) {
-	m.allocated += milliOf(bound, m.cards[bound.Spec.NodeName])
-	m.fragments.add(bound)
+// countPlacement counts an arrival that got a node.
+func (m *measurements) countPlacement(arrival *entry, bound *corev1.Pod, now time.Duration) {
+	m.allocated += podMilliGPUs(bound, m.gpus[bound.Spec.NodeName])
+	m.fragments.addPod(bound)
 	m.delays = append(m.delays, now-arrival.At)
 	if arrival.Lifetime > 0 {
 		m.completion = append(m.completion, now-arrival.At+arrival.Lifetime)
 	}
 	m.result.Decisions = append(m.result.Decisions, Decision{
-		Pod: nameOf(bound).String(), Node: bound.Spec.NodeName, Arrival: arrival.order,
+		Pod: podKey(bound).String(), Node: bound.Spec.NodeName, Arrival: arrival.order,
 		Devices: bound.Annotations[names.AnnotationGPUDevices], At: now.Seconds(),
 	})
 }
 
-func (m *measure) ended(pod *corev1.Pod) {
-	m.allocated -= milliOf(pod, m.cards[pod.Spec.NodeName])
-	m.fragments.remove(pod)
+func (m *measurements) countEnd(pod *corev1.Pod) {
+	m.allocated -= podMilliGPUs(pod, m.gpus[pod.Spec.NodeName])
+	m.fragments.removePod(pod)
 }
 
-// sample records the state after an arrival.
-func (m *measure) sample(now time.Duration) {
+// sampleAfterArrival records the state after an arrival.
+func (m *measurements) sampleAfterArrival(now time.Duration) {
 	m.collector.Add(m.asked, m.allocated)
-	m.note(now)
+	m.recordSample(now)
 }
 
-// note notes how things are.
-func (m *measure) note(now time.Duration) {
+// recordSample notes how things are.
+func (m *measurements) recordSample(now time.Duration) {
 	if m.collector.Capacity == 0 {
 		return
 	}
@@ -125,21 +125,21 @@ func (m *measure) note(now time.Duration) {
 	})
 }
 
-// withdrawn counts an arrival that left before it had a node.
-func (m *measure) withdrawn(arrival *Arrival) {
-	m.asked -= milliOf(arrival.Pod, m.mean)
+// countWithdrawal counts an arrival that left before it had a node.
+func (m *measurements) countWithdrawal(arrival *Arrival) {
+	m.asked -= podMilliGPUs(arrival.Pod, m.mean)
 	m.result.Withdrawn++
 }
 
-// evicted records an eviction for another pod.
-func (m *measure) evicted(victim, preemptor *corev1.Pod, now time.Duration) {
+// recordEviction records an eviction for another pod.
+func (m *measurements) recordEviction(victim, preemptor *corev1.Pod, now time.Duration) {
 	m.result.Evictions = append(m.result.Evictions, Eviction{
-		Pod: nameOf(victim).String(), For: nameOf(preemptor).String(), At: now.Seconds(),
+		Pod: podKey(victim).String(), For: podKey(preemptor).String(), At: now.Seconds(),
 	})
 }
 
-// finish returns what was measured. Some pods still wait.
-func (m *measure) finish(left []*entry) *Result {
+// buildResult returns what was measured. Some pods still wait.
+func (m *measurements) buildResult(left []*entry) *Result {
 	r := &m.result
 	r.Placed = r.Arrivals - r.Withdrawn
 	for _, pod := range left {
@@ -147,8 +147,8 @@ func (m *measure) finish(left []*entry) *Result {
 			r.Placed--
 		}
 	}
-	r.GPUs = gpus(m.collector.Capacity)
-	r.AskedGPUs, r.AllocatedGPUs = gpus(m.asked), gpus(m.allocated)
+	r.GPUs = milliToGPUs(m.collector.Capacity)
+	r.AskedGPUs, r.AllocatedGPUs = milliToGPUs(m.asked), milliToGPUs(m.allocated)
 	r.UnallocatedGPUs = r.GPUs - r.AllocatedGPUs
 	if r.GPUs > 0 {
 		r.AllocatedPercent = 100 * r.AllocatedGPUs / r.GPUs
@@ -156,28 +156,28 @@ func (m *measure) finish(left []*entry) *Result {
 		r.FragmentedPercent = max(0, 100*m.fragments.total/float64(m.collector.Capacity))
 	}
 	if m.timeline.timed = len(m.completion) > 0; m.timeline.timed {
-		m.timeline.delays = sorted(m.delays)
-		r.Delay, r.Completion = distributionOf(m.delays), distributionOf(m.completion)
+		m.timeline.delays = sortDurations(m.delays)
+		r.Delay, r.Completion = summarizeDurations(m.delays), summarizeDurations(m.completion)
 	}
-	r.series, r.timeline = m.collector.Series(), m.timeline
-	r.Refused = m.refused(left)
+	r.series, r.timeline = m.collector.Means(), m.timeline
+	r.Refused = m.summarizeRefusals(left)
 	return r
 }
 
-func gpus(milli int64) float64 { return float64(milli) / gpu.MilliPerCard }
+func milliToGPUs(milli int64) float64 { return float64(milli) / gpu.MilliPerGPU }
 
-// refused counts the pods without a node by their request and their first reason, those with the most pods first.
-func (m *measure) refused(left []*entry) []Refusal {
+// summarizeRefusals counts the pods without a node by their request and their first reason, those with the most pods first.
+func (m *measurements) summarizeRefusals(left []*entry) []Refusal {
 	var all []Refusal
 	type kind struct{ asks, reason string }
 	at := map[kind]int{}
 	ofGangs := reasonsOfGangs(left)
 	for _, pod := range left {
 		reasons := pod.reasons
-		if gang := gangOf(pod.Pod); gang.Name != "" {
+		if gang := podGang(pod.Pod); gang.Name != "" {
 			reasons = ofGangs[gang]
 		}
-		group := kind{asks: describe(pod.Pod)}
+		group := kind{asks: describeRequest(pod.Pod)}
 		if len(reasons) > 0 {
 			group.reason = reasons[0]
 		}
@@ -188,14 +188,14 @@ func (m *measure) refused(left []*entry) []Refusal {
 			all = append(all, Refusal{Asks: group.asks, Reasons: reasons})
 		}
 		all[i].Pods++
-		all[i].GPUs += gpus(milliOf(pod.Pod, m.mean))
+		all[i].GPUs += milliToGPUs(podMilliGPUs(pod.Pod, m.mean))
 	}
 	slices.SortStableFunc(all, func(a, b Refusal) int { return b.Pods - a.Pods })
 	return all
 }
 
-// distributionOf sums up durations.
-func distributionOf(all []time.Duration) *Distribution {
+// summarizeDurations sums up durations.
+func summarizeDurations(all []time.Duration) *Distribution {
 	slices.Sort(all)
 	sum := 0.0
 	for _, d := range all {
@@ -209,14 +209,14 @@ func distributionOf(all []time.Duration) *Distribution {
 func reasonsOfGangs(left []*entry) map[types.NamespacedName][]string {
 	out := map[types.NamespacedName][]string{}
 	for _, pod := range left {
-		if gang := gangOf(pod.Pod); gang.Name != "" && len(pod.reasons) > 0 {
+		if gang := podGang(pod.Pod); gang.Name != "" && len(pod.reasons) > 0 {
 			out[gang] = pod.reasons
 		}
 	}
 	return out
 }
 
-// gangOf names the gang of a pod; the name is "" for a pod that is in none.
-func gangOf(pod *corev1.Pod) types.NamespacedName {
+// podGang names the gang of a pod; the name is "" for a pod that is in none.
+func podGang(pod *corev1.Pod) types.NamespacedName {
 	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Labels[names.LabelPodGroup]}
 }

@@ -63,8 +63,8 @@ var epoch = time.Unix(0, 0)
 // longAgo is when the pods of the cluster started, before the simulation.
 const longAgo = -365 * 24 * time.Hour
 
-// advise moves pods for those that wait, when it is due.
-func (r *replay) advise(ctx context.Context, last bool) error {
+// planMoves moves pods for those that wait, when it is due.
+func (r *replay) planMoves(ctx context.Context, last bool) error {
 	if r.mover.Moves == nil || len(r.waiting) == 0 || r.now < r.mover.next && !last {
 		return nil
 	}
@@ -73,7 +73,7 @@ func (r *replay) advise(ctx context.Context, last bool) error {
 	if last {
 		at = r.mover.next
 	}
-	advice := defrag.Plan(r.facts(at), r.mover.Limits)
+	advice := defrag.Plan(r.defragFacts(at), r.mover.Limits)
 	for i := range advice.Proposals {
 		if proposal := &advice.Proposals[i]; len(proposal.Moves) > 0 {
 			if err := r.makeRoom(ctx, proposal); err != nil {
@@ -84,8 +84,8 @@ func (r *replay) advise(ctx context.Context, last bool) error {
 	return nil
 }
 
-// facts returns the input of a plan at a time.
-func (r *replay) facts(at time.Duration) *defrag.Facts {
+// defragFacts returns the input of a plan at a time.
+func (r *replay) defragFacts(at time.Duration) *defrag.Facts {
 	facts := &defrag.Facts{Now: epoch.Add(at), Budgets: r.mover.budgets}
 	for _, object := range r.engine.nodes.List() {
 		if node, ok := object.(*corev1.Node); ok {
@@ -95,7 +95,7 @@ func (r *replay) facts(at time.Duration) *defrag.Facts {
 	for _, e := range slices.SortedFunc(maps.Values(r.entries), compareWaiting) {
 		switch {
 		case e.bound != nil:
-			facts.Running = append(facts.Running, *running(e))
+			facts.Running = append(facts.Running, *runningPod(e))
 		case !e.held:
 			facts.Waiting = append(facts.Waiting, *e.Pod)
 		}
@@ -103,8 +103,8 @@ func (r *replay) facts(at time.Duration) *defrag.Facts {
 	return facts
 }
 
-// running is a pod as it would be in a cluster. An arrival has a controller: it comes back when it is evicted.
-func running(e *entry) *corev1.Pod {
+// runningPod is a pod as it would be in a cluster. An arrival has a controller: it comes back when it is evicted.
+func runningPod(e *entry) *corev1.Pod {
 	pod := e.bound.DeepCopy()
 	pod.Status.Phase, pod.Status.StartTime = corev1.PodRunning, &metav1.Time{Time: epoch.Add(e.since)}
 	if e.order >= 0 && metav1.GetControllerOf(pod) == nil {
@@ -122,17 +122,17 @@ func (r *replay) makeRoom(ctx context.Context, p *defrag.Proposal) error {
 	if err != nil {
 		return err
 	}
-	if err := r.engine.open(p.Node); err != nil {
+	if err := r.engine.openNode(p.Node); err != nil {
 		return err
 	}
 	if moved && waiting.bound == nil {
-		if err := r.tryOn(ctx, waiting, p.Node); err != nil {
+		if err := r.tryOnNode(ctx, waiting, p.Node); err != nil {
 			return err
 		}
 	}
 	for i := range r.measure.result.Moves[first:] {
 		move := &r.measure.result.Moves[first+i]
-		move.MadeRoom, move.asks = waiting.bound != nil || waiting.held, describe(waiting.Pod)
+		move.MadeRoom, move.asks = waiting.bound != nil || waiting.held, describeRequest(waiting.Pod)
 	}
 	return nil
 }
@@ -140,21 +140,21 @@ func (r *replay) makeRoom(ctx context.Context, p *defrag.Proposal) error {
 // moveAll makes the moves of a proposal until one fails, and reports whether all were made. The node that is cleared is
 // closed from the beginning, and stays so.
 func (r *replay) moveAll(ctx context.Context, p *defrag.Proposal, waiting *entry) (bool, error) {
-	if err := r.engine.close(p.Node); err != nil {
+	if err := r.engine.closeNode(p.Node); err != nil {
 		return false, err
 	}
 	for _, move := range p.Moves {
 		if move.From != p.Node {
-			if err := r.engine.close(move.From); err != nil {
+			if err := r.engine.closeNode(move.From); err != nil {
 				return false, err
 			}
 		}
-		moved, err := r.move(ctx, move, waiting)
+		moved, err := r.movePod(ctx, move, waiting)
 		if err != nil {
 			return false, err
 		}
 		if move.From != p.Node {
-			err = r.engine.open(move.From)
+			err = r.engine.openNode(move.From)
 		}
 		if err != nil || !moved {
 			return false, err
@@ -163,22 +163,22 @@ func (r *replay) moveAll(ctx context.Context, p *defrag.Proposal, waiting *entry
 	return true, nil
 }
 
-// move evicts a pod, which comes back at once, and reports whether it found a place.
-func (r *replay) move(ctx context.Context, m defrag.Move, waiting *entry) (bool, error) {
+// movePod evicts a pod, which comes back at once, and reports whether it found a place.
+func (r *replay) movePod(ctx context.Context, m defrag.Move, waiting *entry) (bool, error) {
 	pod := r.byName[types.NamespacedName{Namespace: m.Namespace, Name: m.Pod}]
 	if pod == nil || pod.bound == nil || pod.bound.Spec.NodeName != m.From {
 		return false, nil // it is gone since the plan was made
 	}
-	if err := r.end(ctx, pod); err != nil {
+	if err := r.endPod(ctx, pod); err != nil {
 		return false, err
 	}
-	if err := r.engine.arrive(pod.Pod); err != nil {
+	if err := r.engine.addPendingPod(pod.Pod); err != nil {
 		return false, err
 	}
-	if err := r.wait(pod); err != nil {
+	if err := r.enqueuePod(pod); err != nil {
 		return false, err
 	}
-	if err := r.try(ctx, pod); err != nil {
+	if err := r.tryPod(ctx, pod); err != nil {
 		return false, err
 	}
 	to := ""
@@ -186,25 +186,25 @@ func (r *replay) move(ctx context.Context, m defrag.Move, waiting *entry) (bool,
 		to = pod.bound.Spec.NodeName
 	}
 	r.measure.result.Moves = append(r.measure.result.Moves, Move{
-		Pod: nameOf(pod.Pod).String(), From: m.From, To: to, For: nameOf(waiting.Pod).String(), At: r.now.Seconds(),
+		Pod: podKey(pod.Pod).String(), From: m.From, To: to, For: podKey(waiting.Pod).String(), At: r.now.Seconds(),
 	})
 	return to != "", nil
 }
 
-// close keeps pods from a node, open lets them go there again.
-func (e *engine) close(name string) error {
-	return e.retaint(name, func(node *corev1.Node) {
+// closeNode keeps pods from a node, open lets them go there again.
+func (e *engine) closeNode(name string) error {
+	return e.updateTaints(name, func(node *corev1.Node) {
 		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: names.TaintMoving, Effect: corev1.TaintEffectNoSchedule})
 	})
 }
 
-func (e *engine) open(name string) error {
-	return e.retaint(name, func(node *corev1.Node) {
+func (e *engine) openNode(name string) error {
+	return e.updateTaints(name, func(node *corev1.Node) {
 		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == names.TaintMoving })
 	})
 }
 
-func (e *engine) retaint(name string, change func(*corev1.Node)) error {
+func (e *engine) updateTaints(name string, change func(*corev1.Node)) error {
 	object, found, err := e.nodes.GetByKey(name)
 	old, ok := object.(*corev1.Node)
 	if err != nil || !found || !ok {
@@ -219,8 +219,8 @@ func (e *engine) retaint(name string, change func(*corev1.Node)) error {
 	return nil
 }
 
-// mostMoved is how many kinds of helped pods the table shows.
-const mostMoved = 5
+// maxMoved is how many kinds of helped pods the table shows.
+const maxMoved = 5
 
 // writeMoves prints how many moves made room, and for which pods.
 func writeMoves(to io.Writer, r *Result) {
@@ -243,7 +243,7 @@ func writeMoves(to io.Writer, r *Result) {
 	for i, asks := range slices.SortedFunc(maps.Keys(needed), func(a, b string) int {
 		return cmp.Or(cmp.Compare(needed[b], needed[a]), cmp.Compare(a, b))
 	}) {
-		if i == mostMoved {
+		if i == maxMoved {
 			fmt.Fprintf(to, "  and for %d more kinds, see -o json\n", len(needed)-i)
 			break
 		}

@@ -16,8 +16,8 @@ import (
 
 // TestMoves has 8 GPUs be free on two nodes and not on one when a pod of 8 comes. One comes free by itself after that.
 func TestMoves(t *testing.T) {
-	cluster := simulate.Cluster{Nodes: simulate.NodesOf(machines(2, 8))}
-	arrivals := simulate.ArrivalsOf([]trace.Pod{
+	cluster := simulate.Cluster{Nodes: simulate.NodesFromTrace(machines(2, 8))}
+	arrivals := simulate.ArrivalsFromTrace([]trace.Pod{
 		asking("five", 5, 1000), asking("four", 4, 1000), asking("three", 3, 1000), asking("one", 1, 1000), asking("eight", 8, 1000),
 	})
 	arrivals[0].Lifetime = 2 * time.Hour

@@ -29,7 +29,7 @@ func newNominations() *nominations {
 func (n *nominations) AddNominatedPod(_ klog.Logger, pod fwk.PodInfo, info *fwk.NominatingInfo) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.remove(pod.GetPod().UID)
+	n.removePod(pod.GetPod().UID)
 	node := pod.GetPod().Status.NominatedNodeName
 	if info.Mode() == fwk.ModeOverride {
 		node = info.NominatedNodeName
@@ -44,7 +44,7 @@ func (n *nominations) AddNominatedPod(_ klog.Logger, pod fwk.PodInfo, info *fwk.
 func (n *nominations) DeleteNominatedPodIfExists(pod *corev1.Pod) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.remove(pod.UID)
+	n.removePod(pod.UID)
 }
 
 // UpdateNominatedPod implements fwk.PodNominator.
@@ -59,7 +59,7 @@ func (n *nominations) NominatedPodsForNode(node string) []fwk.PodInfo {
 	return slices.Clone(n.to[node])
 }
 
-func (n *nominations) remove(uid types.UID) {
+func (n *nominations) removePod(uid types.UID) {
 	node, ok := n.on[uid]
 	if !ok {
 		return
@@ -68,8 +68,8 @@ func (n *nominations) remove(uid types.UID) {
 	n.to[node] = slices.DeleteFunc(n.to[node], func(pod fwk.PodInfo) bool { return pod.GetPod().UID == uid })
 }
 
-// set nominates a pod for the node that its status names, if it names one.
-func (n *nominations) set(pod *corev1.Pod) {
+// updateNomination nominates a pod for the node that its status names, if it names one.
+func (n *nominations) updateNomination(pod *corev1.Pod) {
 	info, err := framework.NewPodInfo(pod)
 	if err != nil || pod.Status.NominatedNodeName == "" { // a pod that cannot be read is never placed
 		n.DeleteNominatedPodIfExists(pod)

@@ -7,14 +7,14 @@ import (
 	"g8s.host/gpu-scheduler/pkg/simulate/chart"
 )
 
-// Plots draws results as SVG: the allocation, the fragmentation, and, where pods end, how long they waited.
-func Plots(results []*Result) [][]byte {
+// DrawPlots draws results as SVG: the allocation, the fragmentation, and, where pods end, how long they waited.
+func DrawPlots(results []*Result) [][]byte {
 	timed := slices.ContainsFunc(results, func(r *Result) bool { return r.timeline.timed })
 	waits := slices.ContainsFunc(results, func(r *Result) bool { return len(r.timeline.delays) > 0 })
 	allocation, fragmentation := allocationPlot(timed), fragmentationPlot(timed)
 	for _, r := range results {
-		allocation.Lines = append(allocation.Lines, r.timeline.line(r.Name, func(s *sample) float64 { return s.allocated }))
-		fragmentation.Lines = append(fragmentation.Lines, r.timeline.line(r.Name, func(s *sample) float64 { return s.fragmented }))
+		allocation.Lines = append(allocation.Lines, r.timeline.drawLine(r.Name, func(s *sample) float64 { return s.allocated }))
+		fragmentation.Lines = append(fragmentation.Lines, r.timeline.drawLine(r.Name, func(s *sample) float64 { return s.fragmented }))
 	}
 	all := []*chart.Lines{allocation, fragmentation}
 	if timed && waits {
@@ -62,7 +62,7 @@ func delayPlot(results []*Result) *chart.Lines {
 		Y: "pods (% of those placed)", LogX: true, Legend: chart.BottomRight, MinY: 100,
 	}
 	for _, r := range results {
-		line := r.timeline.distribution(r.Name, longest)
+		line := r.timeline.drawDistribution(r.Name, longest)
 		if len(line.Points) > 0 {
 			plot.MinY = min(plot.MinY, 10*math.Floor(line.Points[0].Y/10)-10)
 		}

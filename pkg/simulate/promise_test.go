@@ -65,7 +65,7 @@ func streamOf(t *testing.T, kind kindOfStream) *stream {
 }
 
 func (s *stream) cluster() simulate.Cluster {
-	return simulate.Cluster{Nodes: simulate.NodesOf(machines(s.nodes, 8))}
+	return simulate.Cluster{Nodes: simulate.NodesFromTrace(machines(s.nodes, 8))}
 }
 
 func (s *stream) add(t *testing.T, at, lifetime, limit time.Duration, document string) {

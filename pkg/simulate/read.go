@@ -73,11 +73,11 @@ func ParseWorkload(name string, data []byte, cluster Cluster) ([]Arrival, error)
 	if err != nil {
 		return nil, err
 	}
-	return arrivalsOf(objects, cluster)
+	return collectArrivals(objects, cluster)
 }
 
-// arrivalsOf returns the pods that objects make.
-func arrivalsOf(objects []runtime.Object, cluster Cluster) ([]Arrival, error) {
+// collectArrivals returns the pods that objects make.
+func collectArrivals(objects []runtime.Object, cluster Cluster) ([]Arrival, error) {
 	groups := map[types.NamespacedName]*gangsv1.PodGroup{}
 	for _, object := range objects {
 		if group, ok := object.(*gangsv1.PodGroup); ok {
@@ -87,11 +87,11 @@ func arrivalsOf(objects []runtime.Object, cluster Cluster) ([]Arrival, error) {
 	}
 	var arrivals []Arrival
 	for _, object := range objects {
-		for _, pod := range podsOf(object) {
-			if err := admit(pod, cluster.Classes); err != nil {
+		for _, pod := range objectPods(object) {
+			if err := admitPod(pod, cluster.Classes); err != nil {
 				return nil, err
 			}
-			arrivals = append(arrivals, Arrival{Pod: pod, Group: groups[gangOf(pod)]})
+			arrivals = append(arrivals, Arrival{Pod: pod, Group: groups[podGang(pod)]})
 		}
 	}
 	return arrivals, nil
@@ -182,12 +182,12 @@ func renderJobs(name string, data []byte, cluster Cluster) ([]runtime.Object, er
 	}
 	var objects []runtime.Object
 	for _, document := range documents {
-		rendered, _, err := render.Objects(document.Unsent(), options)
+		rendered, _, err := render.Objects(document.WithoutUpload(), options)
 		if err != nil {
 			return nil, fmt.Errorf("rendering %s: %w", name, err)
 		}
 		for _, object := range rendered {
-			typed, err := typedOf(object)
+			typed, err := toTyped(object)
 			if err != nil {
 				return nil, fmt.Errorf("rendering %s: %w", name, err)
 			}
@@ -197,8 +197,8 @@ func renderJobs(name string, data []byte, cluster Cluster) ([]runtime.Object, er
 	return objects, nil
 }
 
-// typedOf adds the Go type to a PodGroup, which is rendered without it, and returns other objects unchanged.
-func typedOf(object runtime.Object) (runtime.Object, error) {
+// toTyped adds the Go type to a PodGroup, which is rendered without it, and returns other objects unchanged.
+func toTyped(object runtime.Object) (runtime.Object, error) {
 	untyped, ok := object.(*unstructured.Unstructured)
 	if !ok || untyped.GetKind() != names.PodGroupKind {
 		return object, nil
@@ -207,23 +207,23 @@ func typedOf(object runtime.Object) (runtime.Object, error) {
 	return group, runtime.DefaultUnstructuredConverter.FromUnstructured(untyped.Object, group)
 }
 
-// podsOf returns the pods that an object makes, as they are before they have a node.
-func podsOf(object runtime.Object) []*corev1.Pod {
+// objectPods returns the pods that an object makes, as they are before they have a node.
+func objectPods(object runtime.Object) []*corev1.Pod {
 	switch object := object.(type) {
 	case *corev1.Pod:
 		pod := object.DeepCopy()
 		pod.Spec.NodeName, pod.Status = "", corev1.PodStatus{}
-		return named([]*corev1.Pod{pod})
+		return withIdentity([]*corev1.Pod{pod})
 	case *batchv1.Job:
-		return named(stamp(&object.Spec.Template, object.Namespace, object.Name, ptr.Deref(object.Spec.Parallelism, 1)))
+		return withIdentity(podsFromTemplate(&object.Spec.Template, object.Namespace, object.Name, ptr.Deref(object.Spec.Parallelism, 1)))
 	case *appsv1.Deployment:
-		return named(stamp(&object.Spec.Template, object.Namespace, object.Name, ptr.Deref(object.Spec.Replicas, 1)))
+		return withIdentity(podsFromTemplate(&object.Spec.Template, object.Namespace, object.Name, ptr.Deref(object.Spec.Replicas, 1)))
 	}
 	return nil
 }
 
-// stamp makes pods of a template.
-func stamp(template *corev1.PodTemplateSpec, namespace, name string, count int32) []*corev1.Pod {
+// podsFromTemplate makes pods of a template.
+func podsFromTemplate(template *corev1.PodTemplateSpec, namespace, name string, count int32) []*corev1.Pod {
 	pods := make([]*corev1.Pod, count)
 	for i := range pods {
 		pods[i] = &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
@@ -232,8 +232,8 @@ func stamp(template *corev1.PodTemplateSpec, namespace, name string, count int32
 	return pods
 }
 
-// named sets what the API server would: a namespace, and a UID, by which the scheduler identifies pods.
-func named(pods []*corev1.Pod) []*corev1.Pod {
+// withIdentity sets what the API server would: a namespace, and a UID, by which the scheduler identifies pods.
+func withIdentity(pods []*corev1.Pod) []*corev1.Pod {
 	for _, pod := range pods {
 		if pod.Namespace == "" {
 			pod.Namespace = corev1.NamespaceDefault

@@ -9,9 +9,9 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// reasonsOf returns why nodes were rejected, the most frequent reason first. Nodes that were skipped because they are in another pool or of another
+// rejectionReasons returns why nodes were rejected, the most frequent reason first. Nodes that were skipped because they are in another pool or of another
 // type are omitted if any other node has a reason.
-func reasonsOf(unfit *framework.FitError) []string {
+func rejectionReasons(unfit *framework.FitError) []string {
 	counts := map[string]int{}
 	count := func(status *fwk.Status) {
 		for _, reason := range status.Reasons() {

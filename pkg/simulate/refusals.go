@@ -16,9 +16,9 @@ type departure struct {
 	event int
 }
 
-// refuse retries a refused pod. Pods that left shortly before the report may still have been there.
-func (v *verifier) refuse(ctx context.Context, pod *corev1.Pod) error {
-	if _, ours := v.engine.profileOf(pod); !ours {
+// verifyRefusal retries a refused pod. Pods that left shortly before the report may still have been there.
+func (v *verifier) verifyRefusal(ctx context.Context, pod *corev1.Pod) error {
+	if _, ours := v.engine.podProfile(pod); !ours {
 		return nil
 	}
 	v.result.Refusals++
@@ -43,8 +43,8 @@ func (v *verifier) refuse(ctx context.Context, pod *corev1.Pod) error {
 // chooseNext decides about a pod in the attempt after the last recorded one. The number of failed attempts in between is not recorded. A number
 // beyond that of the next decision would reset what learns the demand.
 func (v *verifier) chooseNext(ctx context.Context, pod *corev1.Pod) (Decision, error) {
-	v.engine.attempts.Set(v.number)
-	got, _, err := v.engine.choose(ctx, pod)
+	v.engine.attempts.SetLast(v.number)
+	got, _, err := v.engine.chooseNode(ctx, pod)
 	return got, err
 }
 
@@ -52,13 +52,13 @@ func (v *verifier) chooseNext(ctx context.Context, pod *corev1.Pod) (Decision, e
 func (v *verifier) chooseBeside(ctx context.Context, pod *corev1.Pod) (Decision, error) {
 	v.departed = slices.DeleteFunc(v.departed, func(d departure) bool { return d.event < v.event-underWay })
 	for _, d := range v.departed {
-		if err := v.engine.put(d.pod); err != nil {
+		if err := v.engine.addBoundPod(d.pod); err != nil {
 			return Decision{}, err
 		}
 	}
 	got, err := v.chooseNext(ctx, pod)
 	for _, d := range v.departed {
-		if err := v.engine.remove(ctx, d.pod); err != nil {
+		if err := v.engine.removeBoundPod(ctx, d.pod); err != nil {
 			return Decision{}, err
 		}
 	}

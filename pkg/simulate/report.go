@@ -9,8 +9,8 @@ import (
 	"text/tabwriter"
 )
 
-// mostRefusals is how many kinds of refused pods the table shows.
-const mostRefusals = 5
+// maxRefusals is how many kinds of refused pods the table shows.
+const maxRefusals = 5
 
 // WriteTable writes results for people: one row each, then what was refused.
 func WriteTable(to io.Writer, results []*Result) error {
@@ -41,7 +41,7 @@ func writeRefusals(to io.Writer, r *Result) error {
 		if i == 0 {
 			fmt.Fprintf(to, "\n%s: pods that fit nowhere\n", r.Name)
 		}
-		if i == mostRefusals {
+		if i == maxRefusals {
 			fmt.Fprintf(to, "  and %d more kinds, see -o json\n", len(r.Refused)-i)
 			break
 		}

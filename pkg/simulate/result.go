@@ -87,8 +87,8 @@ func (r *Result) AllocatedAt(arrivedPercent int) (allocated float64, ok bool) {
 	return r.series[arrivedPercent], true
 }
 
-// describe summarizes a pod's GPU request.
-func describe(pod *corev1.Pod) string {
+// describeRequest summarizes a pod's GPU request.
+func describeRequest(pod *corev1.Pod) string {
 	demand, err := gpu.DemandOf(pod)
 	text := "no GPU"
 	switch {

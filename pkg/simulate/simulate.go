@@ -88,31 +88,31 @@ type Options struct {
 func Run(ctx context.Context, cluster Cluster, arrivals []Arrival, candidate Candidate, options Options) (*Result, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	cluster.Groups = groupsOf(cluster, arrivals)
+	cluster.Groups = collectGroups(cluster, arrivals)
 	engine, err := newEngine(ctx, candidate.Config, cluster, options)
 	if err != nil {
 		return nil, fmt.Errorf("starting the scheduler of %s: %w", candidate.Name, err)
 	}
 	replay := newReplay(engine, cluster, arrivals, candidate.Name, options)
 	for i := range arrivals {
-		if err := replay.arrive(ctx, &arrivals[i]); err != nil {
+		if err := replay.handleArrival(ctx, &arrivals[i]); err != nil {
 			return nil, err
 		}
 		if options.Progress != nil {
 			options.Progress(i + 1)
 		}
 	}
-	if err := replay.drain(ctx); err != nil {
+	if err := replay.drainEvents(ctx); err != nil {
 		return nil, err
 	}
-	if err := replay.advise(ctx, true); err != nil {
+	if err := replay.planMoves(ctx, true); err != nil {
 		return nil, err
 	}
-	return replay.finish(), nil
+	return replay.finishReplay(), nil
 }
 
-// groupsOf returns the gangs of a cluster and of what comes to it, each once.
-func groupsOf(cluster Cluster, arrivals []Arrival) []*gangsv1.PodGroup {
+// collectGroups returns the gangs of a cluster and of what comes to it, each once.
+func collectGroups(cluster Cluster, arrivals []Arrival) []*gangsv1.PodGroup {
 	var all []*gangsv1.PodGroup
 	known := map[types.NamespacedName]bool{}
 	add := func(group *gangsv1.PodGroup) {

@@ -56,8 +56,8 @@ func asking(name string, gpus, milli int64) trace.Pod {
 }
 
 func TestPodsGoThroughTheRealPlugins(t *testing.T) {
-	cluster := simulate.Cluster{Nodes: simulate.NodesOf(machines(1, 2))}
-	result := run(t, cluster, simulate.ArrivalsOf([]trace.Pod{
+	cluster := simulate.Cluster{Nodes: simulate.NodesFromTrace(machines(1, 2))}
+	result := run(t, cluster, simulate.ArrivalsFromTrace([]trace.Pod{
 		asking("a", 1, 460), asking("b", 1, 540), asking("c", 2, 1000), asking("d", 1, 1000), asking("e", 0, 0),
 	}))
 	if result.Placed != 4 || result.AllocatedGPUs != 2 || result.AskedGPUs != 4 || result.AllocatedPercent != 100 {
@@ -78,13 +78,13 @@ func TestRefusedPodsOfOneSizeHaveEachTheirReason(t *testing.T) {
 	large.MemoryMiB = 9 << 20
 	other := asking("other", 1, 1000)
 	other.Models = []string{"A10"}
-	arrivals := simulate.ArrivalsOf([]trace.Pod{large, other})
-	for _, arrival := range simulate.ArrivalsOf([]trace.Pod{asking("p", 1, 1000), asking("q", 1, 1000)}) {
+	arrivals := simulate.ArrivalsFromTrace([]trace.Pod{large, other})
+	for _, arrival := range simulate.ArrivalsFromTrace([]trace.Pod{asking("p", 1, 1000), asking("q", 1, 1000)}) {
 		arrival.Pod.Spec.NodeSelector = map[string]string{names.LabelPool: "nopool"}
 		arrivals = append(arrivals, arrival)
 	}
 	got := map[string]int{}
-	for _, refusal := range run(t, simulate.Cluster{Nodes: simulate.NodesOf(machines(1, 2))}, arrivals).Refused {
+	for _, refusal := range run(t, simulate.Cluster{Nodes: simulate.NodesFromTrace(machines(1, 2))}, arrivals).Refused {
 		got[refusal.Reasons[0]] += refusal.Pods
 	}
 	if len(got) != 3 || got[`no node is in GPU pool "nopool" (pools: default)`] != 2 {
@@ -97,19 +97,19 @@ func TestAModelIsACondition(t *testing.T) {
 	other.Models = []string{"A10"}
 	either := asking("b", 1, 1000)
 	either.Models = []string{"A10", "T4"}
-	result := run(t, simulate.Cluster{Nodes: simulate.NodesOf(machines(1, 2))}, simulate.ArrivalsOf([]trace.Pod{other, either}))
+	result := run(t, simulate.Cluster{Nodes: simulate.NodesFromTrace(machines(1, 2))}, simulate.ArrivalsFromTrace([]trace.Pod{other, either}))
 	if result.Placed != 1 || result.Decisions[0].Pod != "trace/b" {
 		t.Errorf("placed %+v", result.Decisions)
 	}
 }
 
 func TestAPodWaitsUntilOthersEnd(t *testing.T) {
-	arrivals := simulate.ArrivalsOf([]trace.Pod{asking("long", 1, 1000), asking("short", 1, 1000), asking("waits", 1, 1000), asking("later", 1, 1000)})
+	arrivals := simulate.ArrivalsFromTrace([]trace.Pod{asking("long", 1, 1000), asking("short", 1, 1000), asking("waits", 1, 1000), asking("later", 1, 1000)})
 	for i, lifetime := range []time.Duration{100, 10, 20, 1} {
 		arrivals[i].Lifetime = lifetime * time.Second
 	}
 	arrivals[2].At, arrivals[3].At = 5*time.Second, 200*time.Second
-	result := run(t, simulate.Cluster{Nodes: simulate.NodesOf(machines(1, 2))}, arrivals)
+	result := run(t, simulate.Cluster{Nodes: simulate.NodesFromTrace(machines(1, 2))}, arrivals)
 	if result.Placed != 4 || result.Decisions[2].Pod != "trace/waits" || result.Decisions[2].At != 10 {
 		t.Errorf("decisions %+v, want the third pod at 10 s", result.Decisions)
 	}
@@ -126,17 +126,17 @@ func TestEqualInputsGiveEqualDecisions(t *testing.T) {
 	for i := range 60 {
 		pods = append(pods, asking("p"+string(rune('0'+i)), int64(i%3), []int64{0, 300, 1000}[i%3]))
 	}
-	cluster := simulate.Cluster{Nodes: simulate.NodesOf(machines(8, 4))}
-	first := run(t, cluster, simulate.ArrivalsOf(pods))
-	if diff := cmp.Diff(first.Decisions, run(t, cluster, simulate.ArrivalsOf(pods)).Decisions); diff != "" {
+	cluster := simulate.Cluster{Nodes: simulate.NodesFromTrace(machines(8, 4))}
+	first := run(t, cluster, simulate.ArrivalsFromTrace(pods))
+	if diff := cmp.Diff(first.Decisions, run(t, cluster, simulate.ArrivalsFromTrace(pods)).Decisions); diff != "" {
 		t.Errorf("decisions (-first +second):\n%s", diff)
 	}
 }
 
 func TestPodsOnTheClusterHoldTheirGPUs(t *testing.T) {
 	busy := st.MakePod().Namespace("default").Name("busy").UID("busy").Node("n0").Req(map[corev1.ResourceName]string{names.ResourceGPU: "2"}).Obj()
-	cluster := simulate.Cluster{Nodes: simulate.NodesOf(machines(2, 2)), Pods: []*corev1.Pod{busy}}
-	result := run(t, cluster, simulate.ArrivalsOf([]trace.Pod{asking("a", 2, 1000)}))
+	cluster := simulate.Cluster{Nodes: simulate.NodesFromTrace(machines(2, 2)), Pods: []*corev1.Pod{busy}}
+	result := run(t, cluster, simulate.ArrivalsFromTrace([]trace.Pod{asking("a", 2, 1000)}))
 	if result.Placed != 1 || result.Decisions[0].Node != "n1" || result.AllocatedGPUs != 4 {
 		t.Errorf("result %+v", result)
 	}
@@ -205,8 +205,8 @@ func TestSetPolicyChangesWherePodsGo(t *testing.T) {
 	if err := simulate.SetPolicy(spread.Config, []byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: GPUScoreArgs\nstrategy: Spread\n")); err != nil {
 		t.Fatal(err)
 	}
-	cluster := simulate.Cluster{Nodes: simulate.NodesOf(machines(2, 4))}
-	arrivals := simulate.ArrivalsOf([]trace.Pod{asking("a", 1, 1000), asking("b", 1, 1000)})
+	cluster := simulate.Cluster{Nodes: simulate.NodesFromTrace(machines(2, 4))}
+	arrivals := simulate.ArrivalsFromTrace([]trace.Pod{asking("a", 1, 1000), asking("b", 1, 1000)})
 	packed := run(t, cluster, arrivals)
 	apart, err := simulate.Run(t.Context(), cluster, arrivals, spread, simulate.Options{})
 	if err != nil {
@@ -221,8 +221,8 @@ func TestSetPolicyChangesWherePodsGo(t *testing.T) {
 }
 
 func TestReports(t *testing.T) {
-	result := run(t, simulate.Cluster{Nodes: simulate.NodesOf(machines(1, 2))},
-		simulate.ArrivalsOf([]trace.Pod{asking("a", 1, 1000), asking("b", 2, 1000)}))
+	result := run(t, simulate.Cluster{Nodes: simulate.NodesFromTrace(machines(1, 2))},
+		simulate.ArrivalsFromTrace([]trace.Pod{asking("a", 1, 1000), asking("b", 2, 1000)}))
 	result.Name = "a<b"
 	for name, tc := range map[string]struct {
 		write func(*bytes.Buffer) error

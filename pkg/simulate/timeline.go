@@ -24,13 +24,13 @@ type timeline struct {
 	delays []time.Duration
 }
 
-// mostPoints is how many points of a line are drawn; more are not seen.
-const mostPoints = 400
+// maxPoints is how many points of a line are drawn; more are not seen.
+const maxPoints = 400
 
-// line draws a value of the samples against time in hours, or against what was asked for.
-func (t *timeline) line(name string, value func(*sample) float64) chart.Line {
+// drawLine draws a value of the samples against time in hours, or against what was asked for.
+func (t *timeline) drawLine(name string, value func(*sample) float64) chart.Line {
 	out := chart.Line{Name: name}
-	step := max(1, len(t.samples)/mostPoints)
+	step := max(1, len(t.samples)/maxPoints)
 	for i := 0; i < len(t.samples); i += step {
 		s := &t.samples[i]
 		x := s.asked
@@ -45,8 +45,8 @@ func (t *timeline) line(name string, value func(*sample) float64) chart.Line {
 // shortestDelay is where a scale without zero begins: pods that waited for less count as those that did not wait.
 const shortestDelay = time.Second
 
-// distribution draws the share of the pods, in percent, by their maximum wait in seconds, up to a longest.
-func (t *timeline) distribution(name string, longest time.Duration) chart.Line {
+// drawDistribution draws the share of the pods, in percent, by their maximum wait in seconds, up to a longest.
+func (t *timeline) drawDistribution(name string, longest time.Duration) chart.Line {
 	out := chart.Line{Name: name}
 	if len(t.delays) == 0 {
 		return out
@@ -60,15 +60,15 @@ func (t *timeline) distribution(name string, longest time.Duration) chart.Line {
 		})
 		return 100 * float64(count) / float64(len(t.delays))
 	}
-	for at := range mostPoints + 1 {
-		most := shortestDelay.Seconds() * math.Pow(longest.Seconds()/shortestDelay.Seconds(), float64(at)/mostPoints)
+	for at := range maxPoints + 1 {
+		most := shortestDelay.Seconds() * math.Pow(longest.Seconds()/shortestDelay.Seconds(), float64(at)/maxPoints)
 		out.Points = append(out.Points, chart.Point{X: most, Y: share(time.Duration(math.Ceil(most * float64(time.Second))))})
 	}
 	return out
 }
 
-// sorted returns durations in order of length.
-func sorted(all []time.Duration) []time.Duration {
+// sortDurations returns durations in order of length.
+func sortDurations(all []time.Duration) []time.Duration {
 	out := slices.Clone(all)
 	slices.Sort(out)
 	return out

@@ -51,20 +51,20 @@ type Difference struct {
 func Verify(ctx context.Context, rec *recording.Recording, candidate Candidate, options Options) (*Comparison, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	cluster, waiting := clusterOf(rec)
+	cluster, waiting := initialCluster(rec)
 	engine, err := newEngine(ctx, candidate.Config, cluster, options)
 	if err != nil {
 		return nil, fmt.Errorf("starting the scheduler of %s: %w", candidate.Name, err)
 	}
 	v := &verifier{
-		engine: engine, result: Comparison{Name: candidate.Name, Differences: []Difference{}}, decisions: decisionsOf(rec),
+		engine: engine, result: Comparison{Name: candidate.Name, Differences: []Difference{}}, decisions: recordedDecisions(rec),
 		waiting: map[types.UID]*corev1.Pod{}, running: map[types.UID]*corev1.Pod{},
 	}
 	for _, pod := range cluster.Pods {
 		v.running[pod.UID] = pod
 	}
 	for _, pod := range waiting {
-		if err := v.arrive(pod); err != nil {
+		if err := v.addPending(pod); err != nil {
 			return nil, err
 		}
 	}
@@ -73,14 +73,14 @@ func Verify(ctx context.Context, rec *recording.Recording, candidate Candidate, 
 		if err := v.catchUp(ctx, rec.Events[i].Revision); err != nil {
 			return nil, err
 		}
-		if err := v.happen(ctx, &rec.Events[i]); err != nil {
+		if err := v.applyEvent(ctx, &rec.Events[i]); err != nil {
 			return nil, err
 		}
 		if options.Progress != nil {
 			options.Progress(i + 1)
 		}
 	}
-	return v.finish(), nil
+	return v.buildComparison(), nil
 }
 
 // verifier follows a recording.
@@ -103,18 +103,18 @@ func (v *verifier) catchUp(ctx context.Context, revision int64) error {
 		decision := v.decisions[0]
 		v.decisions = v.decisions[1:]
 		if decision.number > 0 { // attempts outside of the recording, or missing from it, have no number
-			v.engine.attempts.Set(decision.number - 1)
+			v.engine.attempts.SetLast(decision.number - 1)
 			v.number = decision.number
 		}
-		if err := v.decide(ctx, decision.pod); err != nil {
+		if err := v.verifyDecision(ctx, decision.pod); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// happen takes in one event.
-func (v *verifier) happen(ctx context.Context, event *recording.Event) error {
+// applyEvent takes in one event.
+func (v *verifier) applyEvent(ctx context.Context, event *recording.Event) error {
 	switch {
 	case event.Node != nil:
 		return v.engine.changeNode(event.Type, event.Node)
@@ -126,37 +126,37 @@ func (v *verifier) happen(ctx context.Context, event *recording.Event) error {
 	_, isRunning := v.running[pod.UID]
 	switch {
 	case event.Type == watch.Deleted || gpu.HasEnded(pod):
-		return v.leave(ctx, pod.UID)
+		return v.removePod(ctx, pod.UID)
 	case isRunning:
 		return nil
 	case pod.Spec.NodeName != "":
-		return v.place(pod) // not a decision: it came with a node
+		return v.placeRecorded(pod) // not a decision: it came with a node
 	case isWaiting:
-		return v.change(ctx, waited, pod)
+		return v.updatePending(ctx, waited, pod)
 	}
-	return v.arrive(pod)
+	return v.addPending(pod)
 }
 
-func (v *verifier) arrive(pod *corev1.Pod) error {
+func (v *verifier) addPending(pod *corev1.Pod) error {
 	v.waiting[pod.UID] = pod
-	v.engine.nominations.set(pod)
-	return v.engine.arrive(pod)
+	v.engine.nominations.updateNomination(pod)
+	return v.engine.addPendingPod(pod)
 }
 
-// place puts a pod where it was put.
-func (v *verifier) place(pod *corev1.Pod) error {
+// placeRecorded puts a pod where it was put.
+func (v *verifier) placeRecorded(pod *corev1.Pod) error {
 	v.engine.nominations.DeleteNominatedPodIfExists(pod)
 	delete(v.waiting, pod.UID)
 	v.running[pod.UID] = pod
-	return v.engine.put(pod)
+	return v.engine.addBoundPod(pod)
 }
 
-// leave takes a pod away, wherever it is.
-func (v *verifier) leave(ctx context.Context, uid types.UID) error {
+// removePod takes a pod away, wherever it is.
+func (v *verifier) removePod(ctx context.Context, uid types.UID) error {
 	if pod, ok := v.running[uid]; ok {
 		delete(v.running, uid)
 		v.departed = append(v.departed, departure{pod, v.event})
-		return v.engine.remove(ctx, pod)
+		return v.engine.removeBoundPod(ctx, pod)
 	}
 	if pod, ok := v.waiting[uid]; ok {
 		delete(v.waiting, uid)
@@ -166,21 +166,21 @@ func (v *verifier) leave(ctx context.Context, uid types.UID) error {
 	return nil
 }
 
-// change applies a change of a waiting pod: it was replaced, was nominated for a node, or was refused.
-func (v *verifier) change(ctx context.Context, before, pod *corev1.Pod) error {
+// updatePending applies a change of a waiting pod: it was replaced, was nominated for a node, or was refused.
+func (v *verifier) updatePending(ctx context.Context, before, pod *corev1.Pod) error {
 	v.waiting[pod.UID] = pod
-	v.engine.nominations.set(pod)
-	if err := v.engine.arrive(pod); err != nil {
+	v.engine.nominations.updateNomination(pod)
+	if err := v.engine.addPendingPod(pod); err != nil {
 		return err
 	}
-	if now := refusalOf(pod); now == "" || now == refusalOf(before) {
+	if now := refusalMessage(pod); now == "" || now == refusalMessage(before) {
 		return nil
 	}
-	return v.refuse(ctx, before)
+	return v.verifyRefusal(ctx, before)
 }
 
-// refusalOf identifies a refusal; "" is none.
-func refusalOf(pod *corev1.Pod) string {
+// refusalMessage identifies a refusal; "" is none.
+func refusalMessage(pod *corev1.Pod) string {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse && condition.Reason == corev1.PodReasonUnschedulable {
 			return condition.Message
@@ -189,20 +189,20 @@ func refusalOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// decide repeats the decision about a pod, and then applies the recorded one.
-func (v *verifier) decide(ctx context.Context, placed *corev1.Pod) error {
+// verifyDecision repeats the decision about a pod, and then applies the recorded one.
+func (v *verifier) verifyDecision(ctx context.Context, placed *corev1.Pod) error {
 	pod, ok := v.waiting[placed.UID]
 	if !ok {
 		return nil // it comes with a node, and is placed on arrival
 	}
-	if _, ours := v.engine.profileOf(pod); !ours {
-		return v.place(placed)
+	if _, ours := v.engine.podProfile(pod); !ours {
+		return v.placeRecorded(placed)
 	}
-	got, reasons, err := v.engine.choose(ctx, pod)
+	got, reasons, err := v.engine.chooseNode(ctx, pod)
 	if err != nil {
 		return fmt.Errorf("deciding about pod %s: %w", klog.KObj(pod), err)
 	}
-	want := decisionOf(placed)
+	want := recordedDecision(placed)
 	v.result.Placements++
 	if got.Node == want.Node {
 		v.result.SameNode++
@@ -212,14 +212,14 @@ func (v *verifier) decide(ctx context.Context, placed *corev1.Pod) error {
 	} else {
 		v.result.Differences = append(v.result.Differences, Difference{Pod: want.Pod, Recorded: want, Simulated: got, Reasons: reasons})
 	}
-	return v.place(placed)
+	return v.placeRecorded(placed)
 }
 
-func decisionOf(pod *corev1.Pod) Decision {
-	return Decision{Pod: nameOf(pod).String(), Node: pod.Spec.NodeName, Devices: pod.Annotations[names.AnnotationGPUDevices]}
+func recordedDecision(pod *corev1.Pod) Decision {
+	return Decision{Pod: podKey(pod).String(), Node: pod.Spec.NodeName, Devices: pod.Annotations[names.AnnotationGPUDevices]}
 }
 
-func (v *verifier) finish() *Comparison {
+func (v *verifier) buildComparison() *Comparison {
 	r := &v.result
 	if all := r.Placements + r.Refusals; all > 0 {
 		r.ReproducedPercent = 100 * float64(r.SamePlace+r.SameRefusals) / float64(all)
@@ -247,8 +247,8 @@ func (e *engine) changeNode(kind watch.EventType, node *corev1.Node) error {
 	return e.nodes.Update(node)
 }
 
-// clusterOf returns the initial cluster of a recording, and the waiting pods.
-func clusterOf(rec *recording.Recording) (Cluster, []*corev1.Pod) {
+// initialCluster returns the initial cluster of a recording, and the waiting pods.
+func initialCluster(rec *recording.Recording) (Cluster, []*corev1.Pod) {
 	cluster := Cluster{Nodes: rec.Nodes, Groups: slices.Clone(rec.Groups)}
 	for i := range rec.Events {
 		if group := rec.Events[i].Group; group != nil && rec.Events[i].Type == watch.Added {

@@ -27,7 +27,7 @@ type history struct {
 
 func newHistory(nodes int) *history {
 	h := &history{}
-	h.Start, h.Nodes = start, simulate.NodesOf(machines(nodes, 2))
+	h.Start, h.Nodes = start, simulate.NodesFromTrace(machines(nodes, 2))
 	return h
 }
 

@@ -10,26 +10,26 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// array are the tasks of a script.
-type array struct {
+// taskArray are the tasks of a script.
+type taskArray struct {
 	// ids are the task IDs of the script, sorted; none for a script without an array.
 	ids []int
 	// atOnce is the number of concurrent tasks, 0 for all.
 	atOnce int
 }
 
-// takeArray parses A-B:STEP,C,…%N.
-func (r *request) takeArray(value string) error {
+// parseArray parses A-B:STEP,C,…%N.
+func (r *request) parseArray(value string) error {
 	list, most, capped := strings.Cut(value, "%")
-	out := array{}
+	out := taskArray{}
 	if capped {
 		var err error
-		if out.atOnce, err = whole(most); err != nil || out.atOnce == 0 {
+		if out.atOnce, err = parseCount(most); err != nil || out.atOnce == 0 {
 			return phrase.Errorf("%q is not how many tasks run at once", most)
 		}
 	}
 	for _, part := range strings.Split(list, ",") {
-		first, last, step, err := rangeOf(part)
+		first, last, step, err := parseRange(part)
 		if err != nil {
 			return err
 		}
@@ -42,55 +42,55 @@ func (r *request) takeArray(value string) error {
 	}
 	slices.Sort(out.ids)
 	out.ids = slices.Compact(out.ids)
-	r.tasksOf = out
+	r.arrayTasks = out
 	return nil
 }
 
-// rangeOf parses N, A-B or A-B:STEP.
-func rangeOf(text string) (first, last, step int, err error) {
+// parseRange parses N, A-B or A-B:STEP.
+func parseRange(text string) (first, last, step int, err error) {
 	ends, by, stepped := strings.Cut(text, ":")
 	from, to, between := strings.Cut(ends, "-")
-	first, err = whole(from)
+	first, err = parseCount(from)
 	last, step = first, 1
 	if err == nil && between {
-		last, err = whole(to)
+		last, err = parseCount(to)
 	}
 	if err == nil && stepped {
-		step, err = whole(by)
+		step, err = parseCount(by)
 	}
-	if err != nil || last < first || step < 1 || last > mostID {
+	if err != nil || last < first || step < 1 || last > maxTaskID {
 		return 0, 0, 0, phrase.Errorf("%q is no range of tasks such as 0-99", text)
 	}
 	return first, last, step, nil
 }
 
-// mostID keeps sums of task IDs small.
-const mostID = 1 << 30
+// maxTaskID keeps sums of task IDs small.
+const maxTaskID = 1 << 30
 
-// array returns the tasks in gpuctl's notation, "" for none. A job on several nodes cannot have tasks.
-func (r *request) array() string {
-	n := len(r.tasksOf.ids)
+// arrayText returns the tasks in gpuctl's notation, "" for none. A job on several nodes cannot have tasks.
+func (r *request) arrayText() string {
+	n := len(r.arrayTasks.ids)
 	switch {
 	case n == 0 || r.nodes > 1:
 		return ""
-	case r.tasksOf.atOnce == 0 || r.tasksOf.atOnce >= n:
+	case r.arrayTasks.atOnce == 0 || r.arrayTasks.atOnce >= n:
 		return fmt.Sprintf("0-%d", n-1)
 	}
-	return fmt.Sprintf("0-%d%%%d", n-1, r.tasksOf.atOnce)
+	return fmt.Sprintf("0-%d%%%d", n-1, r.arrayTasks.atOnce)
 }
 
-// settleArray notes the differences from Slurm.
-func (r *request) settleArray() {
-	if len(r.tasksOf.ids) > 0 && r.nodes > 1 {
-		r.note(0, "its array is left out: a job on several nodes runs once. Create one for each value, with "+
+// noteArrayDifferences notes the differences from Slurm.
+func (r *request) noteArrayDifferences() {
+	if len(r.arrayTasks.ids) > 0 && r.nodes > 1 {
+		r.addNote(0, "its array is left out: a job on several nodes runs once. Create one for each value, with "+
 			"gpuctl create -f FILE --name NAME-$i --env SLURM_ARRAY_TASK_ID=$i")
-		r.tasksOf = array{}
+		r.arrayTasks = taskArray{}
 	}
 }
 
 // arrayVariables returns the variables that Slurm sets for a task.
 func (r *request) arrayVariables() [][2]string {
-	ids := r.tasksOf.ids
+	ids := r.arrayTasks.ids
 	if len(ids) == 0 {
 		return nil
 	}

@@ -16,8 +16,8 @@ type directive struct {
 
 const marker = "#SBATCH"
 
-// directives returns the options of the script in order. Like sbatch, it stops at the first command.
-func directives(lines []string) []directive {
+// parseDirectives returns the options of the script in order. Like sbatch, it stops at the first command.
+func parseDirectives(lines []string) []directive {
 	var out []directive
 	for i, line := range lines {
 		trimmed := strings.TrimSpace(line)

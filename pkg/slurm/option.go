@@ -19,36 +19,36 @@ type option struct {
 	note string
 }
 
-// take applies one option, or notes why it cannot.
-func (r *request) take(d directive) {
+// applyDirective applies one option, or notes why it cannot.
+func (r *request) applyDirective(d directive) {
 	o := options[d.name]
 	r.line = d.line
 	switch {
 	case !d.known:
-		r.note(d.line, "%s: sbatch has no such option that we know, and it is left out", d.written)
+		r.addNote(d.line, "%s: sbatch has no such option that we know, and it is left out", d.written)
 	case o.take != nil:
 		if err := o.take(r, d.value); err != nil {
-			r.note(d.line, "%s: %v", d.written, err)
+			r.addNote(d.line, "%s: %v", d.written, err)
 		}
 	case o.note != "":
-		r.note(d.line, "%s is left out: %s", d.written, phrase.Template(o.note, nil))
+		r.addNote(d.line, "%s is left out: %s", d.written, phrase.FromTemplate(o.note, nil))
 	}
 }
 
-// mostOfAnything limits every number, so that products do not overflow.
-const mostOfAnything = 1_000_000
+// maxCount limits every number, so that products do not overflow.
+const maxCount = 1_000_000
 
-func whole(value string) (int, error) {
+func parseCount(value string) (int, error) {
 	n, err := strconv.Atoi(value)
-	if err != nil || n < 0 || n > mostOfAnything {
-		return 0, phrase.Errorf("%q is no number up to %d", value, mostOfAnything)
+	if err != nil || n < 0 || n > maxCount {
+		return 0, phrase.Errorf("%q is no number up to %d", value, maxCount)
 	}
 	return n, nil
 }
 
-func number(of func(*request) *int) func(*request, string) error {
+func countParser(of func(*request) *int) func(*request, string) error {
 	return func(r *request, value string) error {
-		n, err := whole(value)
+		n, err := parseCount(value)
 		if err == nil {
 			*of(r) = n
 		}
@@ -56,14 +56,14 @@ func number(of func(*request) *int) func(*request, string) error {
 	}
 }
 
-// gpus parses [TYPE:]COUNT.
-func gpus(of func(*request) *int) func(*request, string) error {
+// gpuParser parses [TYPE:]COUNT.
+func gpuParser(of func(*request) *int) func(*request, string) error {
 	return func(r *request, value string) error {
 		kind, count, found := strings.Cut(value, ":")
 		if !found {
 			kind, count = "", value
 		}
-		n, err := whole(count)
+		n, err := parseCount(count)
 		if err != nil {
 			return err
 		}
@@ -72,7 +72,7 @@ func gpus(of func(*request) *int) func(*request, string) error {
 	}
 }
 
-func bytes(of func(*request) *int64) func(*request, string) error {
+func memoryParser(of func(*request) *int64) func(*request, string) error {
 	return func(r *request, value string) error {
 		n, err := parseMemory(value)
 		if err == nil && n == 0 {
@@ -97,7 +97,7 @@ func (r *request) takePartition(value string) error {
 // takeNodes parses N, or MIN-MAX.
 func (r *request) takeNodes(value string) error {
 	least, most, between := strings.Cut(value, "-")
-	n, err := whole(least)
+	n, err := parseCount(least)
 	if err != nil || n == 0 {
 		return phrase.Errorf("%q is no number of nodes", value)
 	}
@@ -127,7 +127,7 @@ func (r *request) takeGres(value string) error {
 		case len(parts) == 3:
 			kind, count = parts[1], last
 		}
-		n, err := whole(count)
+		n, err := parseCount(count)
 		if err != nil {
 			return err
 		}
@@ -155,7 +155,7 @@ func (r *request) setType(kind string) error {
 	ours, known := r.options.GPUTypes[kind]
 	if !known {
 		ours = kind
-		r.note(r.line, "gpu-type is %s, as Slurm calls it: gpuctl get nodes shows what your nodes call it; --gpu-type %s=NAME says it", kind, kind)
+		r.addNote(r.line, "gpu-type is %s, as Slurm calls it: gpuctl get nodes shows what your nodes call it; --gpu-type %s=NAME says it", kind, kind)
 	}
 	if r.gpuType != "" && r.gpuType != ours {
 		return phrase.Errorf("a job has GPUs of one type on all nodes, and gets %s", r.gpuType)
@@ -205,11 +205,11 @@ var priorities = map[string]workload.Priority{
 func (r *request) takeQOS(value string) error {
 	priority, known := priorities[strings.ToLower(value)]
 	if !known {
-		r.note(r.line, "--qos=%s is left out: there is no QOS, and job.priority is high, medium or low", value)
+		r.addNote(r.line, "--qos=%s is left out: there is no QOS, and job.priority is high, medium or low", value)
 		return nil
 	}
 	r.priority = priority
-	r.note(r.line, "--qos=%s becomes job.priority: %s; what else it permits is not taken over", value, priority)
+	r.addNote(r.line, "--qos=%s becomes job.priority: %s; what else it permits is not taken over", value, priority)
 	return nil
 }
 
@@ -229,7 +229,7 @@ func (r *request) takeMounts(value string) error {
 		}
 		r.mounts = append(r.mounts, "{"+mount+"}")
 	}
-	r.note(r.line, "folders of nodes are mounted: the cluster may refuse those that its administrators do not allow; "+
+	r.addNote(r.line, "folders of nodes are mounted: the cluster may refuse those that its administrators do not allow; "+
 		"gpuctl create -f FILE --dry-run=server asks it")
 	return nil
 }

@@ -37,20 +37,20 @@ type request struct {
 	limit                              time.Duration
 	retries                            int
 	priority                           workload.Priority
-	tasksOf                            array
+	arrayTasks                         taskArray
 	env, mounts                        []string
 }
 
-func (r *request) note(line int, format string, args ...any) {
-	r.notes = append(r.notes, Note{Line: line, Message: phrase.Of(format, args...)})
+func (r *request) addNote(line int, format string, args ...any) {
+	r.notes = append(r.notes, Note{Line: line, Message: phrase.Textf(format, args...)})
 }
 
-// settle computes what each node gets from the tasks, as Slurm does.
-func (r *request) settle() {
-	r.settleNodes()
-	r.gpus = max(r.gpus, divide(r.gpusTotal, r.nodes), r.gpusPerTask*max(r.tasksPerNode, 1))
+// computeResources computes what each node gets from the tasks, as Slurm does.
+func (r *request) computeResources() {
+	r.computeNodes()
+	r.gpus = max(r.gpus, divideUp(r.gpusTotal, r.nodes), r.gpusPerTask*max(r.tasksPerNode, 1))
 	if r.gpusTotal%r.nodes > 0 {
-		r.note(0, "%d GPUs on %d nodes: each node gets %d", r.gpusTotal, r.nodes, r.gpus)
+		r.addNote(0, "%d GPUs on %d nodes: each node gets %d", r.gpusTotal, r.nodes, r.gpus)
 	}
 	if r.tasksPerGPU > 0 && r.tasksPerNode == 0 {
 		r.tasksPerNode = r.tasksPerGPU * r.gpus
@@ -64,51 +64,51 @@ func (r *request) settle() {
 	case r.tasksPerNode > 1:
 		r.cpus = r.tasksPerNode
 	}
-	r.memory = max(r.memory, times(r.memoryPerCPU, max(r.cpus, 1)), times(r.memoryPerGPU, r.gpus))
-	r.nodesRunAll()
-	r.settleArray()
+	r.memory = max(r.memory, multiplySaturating(r.memoryPerCPU, max(r.cpus, 1)), multiplySaturating(r.memoryPerGPU, r.gpus))
+	r.noteAllNodes()
+	r.noteArrayDifferences()
 }
 
-// settleNodes computes the number of nodes and of tasks per node.
-func (r *request) settleNodes() {
+// computeNodes computes the number of nodes and of tasks per node.
+func (r *request) computeNodes() {
 	if !r.nodesGiven && r.tasksPerNode > 0 && r.tasks > 0 {
-		r.nodes = max(divide(r.tasks, r.tasksPerNode), 1)
+		r.nodes = max(divideUp(r.tasks, r.tasksPerNode), 1)
 	}
 	if r.tasksPerNode == 0 {
-		r.tasksPerNode = divide(r.tasks, r.nodes)
+		r.tasksPerNode = divideUp(r.tasks, r.nodes)
 	}
 	if !r.nodesGiven && r.tasks > 1 && r.nodes == 1 && r.tasksPerNode == r.tasks {
-		r.note(0, "its %d tasks run on one node: say with --nodes on how many, if it needs more", r.tasks)
+		r.addNote(0, "its %d tasks run on one node: say with --nodes on how many, if it needs more", r.tasks)
 	}
 }
 
-// nodesRunAll notes that the script runs on all nodes, while in Slurm it runs only on the first.
-func (r *request) nodesRunAll() {
+// noteAllNodes notes that the script runs on all nodes, while in Slurm it runs only on the first.
+func (r *request) noteAllNodes() {
 	if r.nodes == 1 {
 		return
 	}
-	if !r.uses("srun") {
-		r.note(0, "the script runs on all %d nodes, as it has no srun; in Slurm it would run on the first alone", r.nodes)
+	if !r.usesCommand("srun") {
+		r.addNote(0, "the script runs on all %d nodes, as it has no srun; in Slurm it would run on the first alone", r.nodes)
 		return
 	}
-	r.note(0, "the script runs on all %d nodes, and what srun starts there on each: put what may happen once only behind [ \"$NODE_RANK\" = 0 ]", r.nodes)
+	r.addNote(0, "the script runs on all %d nodes, and what srun starts there on each: put what may happen once only behind [ \"$NODE_RANK\" = 0 ]", r.nodes)
 }
 
-// divide rounds up.
-func divide(a, b int) int { return (a + b - 1) / b }
+// divideUp rounds up.
+func divideUp(a, b int) int { return (a + b - 1) / b }
 
-// times multiplies without overflow.
-func times(a int64, b int) int64 {
+// multiplySaturating multiplies without overflow.
+func multiplySaturating(a int64, b int) int64 {
 	if b > 0 && a > math.MaxInt64/int64(b) {
 		return math.MaxInt64
 	}
 	return a * int64(b)
 }
 
-func (r *request) pool() string { return cmp.Or(r.options.Pool, r.partition) }
+func (r *request) poolName() string { return cmp.Or(r.options.Pool, r.partition) }
 
-// longestName leaves room for the pod names of a gang.
-const longestName = 50
+// maxNameLength leaves room for the pod names of a gang.
+const maxNameLength = 50
 
 // jobName returns the name in a form that Kubernetes accepts.
 func (r *request) jobName() string {
@@ -122,12 +122,12 @@ func (r *request) jobName() string {
 		}
 	}
 	name := out.String()
-	name = strings.Trim(name[:min(len(name), longestName)], "-")
+	name = strings.Trim(name[:min(len(name), maxNameLength)], "-")
 	if name == "" || name[0] < 'a' {
 		name = strings.TrimSuffix("job-"+name, "-")
 	}
 	if r.name != "" && name != r.name {
-		r.note(0, "the job is called %s: a name has lower-case letters, digits and '-'", name)
+		r.addNote(0, "the job is called %s: a name has lower-case letters, digits and '-'", name)
 	}
 	return name
 }
@@ -150,8 +150,8 @@ func parseMemory(text string) (int64, error) {
 
 func memoryText(bytes int64) string { return resource.NewQuantity(bytes, resource.BinarySI).String() }
 
-// longestLimit is more than the limit of any cluster.
-const longestLimit = 3650 * 24 * time.Hour
+// maxTimeLimit is more than the limit of any cluster.
+const maxTimeLimit = 3650 * 24 * time.Hour
 
 // parseTime parses minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes and days-hours:minutes:seconds. No limit is 0.
 func parseTime(text string) (time.Duration, error) {
@@ -168,19 +168,19 @@ func parseTime(text string) (time.Duration, error) {
 	if !hasDays && len(parts) < 3 {
 		scale = scale[1:]
 	}
-	n, err := whole(days)
+	n, err := parseCount(days)
 	if err != nil || len(parts) > len(scale) {
 		return 0, phrase.Errorf("%q is no time such as 1-12:00:00", text)
 	}
 	total := time.Duration(n) * 24 * time.Hour
 	for i, part := range parts {
-		n, err := whole(part)
+		n, err := parseCount(part)
 		if err != nil {
 			return 0, phrase.Errorf("%q is no time such as 1-12:00:00", text)
 		}
 		total += time.Duration(n) * scale[i]
 	}
-	if total > longestLimit {
+	if total > maxTimeLimit {
 		return 0, phrase.Errorf("%q is longer than ten years", text)
 	}
 	return total, nil

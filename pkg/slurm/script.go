@@ -37,24 +37,24 @@ func interpreterOf(first string) []string {
 	return append([]string{path.Base(words[0])}, words[1:]...)
 }
 
-// command returns the command that runs the script with the stand-ins for Slurm.
-func (r *request) command() []string {
+// buildCommand returns the command that runs the script with the stand-ins for Slurm.
+func (r *request) buildCommand() []string {
 	interpreter := interpreterOf(r.lines[0])
-	body := r.body()
-	if slices.Contains([]string{"sh", "dash"}, interpreter[0]) && r.prelude() != "" {
-		r.note(1, "it is run by bash: the stand-ins for Slurm's commands need it")
+	body := r.scriptBody()
+	if slices.Contains([]string{"sh", "dash"}, interpreter[0]) && r.scriptPrelude() != "" {
+		r.addNote(1, "it is run by bash: the stand-ins for Slurm's commands need it")
 		interpreter[0] = "bash"
 	}
 	if slices.Contains(shells, interpreter[0]) {
-		body = r.prelude() + body
+		body = r.scriptPrelude() + body
 	} else if r.usesVariables() {
-		r.note(0, "Slurm's variables are not set for a script of %s", interpreter[0])
+		r.addNote(0, "Slurm's variables are not set for a script of %s", interpreter[0])
 	}
-	return jobplan.Unexpanded(append(interpreter, "-c", body))
+	return jobplan.EscapeDollars(append(interpreter, "-c", body))
 }
 
-// body returns the script without its first line and without #SBATCH lines.
-func (r *request) body() string {
+// scriptBody returns the script without its first line and without #SBATCH lines.
+func (r *request) scriptBody() string {
 	var out []string
 	for _, line := range r.lines[1:] {
 		if strings.HasPrefix(line, marker) {
@@ -64,16 +64,16 @@ func (r *request) body() string {
 	}
 	text := strings.Trim(strings.Join(out, "\n"), "\n") + "\n"
 	if r.directory != "" {
-		return "cd " + quote(r.directory) + " || exit\n" + text
+		return "cd " + quoteShell(r.directory) + " || exit\n" + text
 	}
 	return text
 }
 
-// quote quotes a text as one shell word.
-func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+// quoteShell quotes a text as one shell word.
+func quoteShell(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// uses reports whether the script runs a command with the name.
-func (r *request) uses(command string) bool {
+// usesCommand reports whether the script runs a command with the name.
+func (r *request) usesCommand(command string) bool {
 	pattern := regexp.MustCompile(`(^|[^-\w./$])` + regexp.QuoteMeta(command) + `($|[^-\w./=])`)
 	return slices.ContainsFunc(r.lines, func(line string) bool {
 		line, _, _ = strings.Cut(line, " #")
@@ -87,8 +87,8 @@ func (r *request) usesVariables() bool {
 	})
 }
 
-// variables returns Slurm's variables, expressed by ours; each is set only if the script uses it.
-func (r *request) variables() [][2]string {
+// slurmVariables returns Slurm's variables, expressed by ours; each is set only if the script uses it.
+func (r *request) slurmVariables() [][2]string {
 	// The job ID derives from the name of the running job, which gpuctl create --name may have changed; a pod's name has a suffix.
 	id := `$(($(echo "${MASTER_ADDR:-$HOSTNAME}" | cksum | cut -d' ' -f1) % 10000000))`
 	tasks := fmt.Sprint(r.tasksPerNode)
@@ -96,7 +96,7 @@ func (r *request) variables() [][2]string {
 	hosts := `$(echo "${MPI_HOSTS:-$HOSTNAME}" | sed 's/:[0-9]*//g')`
 	return append([][2]string{
 		{"SLURM_JOB_ID", id}, {"SLURM_JOBID", id},
-		{"SLURM_JOB_NAME", r.job}, {"SLURM_JOB_PARTITION", quote(r.partition)}, {"SLURM_SUBMIT_DIR", `"$PWD"`},
+		{"SLURM_JOB_NAME", r.job}, {"SLURM_JOB_PARTITION", quoteShell(r.partition)}, {"SLURM_SUBMIT_DIR", `"$PWD"`},
 		{"SLURM_NNODES", "${NNODES:-1}"}, {"SLURM_JOB_NUM_NODES", "${NNODES:-1}"}, {"SLURM_NODEID", "${NODE_RANK:-0}"},
 		{"SLURM_NODELIST", hosts}, {"SLURM_JOB_NODELIST", hosts}, {"SLURMD_NODENAME", `"$HOSTNAME"`},
 		{"SLURM_LAUNCH_NODE_IPADDR", "${MASTER_ADDR:-127.0.0.1}"},
@@ -145,12 +145,12 @@ const listsHosts = `scontrol() {
 const loadsNothing = `module() { :; }
 `
 
-// prelude returns the stand-ins that the script uses, to be put before it.
-func (r *request) prelude() string {
+// scriptPrelude returns the stand-ins that the script uses, to be put before it.
+func (r *request) scriptPrelude() string {
 	var out strings.Builder
 	text := strings.Join(r.lines, "\n")
-	run := r.uses("srun")
-	for _, v := range r.variables() {
+	run := r.usesCommand("srun")
+	for _, v := range r.slurmVariables() {
 		if regexp.MustCompile(`\b`+v[0]+`\b`).MatchString(text) || run && (v[0] == "SLURM_JOB_ID" && strings.Contains(text, "SLURM_JOBID")) {
 			fmt.Fprintf(&out, "export %s=%s\n", v[0], v[1])
 		}
@@ -161,12 +161,12 @@ func (r *request) prelude() string {
 		if r.gpusPerTask > 0 {
 			cards = fmt.Sprintf(`CUDA_VISIBLE_DEVICES=$(seq -s, $((task * %d)) $((task * %d + %d))) `, r.gpusPerTask, r.gpusPerTask, r.gpusPerTask-1)
 		}
-		fmt.Fprintf(&out, runsTasks, r.valuesApart(), r.tasksPerNode, cards)
+		fmt.Fprintf(&out, runsTasks, r.separateValueOptions(), r.tasksPerNode, cards)
 	}
-	if r.uses("scontrol") {
+	if r.usesCommand("scontrol") {
 		out.WriteString(listsHosts)
 	}
-	if r.uses("module") {
+	if r.usesCommand("module") {
 		out.WriteString(loadsNothing)
 	}
 	if out.Len() == 0 {
@@ -178,8 +178,8 @@ func (r *request) prelude() string {
 // srunAlone are options of srun that sbatch does not have, and whose value may be the next word.
 var srunAlone = []string{"mpi", "task-prolog", "task-epilog", "prolog", "epilog", "relative", "het-group", "jobid"}
 
-// valuesApart returns the long options of the script whose value is the next word, as alternatives of a shell case.
-func (r *request) valuesApart() string {
+// separateValueOptions returns the long options of the script whose value is the next word, as alternatives of a shell case.
+func (r *request) separateValueOptions() string {
 	text := strings.Join(r.lines, "\n")
 	names := append(slices.Clone(srunAlone), slices.Collect(maps.Keys(options))...)
 	slices.Sort(names)
@@ -192,22 +192,22 @@ func (r *request) valuesApart() string {
 	return out
 }
 
-// tellOfScript notes which parts of the script itself have no counterpart.
-func (r *request) tellOfScript() {
+// noteScript notes which parts of the script itself have no counterpart.
+func (r *request) noteScript() {
 	text := strings.Join(r.lines, "\n")
 	for _, told := range []struct {
 		there bool
 		note  string
 	}{
-		{there: r.uses("module"), note: "module load does nothing: what it loads must be in the image"},
-		{there: strings.Contains(text, "SLURM_ARRAY_") && len(r.tasksOf.ids) == 0, note: "variables of an array are not set: give them with --env, such as --env SLURM_ARRAY_TASK_ID=7"},
+		{there: r.usesCommand("module"), note: "module load does nothing: what it loads must be in the image"},
+		{there: strings.Contains(text, "SLURM_ARRAY_") && len(r.arrayTasks.ids) == 0, note: "variables of an array are not set: give them with --env, such as --env SLURM_ARRAY_TASK_ID=7"},
 		{there: strings.Contains(text, "SLURM_JOB_ID") || strings.Contains(text, "SLURM_JOBID"), note: "SLURM_JOB_ID is a number made of the names of the job and its pod"},
-		{there: r.uses("sbatch"), note: "sbatch is not there: a job submits no other"},
-		{there: r.uses("squeue") || r.uses("sacct") || r.uses("scancel"), note: "squeue, sacct and scancel are not there: gpuctl get jobs, usage and cancel"},
+		{there: r.usesCommand("sbatch"), note: "sbatch is not there: a job submits no other"},
+		{there: r.usesCommand("squeue") || r.usesCommand("sacct") || r.usesCommand("scancel"), note: "squeue, sacct and scancel are not there: gpuctl get jobs, usage and cancel"},
 		{there: r.usesOneNode(), note: "srun on one node of several (-w, --nodelist) runs on each: start what belongs on the first behind [ \"$NODE_RANK\" = 0 ]"},
 	} {
 		if told.there {
-			r.note(0, "%s", phrase.Template(told.note, nil))
+			r.addNote(0, "%s", phrase.FromTemplate(told.note, nil))
 		}
 	}
 }

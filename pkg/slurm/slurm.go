@@ -57,26 +57,26 @@ func Convert(script string, options Options) (Result, error) {
 		return Result{}, phrase.Errorf("this is no batch script: its first line must be such as #!/bin/bash")
 	}
 	r := &request{options: options, lines: lines, nodes: 1, retries: -1}
-	for _, given := range directives(lines) {
+	for _, given := range parseDirectives(lines) {
 		if isComponentMark(given) {
 			return Result{}, phrase.Errorf("line %d: %s begins another component of a heterogeneous job, and a job here has nodes of one kind: "+
 				"make a script of each component, with its own #SBATCH lines and its own command, and import them one by one", given.line, given.written)
 		}
-		r.take(given)
+		r.applyDirective(given)
 	}
 	r.image = cmp.Or(r.image, options.Image)
 	if r.image == "" {
 		return Result{}, phrase.Errorf("the script names no container image: give one with --image")
 	}
 	r.job = r.jobName()
-	r.settle()
-	r.tellOfScript()
-	source, err := r.source()
+	r.computeResources()
+	r.noteScript()
+	source, err := r.writeYAML()
 	return Result{YAML: source, Notes: r.notes}, err
 }
 
-// source writes the job's YAML.
-func (r *request) source() (string, error) {
+// writeYAML writes the job's YAML.
+func (r *request) writeYAML() (string, error) {
 	out := "kind: training\n"
 	set := func(path string, value any, wanted bool) error {
 		if !wanted {
@@ -94,11 +94,11 @@ func (r *request) source() (string, error) {
 		{"job.name", r.job, true},
 		{"job.description", r.comment, r.comment != ""},
 		{"job.priority", string(r.priority), r.priority != ""},
-		{"job.array", r.array(), r.array() != ""},
+		{"job.array", r.arrayText(), r.arrayText() != ""},
 		{"job.retries", r.retries, r.retries >= 0},
 		{"environment.image", r.image, true},
-		{"environment.command", r.command(), true},
-		{"resources.pool", r.pool(), r.pool() != ""},
+		{"environment.command", r.buildCommand(), true},
+		{"resources.pool", r.poolName(), r.poolName() != ""},
 		{"resources.gpu", r.gpus, r.gpus > 0},
 		{"resources.gpu-type", r.gpuType, r.gpuType != "" && r.gpus > 0},
 		{"resources.nodes", r.nodes, r.nodes > 1},

@@ -10,8 +10,8 @@ import (
 )
 
 // Clock queries the time of the API server, in the time zone of now. It is now if the server does not tell the time.
-func Clock(now time.Time) Want {
-	return Want{part: "the time", read: func(ctx context.Context, client kubernetes.Interface, s *Snapshot) error {
+func Clock(now time.Time) Query {
+	return Query{part: "the time", read: func(ctx context.Context, client kubernetes.Interface, s *Snapshot) error {
 		s.Now = now
 		if at, ok := serverTime(ctx, client); ok {
 			s.Now, s.ClockTold = at.In(now.Location()), true

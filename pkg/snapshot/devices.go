@@ -6,8 +6,8 @@ import (
 )
 
 // DeviceClaims queries the claims of devices (ResourceClaims), which do not exist before Kubernetes 1.34.
-func DeviceClaims(scope Scope) Want {
-	return listed(PartDeviceClaims, scope,
+func DeviceClaims(scope Scope) Query {
+	return queryList(PartDeviceClaims, scope,
 		func(c kubernetes.Interface) api[*resourcev1.ResourceClaimList] {
 			return c.ResourceV1().ResourceClaims(scope.Namespace)
 		},
@@ -16,8 +16,8 @@ func DeviceClaims(scope Scope) Want {
 }
 
 // DeviceClaimTemplates queries the templates of device claims.
-func DeviceClaimTemplates(scope Scope) Want {
-	return listed(PartDeviceClaims, scope,
+func DeviceClaimTemplates(scope Scope) Query {
+	return queryList(PartDeviceClaims, scope,
 		func(c kubernetes.Interface) api[*resourcev1.ResourceClaimTemplateList] {
 			return c.ResourceV1().ResourceClaimTemplates(scope.Namespace)
 		},
@@ -26,16 +26,16 @@ func DeviceClaimTemplates(scope Scope) Want {
 }
 
 // DeviceClasses queries the classes of devices.
-func DeviceClasses() Want {
-	return listed(PartDevices, Scope{Cached: true},
+func DeviceClasses() Query {
+	return queryList(PartDevices, Scope{Cached: true},
 		func(c kubernetes.Interface) api[*resourcev1.DeviceClassList] { return c.ResourceV1().DeviceClasses() },
 		func(l *resourcev1.DeviceClassList) []resourcev1.DeviceClass { return l.Items },
 		func(s *Snapshot) *[]resourcev1.DeviceClass { return &s.DeviceClasses })
 }
 
 // ResourceSlices queries the devices that drivers offer.
-func ResourceSlices() Want {
-	return listed(PartDevices, Scope{Cached: true},
+func ResourceSlices() Query {
+	return queryList(PartDevices, Scope{Cached: true},
 		func(c kubernetes.Interface) api[*resourcev1.ResourceSliceList] {
 			return c.ResourceV1().ResourceSlices()
 		},

@@ -17,14 +17,14 @@ const gpuQuotasPath = "/apis/" + names.GroupName + "/v1alpha1/gpuquotas"
 var errNoGPUQuotas = apierrors.NewNotFound(schema.GroupResource{Group: names.GroupName, Resource: "gpuquotas"}, "")
 
 // GPUQuotas queries the guarantees and limits of GPUs at one moment. It is never watched.
-func GPUQuotas() Want {
-	return Want{part: PartGPUQuotas, read: func(ctx context.Context, client kubernetes.Interface, s *Snapshot) error {
-		request, err := requestOf(client, gpuQuotasPath, &metav1.ListOptions{ResourceVersion: "0"}, errNoGPUQuotas)
+func GPUQuotas() Query {
+	return Query{part: PartGPUQuotas, read: func(ctx context.Context, client kubernetes.Interface, s *Snapshot) error {
+		request, err := newAPIRequest(client, gpuQuotasPath, &metav1.ListOptions{ResourceVersion: "0"}, errNoGPUQuotas)
 		if err != nil {
 			return err
 		}
 		var list names.GPUQuotaList
-		if err := decoded(ctx, request, PartGPUQuotas, &list); err != nil {
+		if err := decodeList(ctx, request, PartGPUQuotas, &list); err != nil {
 			return err
 		}
 		s.GPUQuotas = append([]names.GPUQuota{}, list.Items...)

@@ -33,44 +33,44 @@ type Change struct {
 	Since, At time.Time
 }
 
-// Chronicle receives the history of one kind of objects, one call at a time. An error of a method ends the history.
-type Chronicle interface {
-	// Listed receives all objects that exist at a point, if earlier changes are not available: at the beginning, and when too much was missed.
+// HistoryHandler receives the history of one kind of objects, one call at a time. An error of a method ends the history.
+type HistoryHandler interface {
+	// HandleList receives all objects that exist at a point, if earlier changes are not available: at the beginning, and when too much was missed.
 	// Everything was known up to since, which is zero at the very beginning.
-	Listed(objects []metav1.Object, since time.Time, at Point) error
-	// Changed receives all changes since the last call, up to a point.
-	Changed(changes []Change, at Point) error
+	HandleList(objects []metav1.Object, since time.Time, at Point) error
+	// HandleChanges receives all changes since the last call, up to a point.
+	HandleChanges(changes []Change, at Point) error
 }
 
-// Slimmer is a [HistoryHandler] that needs only a part of each object. Listed objects are replaced by its result, because all of them are in
+// ObjectReducer is a [HistoryHandler] that needs only a part of each object. Listed objects are replaced by its result, because all of them are in
 // memory at once.
-type Slimmer interface {
-	Slim(object metav1.Object) metav1.Object
+type ObjectReducer interface {
+	ReduceObject(object metav1.Object) metav1.Object
 }
 
-// pages is how many objects one request lists, and maxChanges how many changes one call reports at most.
+// listPageSize is how many objects one request lists, and maxChanges how many changes one call reports at most.
 const (
-	pages = 500
-	burst = 500
-	// pause is the delay after a failed request.
-	pause = time.Second
-	// beat is how often a waiting process checks the clock. If it has not done so for stallThreshold, the process was stopped, or
+	listPageSize = 500
+	maxChanges   = 500
+	// retryPause is the delay after a failed request.
+	retryPause = time.Second
+	// heartbeatInterval is how often a waiting process checks the clock. If it has not done so for stallThreshold, the process was stopped, or
 	// starved, and events that it receives until recoveryTime is over may have been delayed by that.
-	beat      = 500 * time.Millisecond
-	stall     = 3 * beat
-	recovered = 2 * time.Second
+	heartbeatInterval = 500 * time.Millisecond
+	stallThreshold    = 3 * heartbeatInterval
+	recoveryTime      = 2 * time.Second
 )
 
-// History reports all changes of the objects of a query to a handler, from a point on, until ctx ends, whose error it returns: no change is left
+// WatchHistory reports all changes of the objects of a query to a handler, from a point on, until ctx ends, whose error it returns: no change is left
 // out and none is reported twice. The API server keeps its history for some minutes, so a shorter interruption misses nothing. Failed requests
 // are repeated forever, and passed to report.
-func History(ctx context.Context, client kubernetes.Interface, want Want, from Point, to Chronicle, report func(error)) error {
+func WatchHistory(ctx context.Context, client kubernetes.Interface, want Query, from Point, to HistoryHandler, report func(error)) error {
 	if want.source == nil {
 		return phrase.Errorf("%s cannot be followed", want.part.Says())
 	}
-	h := &history{source: want.source(client), at: from, to: to, clock: clock.RealClock{}}
+	h := &historyWatch{source: want.source(client), at: from, to: to, clock: clock.RealClock{}}
 	for {
-		err := h.once(ctx)
+		err := h.watchOnce(ctx)
 		var refused *refusedError
 		switch {
 		case ctx.Err() != nil:
@@ -86,7 +86,7 @@ func History(ctx context.Context, client kubernetes.Interface, want Want, from P
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-h.clock.After(pause):
+		case <-h.clock.After(retryPause):
 		}
 	}
 }
@@ -98,26 +98,26 @@ type refusedError struct{ err error }
 
 func (e *refusedError) Error() string { return e.err.Error() }
 
-type history struct {
+type historyWatch struct {
 	source cache.ListerWatcherWithContext
 	at     Point
-	to     Chronicle
+	to     HistoryHandler
 	clock  clock.WithTicker
 	// past is the revision up to which changes happened before the watch began, and seen is when it was read.
 	past *big.Int
 	seen time.Time
-	// heard is when the process last ran. After a stall, stallBegan is its beginning and stallEnded its end.
-	heard, deaf, again time.Time
+	// lastHeartbeat is when the process last ran. After a stall, stallBegan is its beginning and stallEnded its end.
+	lastHeartbeat, stallBegan, stallEnded time.Time
 }
 
-// once lists if necessary, and watches until the watch ends.
-func (h *history) once(ctx context.Context) error {
+// watchOnce lists if necessary, and watches until the watch ends.
+func (h *historyWatch) watchOnce(ctx context.Context) error {
 	if h.at.Revision == "" {
-		if err := h.list(ctx); err != nil {
+		if err := h.listAll(ctx); err != nil {
 			return err
 		}
 	}
-	if err := h.look(ctx); err != nil {
+	if err := h.readRevision(ctx); err != nil {
 		return err
 	}
 	watcher, err := h.source.WatchWithContext(ctx, metav1.ListOptions{ResourceVersion: h.at.Revision, AllowWatchBookmarks: true})
@@ -125,50 +125,50 @@ func (h *history) once(ctx context.Context) error {
 		return err
 	}
 	defer watcher.Stop()
-	ticker := h.clock.NewTicker(beat)
+	ticker := h.clock.NewTicker(heartbeatInterval)
 	defer ticker.Stop()
-	h.heard = h.clock.Now()
+	h.lastHeartbeat = h.clock.Now()
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-ticker.C():
-			h.listen()
+			h.recordHeartbeat()
 		case event, ok := <-watcher.ResultChan():
 			if !ok {
 				return nil // servers end watches from time to time
 			}
-			h.listen()
-			if err := h.tell(event, watcher.ResultChan()); err != nil {
+			h.recordHeartbeat()
+			if err := h.handleEvent(event, watcher.ResultChan()); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// listen records that the process runs, and detects a stall.
-func (h *history) listen() {
+// recordHeartbeat records that the process runs, and detects a stall.
+func (h *historyWatch) recordHeartbeat() {
 	now := h.clock.Now()
-	if now.Sub(h.heard) > stall {
-		h.deaf, h.again = h.heard, now
+	if now.Sub(h.lastHeartbeat) > stallThreshold {
+		h.stallBegan, h.stallEnded = h.lastHeartbeat, now
 	}
-	h.heard = now
+	h.lastHeartbeat = now
 }
 
-// since returns the earliest time at which an event received now may have happened.
-func (h *history) since(now time.Time) time.Time {
-	if now.Sub(h.again) < recovered {
-		return h.deaf
+// earliestTime returns the earliest time at which an event received now may have happened.
+func (h *historyWatch) earliestTime(now time.Time) time.Time {
+	if now.Sub(h.stallEnded) < recoveryTime {
+		return h.stallBegan
 	}
 	return now
 }
 
-// list reports all existing objects.
-func (h *history) list(ctx context.Context) error {
+// listAll reports all existing objects.
+func (h *historyWatch) listAll(ctx context.Context) error {
 	var objects []metav1.Object
-	slimmer, slims := h.to.(Slimmer)
+	slimmer, slims := h.to.(ObjectReducer)
 	at := Point{}
-	options := metav1.ListOptions{Limit: pages}
+	options := metav1.ListOptions{Limit: listPageSize}
 	for {
 		page, err := h.source.ListWithContext(ctx, options)
 		if err != nil {
@@ -187,7 +187,7 @@ func (h *history) list(ctx context.Context) error {
 			if err == nil {
 				object.SetManagedFields(nil) // a third of many an object, and there may be very many
 				if slims {
-					object = slimmer.Slim(object)
+					object = slimmer.ReduceObject(object)
 				}
 				objects = append(objects, object)
 			}
@@ -200,15 +200,15 @@ func (h *history) list(ctx context.Context) error {
 			break
 		}
 	}
-	if err := h.to.Listed(objects, h.at.Time, at); err != nil {
+	if err := h.to.HandleList(objects, h.at.Time, at); err != nil {
 		return &refusedError{err}
 	}
 	h.at = at
 	return nil
 }
 
-// look reads the current revision of the cluster. Changes that the watch reports up to there happened before.
-func (h *history) look(ctx context.Context) error {
+// readRevision reads the current revision of the cluster. Changes that the watch reports up to there happened before.
+func (h *historyWatch) readRevision(ctx context.Context) error {
 	page, err := h.source.ListWithContext(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
 		return err
@@ -218,12 +218,12 @@ func (h *history) look(ctx context.Context) error {
 		return phrase.Errorf("reading a list: %w", err)
 	}
 	h.seen = h.clock.Now()
-	h.past, err = numberOf(about.GetResourceVersion())
+	h.past, err = revisionNumber(about.GetResourceVersion())
 	return err
 }
 
-// numberOf returns a revision as a number: Kubernetes guarantees that revisions are ordered numbers.
-func numberOf(revision string) (*big.Int, error) {
+// revisionNumber returns a revision as a number: Kubernetes guarantees that revisions are ordered numbers.
+func revisionNumber(revision string) (*big.Int, error) {
 	n, ok := new(big.Int).SetString(revision, 10)
 	if !ok {
 		return nil, phrase.Errorf("reading the revision %q: it is no number", revision)
@@ -231,26 +231,26 @@ func numberOf(revision string) (*big.Int, error) {
 	return n, nil
 }
 
-// tell reports an event, together with the events that are already waiting.
-func (h *history) tell(event watch.Event, waiting <-chan watch.Event) error {
+// handleEvent reports an event, together with the events that are already waiting.
+func (h *historyWatch) handleEvent(event watch.Event, waiting <-chan watch.Event) error {
 	var changes []Change
 	at := h.at
 	for {
 		if event.Type == watch.Error {
-			return errors.Join(h.pass(changes, at), apierrors.FromObject(event.Object))
+			return errors.Join(h.passChanges(changes, at), apierrors.FromObject(event.Object))
 		}
 		object, err := meta.Accessor(event.Object)
 		if err != nil {
 			return phrase.Errorf("reading an event: %w", err)
 		}
-		number, err := numberOf(object.GetResourceVersion())
+		number, err := revisionNumber(object.GetResourceVersion())
 		if err != nil {
 			return err
 		}
 		change := Change{Object: object, Gone: event.Type == watch.Deleted, Since: h.at.Time, At: h.seen}
 		if number.Cmp(h.past) > 0 {
 			change.At = h.clock.Now()
-			change.Since = h.since(change.At)
+			change.Since = h.earliestTime(change.At)
 		}
 		at = Point{Revision: object.GetResourceVersion(), Time: laterOf(at.Time, change.Since)}
 		if event.Type != watch.Bookmark {
@@ -258,8 +258,8 @@ func (h *history) tell(event watch.Event, waiting <-chan watch.Event) error {
 		} else if number.Cmp(h.past) >= 0 {
 			at.Time = laterOf(at.Time, h.seen)
 		}
-		if len(changes) == burst {
-			return h.pass(changes, at)
+		if len(changes) == maxChanges {
+			return h.passChanges(changes, at)
 		}
 		more := false
 		select {
@@ -267,7 +267,7 @@ func (h *history) tell(event watch.Event, waiting <-chan watch.Event) error {
 		default:
 		}
 		if !more {
-			return h.pass(changes, at)
+			return h.passChanges(changes, at)
 		}
 	}
 }
@@ -279,11 +279,11 @@ func laterOf(a, b time.Time) time.Time {
 	return b
 }
 
-func (h *history) pass(changes []Change, at Point) error {
+func (h *historyWatch) passChanges(changes []Change, at Point) error {
 	if at == h.at {
 		return nil
 	}
-	if err := h.to.Changed(changes, at); err != nil {
+	if err := h.to.HandleChanges(changes, at); err != nil {
 		return &refusedError{err}
 	}
 	h.at = at

@@ -117,7 +117,7 @@ type diary struct {
 
 func (d *diary) second(t time.Time) string { return fmt.Sprintf("%.0f", t.Sub(d.began).Seconds()) }
 
-func (d *diary) Listed(objects []metav1.Object, since time.Time, at Point) error {
+func (d *diary) HandleList(objects []metav1.Object, since time.Time, at Point) error {
 	line := "listed"
 	for _, o := range objects {
 		line += " " + o.GetName()
@@ -129,7 +129,7 @@ func (d *diary) Listed(objects []metav1.Object, since time.Time, at Point) error
 	return d.err
 }
 
-func (d *diary) Changed(changes []Change, at Point) error {
+func (d *diary) HandleChanges(changes []Change, at Point) error {
 	for _, c := range changes {
 		line := c.Object.GetName()
 		if c.Gone {
@@ -144,7 +144,7 @@ func (d *diary) Changed(changes []Change, at Point) error {
 // slimDiary keeps a part of what is listed.
 type slimDiary struct{ *diary }
 
-func (slimDiary) Slim(object metav1.Object) metav1.Object {
+func (slimDiary) ReduceObject(object metav1.Object) metav1.Object {
 	return &metav1.ObjectMeta{Name: "slim-" + object.GetName()}
 }
 
@@ -156,7 +156,7 @@ func TestAListMayBeSlim(t *testing.T) {
 		d := slimDiary{&diary{}}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- History(ctx, nil, wantOf(s), Point{}, d, func(error) {}) }()
+		go func() { done <- WatchHistory(ctx, nil, wantOf(s), Point{}, d, func(error) {}) }()
 		time.Sleep(time.Second)
 		cancel()
 		<-done
@@ -166,8 +166,8 @@ func TestAListMayBeSlim(t *testing.T) {
 	})
 }
 
-func wantOf(s *store) Want {
-	return Want{part: PartPods, source: func(kubernetes.Interface) cache.ListerWatcherWithContext { return s }}
+func wantOf(s *store) Query {
+	return Query{part: PartPods, source: func(kubernetes.Interface) cache.ListerWatcherWithContext { return s }}
 }
 
 // TestHistory has a follower that is away, an API server that forgets, and watches that break.
@@ -239,7 +239,7 @@ func TestHistory(t *testing.T) {
 				tc.run(s, d, func(from Point) func() {
 					ctx, cancel := context.WithCancel(t.Context())
 					done := make(chan error, 1)
-					go func() { done <- History(ctx, nil, wantOf(s), from, d, func(error) {}) }()
+					go func() { done <- WatchHistory(ctx, nil, wantOf(s), from, d, func(error) {}) }()
 					return func() {
 						cancel()
 						if err := <-done; !errors.Is(err, context.Canceled) {
@@ -266,20 +266,20 @@ func (c fixedClock) Now() time.Time { return *c.now }
 // TestAStoppedProcessDoesNotTakeOldNewsForNew: what has waited for it may have happened since it was stopped.
 func TestAStoppedProcessDoesNotTakeOldNewsForNew(t *testing.T) {
 	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
-	h := &history{clock: fixedClock{now: &now}, heard: now}
-	if h.listen(); !h.since(now).Equal(now) {
+	h := &historyWatch{clock: fixedClock{now: &now}, lastHeartbeat: now}
+	if h.recordHeartbeat(); !h.earliestTime(now).Equal(now) {
 		t.Error("a process that listens hears what happens at once")
 	}
 	stopped := now
 	now = now.Add(20 * time.Second)
-	if h.listen(); !h.since(now).Equal(stopped) {
-		t.Errorf("what it hears first happened after %v, want %v", h.since(now), stopped)
+	if h.recordHeartbeat(); !h.earliestTime(now).Equal(stopped) {
+		t.Errorf("what it hears first happened after %v, want %v", h.earliestTime(now), stopped)
 	}
 	for range 6 {
-		now = now.Add(beat)
-		h.listen()
+		now = now.Add(heartbeatInterval)
+		h.recordHeartbeat()
 	}
-	if !h.since(now).Equal(now) {
+	if !h.earliestTime(now).Equal(now) {
 		t.Error("it never listens again")
 	}
 }
@@ -287,10 +287,10 @@ func TestAStoppedProcessDoesNotTakeOldNewsForNew(t *testing.T) {
 func TestAChronicleThatCannotGoOnEndsTheTelling(t *testing.T) {
 	full := errors.New("the disk is full")
 	s, d := newStore(), &diary{err: full}
-	if err := History(t.Context(), nil, wantOf(s), Point{}, d, func(error) {}); !errors.Is(err, full) {
+	if err := WatchHistory(t.Context(), nil, wantOf(s), Point{}, d, func(error) {}); !errors.Is(err, full) {
 		t.Errorf("it ended with %v, want %v", err, full)
 	}
-	if err := History(t.Context(), nil, Want{part: PartLease}, Point{}, d, func(error) {}); err == nil {
+	if err := WatchHistory(t.Context(), nil, Query{part: PartLease}, Point{}, d, func(error) {}); err == nil {
 		t.Error("what cannot be watched was followed")
 	}
 }

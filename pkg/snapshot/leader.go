@@ -31,8 +31,8 @@ const (
 	LeaderDead LeaderState = "LeaderDead"
 )
 
-// stockLease is the duration of a lease that does not specify it.
-const stockLease = 15 * time.Second
+// defaultLease is the duration of a lease that does not specify it.
+const defaultLease = 15 * time.Second
 
 // deadAfter is after how many lease durations without renewal a leader counts as dead: within the second one a standby would have taken over.
 const deadAfter = 2
@@ -42,7 +42,7 @@ func LeaderOf(lease *coordinationv1.Lease, now time.Time) Leader {
 	if lease == nil || lease.Spec.RenewTime == nil {
 		return Leader{State: NeverLed}
 	}
-	out := Leader{State: Leads, Silent: max(0, now.Sub(lease.Spec.RenewTime.Time)), Lease: stockLease}
+	out := Leader{State: Leads, Silent: max(0, now.Sub(lease.Spec.RenewTime.Time)), Lease: defaultLease}
 	if seconds := lease.Spec.LeaseDurationSeconds; seconds != nil && *seconds > 0 {
 		out.Lease = time.Duration(*seconds) * time.Second
 	}
@@ -60,12 +60,12 @@ func LeaderOf(lease *coordinationv1.Lease, now time.Time) Leader {
 	return out
 }
 
-// Places reports whether jobs are placed, or will be in a moment.
-func (l Leader) Places() bool { return l.State == Leads || l.State == LeaderLate }
+// PlacesJobs reports whether jobs are placed, or will be in a moment.
+func (l Leader) PlacesJobs() bool { return l.State == Leads || l.State == LeaderLate }
 
 // Leader returns the leader of the scheduler, by the lease and the clock that were read; nil if the lease may not be read.
 func (s *Snapshot) Leader() *Leader {
-	if !s.Has(PartLease) {
+	if !s.HasPart(PartLease) {
 		return nil
 	}
 	leader := LeaderOf(s.Lease, s.Now)

@@ -30,24 +30,24 @@ type LostError struct {
 	cause   error
 }
 
-func (e *LostError) Error() string { return e.Says().String() }
+func (e *LostError) Error() string { return e.Message().String() }
 func (e *LostError) Unwrap() error { return e.cause }
 
-// Says implements [phrase.LocalizedError].
-func (e *LostError) Says() phrase.Text {
+// Message implements [phrase.LocalizedError].
+func (e *LostError) Message() phrase.Text {
 	switch {
 	case apierrors.IsUnauthorized(e.cause):
-		return phrase.Of("the cluster does not accept your credentials any more: log in again")
+		return phrase.Textf("the cluster does not accept your credentials any more: log in again")
 	case apierrors.IsForbidden(e.cause) && e.Namespace != "":
-		return phrase.Of("you have no right to %s %s in namespace %s", e.Verb, e.Part, e.Namespace)
+		return phrase.Textf("you have no right to %s %s in namespace %s", e.Verb, e.Part, e.Namespace)
 	case apierrors.IsForbidden(e.cause):
-		return phrase.Of("you have no right to %s %s", e.Verb, e.Part)
+		return phrase.Textf("you have no right to %s %s", e.Verb, e.Part)
 	}
-	return phrase.Of("watching %s: %w", e.Part, e.cause)
+	return phrase.Textf("watching %s: %w", e.Part, e.cause)
 }
 
-// Refused reports whether an error says that a part is unavailable for as long as the rights are unchanged.
-func Refused(err error) bool {
+// IsRefused reports whether an error says that a part is unavailable for as long as the rights are unchanged.
+func IsRefused(err error) bool {
 	var lost *LostError
 	return errors.As(err, &lost) && lost.Refused
 }
@@ -56,60 +56,60 @@ func Refused(err error) bool {
 // and credential programs replace credentials that are not accepted.
 const refusals = 3
 
-// course is the progress of one watch.
-type course struct {
+// watchProgress is the progress of one watch.
+type watchProgress struct {
 	part      Part
 	namespace string
 	changed   func()
 
 	mu sync.Mutex
-	// follows says that the state is current, and lost why it is not any more.
-	follows bool
-	lost    *LostError
+	// isCurrent says that the state is current, and lost why it is not any more.
+	isCurrent bool
+	lost      *LostError
 	// verb and answer are those of the last request, and refused is the number of consecutive refused attempts.
 	verb    string
 	answer  error
 	refused int
 }
 
-func (c *course) look() (lost *LostError, follows bool) {
+func (c *watchProgress) currentStatus() (lost *LostError, follows bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.lost, c.follows
+	return c.lost, c.isCurrent
 }
 
-// over returns a source that reports its requests to the progress.
-func (c *course) over(source *cache.ListWatch) *cache.ListWatch {
+// wrapSource returns a source that reports its requests to the progress.
+func (c *watchProgress) wrapSource(source *cache.ListWatch) *cache.ListWatch {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			list, err := source.ListWithContextFunc(ctx, options)
-			c.asked("list", err)
+			c.recordRequest("list", err)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			events, err := source.WatchFuncWithContext(ctx, options)
-			c.asked("watch", err)
+			c.recordRequest("watch", err)
 			switch {
 			case err == nil && ptr.Deref(options.SendInitialEvents, false):
 				return c.afterInitial(events), nil
 			case err == nil:
-				c.holds()
+				c.recordOpen()
 			case utilnet.IsConnectionRefused(err) || apierrors.IsTooManyRequests(err):
-				c.failed(ctx, err) // the reflector repeats these forever, and only reports other errors to its handler
+				c.recordFailure(ctx, err) // the reflector repeats these forever, and only reports other errors to its handler
 			}
 			return events, err
 		},
 	}
 }
 
-func (c *course) asked(verb string, err error) {
+func (c *watchProgress) recordRequest(verb string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.verb, c.answer = verb, err
 }
 
 // afterInitial forwards events, and detects the end of the initial events that replace a list.
-func (c *course) afterInitial(events watch.Interface) watch.Interface {
+func (c *watchProgress) afterInitial(events watch.Interface) watch.Interface {
 	out := make(chan watch.Event)
 	passed := watch.NewProxyWatcher(out)
 	go func() {
@@ -129,7 +129,7 @@ func (c *course) afterInitial(events watch.Interface) watch.Interface {
 				case out <- event:
 				}
 				if endsInitial(event) {
-					c.holds()
+					c.recordOpen()
 				}
 			}
 		}
@@ -145,17 +145,17 @@ func endsInitial(event watch.Event) bool {
 	return err == nil && object.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true"
 }
 
-// holds records that the watch is open, and has reported the initial state.
-func (c *course) holds() {
+// recordOpen records that the watch is open, and has reported the initial state.
+func (c *watchProgress) recordOpen() {
 	c.mu.Lock()
-	c.follows, c.lost, c.refused = true, nil, 0
+	c.isCurrent, c.lost, c.refused = true, nil, 0
 	c.mu.Unlock()
 	c.changed()
 }
 
-// failed records why the watch does not continue. The end of a watch, or an expired revision, is normal: the next request shows whether
+// recordFailure records why the watch does not continue. The end of a watch, or an expired revision, is normal: the next request shows whether
 // anything is wrong.
-func (c *course) failed(ctx context.Context, err error) {
+func (c *watchProgress) recordFailure(ctx context.Context, err error) {
 	ended := err == io.EOF || err == io.ErrUnexpectedEOF //nolint:errorlint // inside a request it is a failure of that
 	if ended || isExpired(err) || ctx.Err() != nil {
 		return
@@ -169,7 +169,7 @@ func (c *course) failed(ctx context.Context, err error) {
 	} else {
 		c.refused = 0
 	}
-	c.follows = false
+	c.isCurrent = false
 	c.lost = &LostError{Part: c.part, Namespace: c.namespace, Verb: c.verb, Refused: c.refused >= refusals, cause: err}
 	c.mu.Unlock()
 	c.changed()

@@ -17,20 +17,20 @@ type ObjectRef struct {
 	Namespace, Name string
 }
 
-func (r ObjectRef) path() string {
+func (r ObjectRef) apiPath() string {
 	return fmt.Sprintf("/apis/%s/%s/namespaces/%s/%s/%s", r.Resource.Group, r.Resource.Version, r.Namespace, r.Resource.Resource, r.Name)
 }
 
 // Objects queries untyped objects. An object that does not exist, is of an unknown kind, or may not be read, is left out.
-func Objects(refs ...ObjectRef) Want {
-	return Want{part: PartObjects, read: func(ctx context.Context, client kubernetes.Interface, s *Snapshot) error {
+func Objects(refs ...ObjectRef) Query {
+	return Query{part: PartObjects, read: func(ctx context.Context, client kubernetes.Interface, s *Snapshot) error {
 		s.Objects = map[ObjectRef]*unstructured.Unstructured{}
 		api, ok := client.CoreV1().RESTClient().(*rest.RESTClient)
 		if !ok || api == nil { // a client of a test
 			return nil
 		}
 		for _, ref := range refs {
-			body, err := api.Get().AbsPath(ref.path()).Do(ctx).Raw()
+			body, err := api.Get().AbsPath(ref.apiPath()).Do(ctx).Raw()
 			switch {
 			case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
 				continue
@@ -39,7 +39,7 @@ func Objects(refs ...ObjectRef) Want {
 			}
 			object := &unstructured.Unstructured{}
 			if err := object.UnmarshalJSON(body); err != nil {
-				return fmt.Errorf("reading %s: %w", ref.path(), err)
+				return fmt.Errorf("reading %s: %w", ref.apiPath(), err)
 			}
 			s.Objects[ref] = object
 		}

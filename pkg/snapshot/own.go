@@ -12,30 +12,30 @@ import (
 )
 
 // SpotPools queries the pools of cloud machines, which are read at one moment and never watched. A cluster without the kind returns NotFound.
-func SpotPools() Want {
-	return own(PartSpotPools, "spotpools", func(s *Snapshot, list *names.SpotPoolList) {
+func SpotPools() Query {
+	return queryOwnKind(PartSpotPools, "spotpools", func(s *Snapshot, list *names.SpotPoolList) {
 		s.SpotPools = append([]names.SpotPool{}, list.Items...)
 	})
 }
 
 // GPUReservations queries the node reservations at one moment. It is never watched. A cluster without the kind returns NotFound.
-func GPUReservations() Want {
-	return own(PartGPUReservations, "gpureservations", func(s *Snapshot, list *names.GPUReservationList) {
+func GPUReservations() Query {
+	return queryOwnKind(PartGPUReservations, "gpureservations", func(s *Snapshot, list *names.GPUReservationList) {
 		s.GPUReservations = append([]names.GPUReservation{}, list.Items...)
 	})
 }
 
-// own queries all objects of one of our own cluster-scoped kinds, from the API server's cache; keep stores the list in a snapshot.
-func own[L any](part Part, resource string, keep func(*Snapshot, *L)) Want {
+// queryOwnKind queries all objects of one of our own cluster-scoped kinds, from the API server's cache; keep stores the list in a snapshot.
+func queryOwnKind[L any](part Part, resource string, keep func(*Snapshot, *L)) Query {
 	path := "/apis/" + names.SchemeGroupVersion.String() + "/" + resource
 	absent := apierrors.NewNotFound(schema.GroupResource{Group: names.GroupName, Resource: resource}, "")
-	return Want{part: part, read: func(ctx context.Context, client kubernetes.Interface, s *Snapshot) error {
-		request, err := requestOf(client, path, &metav1.ListOptions{ResourceVersion: "0"}, absent)
+	return Query{part: part, read: func(ctx context.Context, client kubernetes.Interface, s *Snapshot) error {
+		request, err := newAPIRequest(client, path, &metav1.ListOptions{ResourceVersion: "0"}, absent)
 		if err != nil {
 			return err
 		}
 		list := new(L)
-		if err := decoded(ctx, request, part, list); err != nil {
+		if err := decodeList(ctx, request, part, list); err != nil {
 			return err
 		}
 		keep(s, list)

@@ -24,11 +24,11 @@ import (
 
 // GPUPools queries the settings of pools. If the cluster does not have the kind, or the user may not read it, there are none, and the part is
 // unread, unless it is watched: the objects may appear.
-func GPUPools() Want {
+func GPUPools() Query {
 	items := func(l *names.GPUPoolList) []names.GPUPool { return l.Items }
 	field := func(s *Snapshot) *[]names.GPUPool { return &s.GPUPools }
-	once := listed(PartGPUPools, Scope{}, func(c kubernetes.Interface) api[*names.GPUPoolList] { return gpuPools{c} }, items, field)
-	watched := listed(PartGPUPools, Scope{}, func(c kubernetes.Interface) api[*names.GPUPoolList] { return orNone{gpuPools{c}, absentFor} }, items, field)
+	once := queryList(PartGPUPools, Scope{}, func(c kubernetes.Interface) api[*names.GPUPoolList] { return gpuPools{c} }, items, field)
+	watched := queryList(PartGPUPools, Scope{}, func(c kubernetes.Interface) api[*names.GPUPoolList] { return orEmpty{gpuPools{c}, absentFor} }, items, field)
 	once.follow = watched.follow
 	return once.IfAllowed()
 }
@@ -44,12 +44,12 @@ var errNoGPUPools = apierrors.NewNotFound(schema.GroupResource{Group: names.Grou
 // absentFor is how long the watch of an absent or forbidden kind waits before it is retried.
 const absentFor = 30 * time.Second
 
-func (p gpuPools) request(options *metav1.ListOptions) (*rest.Request, error) {
-	return requestOf(p.client, gpuPoolsPath, options, errNoGPUPools)
+func (p gpuPools) newRequest(options *metav1.ListOptions) (*rest.Request, error) {
+	return newAPIRequest(p.client, gpuPoolsPath, options, errNoGPUPools)
 }
 
-// requestOf builds a request for objects of our own kinds; absent is the error without an API server.
-func requestOf(client kubernetes.Interface, path string, options *metav1.ListOptions, absent error) (*rest.Request, error) {
+// newAPIRequest builds a request for objects of our own kinds; absent is the error without an API server.
+func newAPIRequest(client kubernetes.Interface, path string, options *metav1.ListOptions, absent error) (*rest.Request, error) {
 	api, ok := client.CoreV1().RESTClient().(*rest.RESTClient)
 	if !ok || api == nil { // a client of a test
 		return nil, absent
@@ -58,16 +58,16 @@ func requestOf(client kubernetes.Interface, path string, options *metav1.ListOpt
 }
 
 func (p gpuPools) List(ctx context.Context, options metav1.ListOptions) (*names.GPUPoolList, error) {
-	request, err := p.request(&options)
+	request, err := p.newRequest(&options)
 	if err != nil {
 		return nil, err
 	}
 	list := &names.GPUPoolList{}
-	return list, decoded(ctx, request, PartGPUPools, list)
+	return list, decodeList(ctx, request, PartGPUPools, list)
 }
 
-// decoded decodes a list of our own kinds.
-func decoded(ctx context.Context, request *rest.Request, part Part, list any) error {
+// decodeList decodes a list of our own kinds.
+func decodeList(ctx context.Context, request *rest.Request, part Part, list any) error {
 	result := request.Do(ctx)
 	if err := result.Error(); err != nil { // Raw's does not say what the API server said
 		return err
@@ -84,7 +84,7 @@ func decoded(ctx context.Context, request *rest.Request, part Part, list any) er
 
 func (p gpuPools) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	options.Watch = true
-	request, err := p.request(&options)
+	request, err := p.newRequest(&options)
 	if err != nil {
 		return nil, err
 	}
@@ -96,14 +96,14 @@ func (p gpuPools) Watch(ctx context.Context, options metav1.ListOptions) (watch.
 	return watch.NewStreamWatcher(&gpuPoolEvents{body: body, decoder: json.NewDecoder(body)}, reporter), nil
 }
 
-// orNone is an empty list, and a watch without events, if there are no such objects to see: informers continue without them, and find them when
+// orEmpty is an empty list, and a watch without events, if there are no such objects to see: informers continue without them, and find them when
 // they appear.
-type orNone struct {
+type orEmpty struct {
 	gpuPools
 	askAgain time.Duration
 }
 
-func (o orNone) List(ctx context.Context, options metav1.ListOptions) (*names.GPUPoolList, error) {
+func (o orEmpty) List(ctx context.Context, options metav1.ListOptions) (*names.GPUPoolList, error) {
 	list, err := o.gpuPools.List(ctx, options)
 	if isAbsent(err) {
 		return &names.GPUPoolList{}, nil
@@ -111,7 +111,7 @@ func (o orNone) List(ctx context.Context, options metav1.ListOptions) (*names.GP
 	return list, err
 }
 
-func (o orNone) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+func (o orEmpty) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	events, err := o.gpuPools.Watch(ctx, options)
 	if isAbsent(err) {
 		nothing := watch.NewFakeWithChanSize(1, false)

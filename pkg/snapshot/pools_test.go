@@ -84,8 +84,8 @@ func TestGPUPoolsThatAreNotThereAreNoError(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(got.GPUPools) != tc.want || got.Has(PartGPUPools) != tc.has {
-				t.Errorf("read %d, known %v, want %d and %v", len(got.GPUPools), got.Has(PartGPUPools), tc.want, tc.has)
+			if len(got.GPUPools) != tc.want || got.HasPart(PartGPUPools) != tc.has {
+				t.Errorf("read %d, known %v, want %d and %v", len(got.GPUPools), got.HasPart(PartGPUPools), tc.want, tc.has)
 			}
 		})
 	}
@@ -99,8 +99,8 @@ func TestGPUPoolsAreFollowedFromWhenTheyCome(t *testing.T) {
 	defer cancel()
 	changed := make(chan struct{}, 1)
 	field := func(s *Snapshot) *[]names.GPUPool { return &s.GPUPools }
-	source := orNone{gpuPools{client}, 50 * time.Millisecond}
-	one := follow(ctx, client, listWatch(api[*names.GPUPoolList](source), Scope{}), field, &course{changed: func() {
+	source := orEmpty{gpuPools{client}, 50 * time.Millisecond}
+	one := watchList(ctx, client, listWatch(api[*names.GPUPoolList](source), Scope{}), field, &watchProgress{changed: func() {
 		select {
 		case changed <- struct{}{}:
 		default:

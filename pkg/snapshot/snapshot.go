@@ -69,7 +69,7 @@ type Snapshot struct {
 type Part string
 
 // Says is the part in every language.
-func (p Part) Says() phrase.Text { return phrase.Template(string(p), nil) }
+func (p Part) Says() phrase.Text { return phrase.FromTemplate(string(p), nil) }
 
 // The parts.
 const (
@@ -103,11 +103,11 @@ const (
 	PartRecords  Part = "the scheduler's records"
 )
 
-// Has reports whether a queried part is known: objects that are missing then do not exist.
-func (s *Snapshot) Has(part Part) bool { return s != nil && !slices.Contains(s.Unread, part) }
+// HasPart reports whether a queried part is known: objects that are missing then do not exist.
+func (s *Snapshot) HasPart(part Part) bool { return s != nil && !slices.Contains(s.Unread, part) }
 
-// Hide records that the user may not read a part.
-func (s *Snapshot) Hide(part Part) {
+// MarkUnread records that the user may not read a part.
+func (s *Snapshot) MarkUnread(part Part) {
 	if !slices.Contains(s.Unread, part) {
 		s.Unread = append(slices.Clone(s.Unread), part)
 		slices.Sort(s.Unread)
@@ -115,7 +115,7 @@ func (s *Snapshot) Hide(part Part) {
 }
 
 // Read runs queries concurrently. It returns the first error; missing parts are in [Snapshot.Unread].
-func Read(ctx context.Context, client kubernetes.Interface, wants ...Want) (*Snapshot, error) {
+func Read(ctx context.Context, client kubernetes.Interface, wants ...Query) (*Snapshot, error) {
 	out := &Snapshot{}
 	var mu sync.Mutex // held while hiding a part
 	group, ctx := errgroup.WithContext(ctx)
@@ -127,16 +127,16 @@ func Read(ctx context.Context, client kubernetes.Interface, wants ...Want) (*Sna
 				switch {
 				case err == nil:
 					return nil
-				case !refused || !want.optional && want.instead == nil:
+				case !refused || !want.optional && want.fallback == nil:
 					return phrase.Errorf("reading %s: %w", want.part.Says(), err)
 				}
 				mu.Lock()
-				out.Hide(want.part)
+				out.MarkUnread(want.part)
 				mu.Unlock()
-				if want.instead == nil {
+				if want.fallback == nil {
 					return nil
 				}
-				want = *want.instead
+				want = *want.fallback
 			}
 		})
 	}

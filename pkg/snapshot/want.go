@@ -30,51 +30,53 @@ type Scope struct {
 	Cached bool
 }
 
-func (s Scope) narrow(options *metav1.ListOptions) {
+func (s Scope) applyTo(options *metav1.ListOptions) {
 	options.LabelSelector, options.FieldSelector = s.Labels, s.Fields
 }
 
 // Field selectors of pods.
 var (
-	// Living are the pods that wait or hold a place.
-	Living = fields.AndSelectors(
+	// LivePods are the pods that wait or hold a place.
+	LivePods = fields.AndSelectors(
 		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
 		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
 	).String()
-	// Holding are the pods that hold a place on a node.
-	Holding = fields.OneTermNotEqualSelector("spec.nodeName", "").String() + "," + Living
+	// PlacedPods are the pods that hold a place on a node.
+	PlacedPods = fields.OneTermNotEqualSelector("spec.nodeName", "").String() + "," + LivePods
 )
 
-// On returns the field selector for the pods that hold a place on a node.
-func On(node string) string {
-	return fields.OneTermEqualSelector("spec.nodeName", node).String() + "," + Living
+// PodsOn returns the field selector for the pods that hold a place on a node.
+func PodsOn(node string) string {
+	return fields.OneTermEqualSelector("spec.nodeName", node).String() + "," + LivePods
 }
 
-// Reason returns the field selector for events with a reason.
-func Reason(reason string) string { return fields.OneTermEqualSelector("reason", reason).String() }
+// EventsWithReason returns the field selector for events with a reason.
+func EventsWithReason(reason string) string {
+	return fields.OneTermEqualSelector("reason", reason).String()
+}
 
-// Want is one query.
-type Want struct {
+// Query is one query.
+type Query struct {
 	part     Part
 	optional bool
-	// instead is the fallback if this may not be read, nil for none.
-	instead *Want
-	read    func(context.Context, kubernetes.Interface, *Snapshot) error
+	// fallback is the fallback if this may not be read, nil for none.
+	fallback *Query
+	read     func(context.Context, kubernetes.Interface, *Snapshot) error
 	// follow keeps a list up to date, nil if it cannot be watched.
-	follow func(ctx context.Context, client kubernetes.Interface, changed func()) followed
+	follow func(ctx context.Context, client kubernetes.Interface, changed func()) watchedList
 	// source lists and watches it, nil if it cannot be watched.
 	source func(client kubernetes.Interface) cache.ListerWatcherWithContext
 }
 
 // IfAllowed makes a query optional, for a user without the right for it, or a cluster without such objects.
-func (w Want) IfAllowed() Want {
+func (w Query) IfAllowed() Query {
 	w.optional = true
 	return w
 }
 
-// Or sets a smaller query for a user who may not read all of it. The part then counts as unread.
-func (w Want) Or(less Want) Want {
-	w.instead = &less
+// OrElse sets a smaller query for a user who may not read all of it. The part then counts as unread.
+func (w Query) OrElse(less Query) Query {
+	w.fallback = &less
 	return w
 }
 
@@ -84,15 +86,15 @@ type api[L runtime.Object] interface {
 	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
 }
 
-// listed queries the objects of one kind.
-func listed[T any, L runtime.Object](
+// queryList queries the objects of one kind.
+func queryList[T any, L runtime.Object](
 	part Part, scope Scope, of func(kubernetes.Interface) api[L], items func(L) []T, field func(*Snapshot) *[]T,
-) Want {
-	return Want{
+) Query {
+	return Query{
 		part: part,
 		read: func(ctx context.Context, client kubernetes.Interface, s *Snapshot) error {
 			var options metav1.ListOptions
-			scope.narrow(&options)
+			scope.applyTo(&options)
 			if scope.Cached {
 				options.ResourceVersion = "0"
 			}
@@ -102,8 +104,8 @@ func listed[T any, L runtime.Object](
 			}
 			return err
 		},
-		follow: func(ctx context.Context, client kubernetes.Interface, changed func()) followed {
-			return follow(ctx, client, listWatch(of(client), scope), field, &course{part: part, namespace: scope.Namespace, changed: changed})
+		follow: func(ctx context.Context, client kubernetes.Interface, changed func()) watchedList {
+			return watchList(ctx, client, listWatch(of(client), scope), field, &watchProgress{part: part, namespace: scope.Namespace, changed: changed})
 		},
 		source: func(client kubernetes.Interface) cache.ListerWatcherWithContext {
 			return cache.ToListerWatcherWithContext(cache.ToListWatcherWithWatchListSemantics(listWatch(of(client), scope), client))
@@ -112,8 +114,8 @@ func listed[T any, L runtime.Object](
 }
 
 // Nodes queries nodes.
-func Nodes(scope Scope) Want {
-	return listed(PartNodes, scope, func(c kubernetes.Interface) api[*corev1.NodeList] { return c.CoreV1().Nodes() },
+func Nodes(scope Scope) Query {
+	return queryList(PartNodes, scope, func(c kubernetes.Interface) api[*corev1.NodeList] { return c.CoreV1().Nodes() },
 		func(l *corev1.NodeList) []corev1.Node { return l.Items }, func(s *Snapshot) *[]corev1.Node { return &s.Nodes })
 }
 
@@ -121,11 +123,11 @@ func Nodes(scope Scope) Want {
 const fewNodes = 8
 
 // NodesNamed queries nodes by name. Nodes that are gone are left out, and there may be other nodes in the result.
-func NodesNamed(nodes ...string) Want {
+func NodesNamed(nodes ...string) Query {
 	if len(nodes) > fewNodes {
 		return Nodes(Scope{Cached: true})
 	}
-	return Want{part: PartNodes, read: func(ctx context.Context, client kubernetes.Interface, s *Snapshot) error {
+	return Query{part: PartNodes, read: func(ctx context.Context, client kubernetes.Interface, s *Snapshot) error {
 		for _, name := range nodes {
 			node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{ResourceVersion: "0"})
 			switch {
@@ -140,24 +142,24 @@ func NodesNamed(nodes ...string) Want {
 }
 
 // Pods queries pods.
-func Pods(scope Scope) Want {
+func Pods(scope Scope) Query {
 	part := PartPods
 	if scope.Namespace == metav1.NamespaceAll {
 		part = PartAllPods
 	}
-	return listed(part, scope, func(c kubernetes.Interface) api[*corev1.PodList] { return c.CoreV1().Pods(scope.Namespace) },
+	return queryList(part, scope, func(c kubernetes.Interface) api[*corev1.PodList] { return c.CoreV1().Pods(scope.Namespace) },
 		func(l *corev1.PodList) []corev1.Pod { return l.Items }, func(s *Snapshot) *[]corev1.Pod { return &s.Pods })
 }
 
 // Jobs queries Jobs of Kubernetes.
-func Jobs(scope Scope) Want {
-	return listed(PartJobs, scope, func(c kubernetes.Interface) api[*batchv1.JobList] { return c.BatchV1().Jobs(scope.Namespace) },
+func Jobs(scope Scope) Query {
+	return queryList(PartJobs, scope, func(c kubernetes.Interface) api[*batchv1.JobList] { return c.BatchV1().Jobs(scope.Namespace) },
 		func(l *batchv1.JobList) []batchv1.Job { return l.Items }, func(s *Snapshot) *[]batchv1.Job { return &s.Jobs })
 }
 
 // Deployments queries Deployments.
-func Deployments(scope Scope) Want {
-	return listed(PartDeployments, scope,
+func Deployments(scope Scope) Query {
+	return queryList(PartDeployments, scope,
 		func(c kubernetes.Interface) api[*appsv1.DeploymentList] {
 			return c.AppsV1().Deployments(scope.Namespace)
 		},
@@ -166,8 +168,8 @@ func Deployments(scope Scope) Want {
 }
 
 // ReplicaSets queries ReplicaSets.
-func ReplicaSets(scope Scope) Want {
-	return listed(PartReplicaSets, scope,
+func ReplicaSets(scope Scope) Query {
+	return queryList(PartReplicaSets, scope,
 		func(c kubernetes.Interface) api[*appsv1.ReplicaSetList] {
 			return c.AppsV1().ReplicaSets(scope.Namespace)
 		},
@@ -176,24 +178,24 @@ func ReplicaSets(scope Scope) Want {
 }
 
 // Services queries Services.
-func Services(scope Scope) Want {
-	return listed(PartServices, scope,
+func Services(scope Scope) Query {
+	return queryList(PartServices, scope,
 		func(c kubernetes.Interface) api[*corev1.ServiceList] { return c.CoreV1().Services(scope.Namespace) },
 		func(l *corev1.ServiceList) []corev1.Service { return l.Items },
 		func(s *Snapshot) *[]corev1.Service { return &s.Services })
 }
 
 // Events queries events.
-func Events(scope Scope) Want {
-	return listed(PartEvents, scope,
+func Events(scope Scope) Query {
+	return queryList(PartEvents, scope,
 		func(c kubernetes.Interface) api[*corev1.EventList] { return c.CoreV1().Events(scope.Namespace) },
 		func(l *corev1.EventList) []corev1.Event { return l.Items },
 		func(s *Snapshot) *[]corev1.Event { return &s.Events })
 }
 
 // Namespace queries one namespace. A missing namespace is no error.
-func Namespace(name string) Want {
-	return Want{part: PartNamespace, read: func(ctx context.Context, client kubernetes.Interface, s *Snapshot) error {
+func Namespace(name string) Query {
+	return Query{part: PartNamespace, read: func(ctx context.Context, client kubernetes.Interface, s *Snapshot) error {
 		got, err := client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
@@ -206,16 +208,16 @@ func Namespace(name string) Want {
 }
 
 // Namespaces queries all namespaces.
-func Namespaces() Want {
-	return listed(PartNamespaces, Scope{},
+func Namespaces() Query {
+	return queryList(PartNamespaces, Scope{},
 		func(c kubernetes.Interface) api[*corev1.NamespaceList] { return c.CoreV1().Namespaces() },
 		func(l *corev1.NamespaceList) []corev1.Namespace { return l.Items },
 		func(s *Snapshot) *[]corev1.Namespace { return &s.Namespaces })
 }
 
 // Quotas queries the quotas of namespaces, whoever created them.
-func Quotas(scope Scope) Want {
-	return listed(PartQuotas, scope,
+func Quotas(scope Scope) Query {
+	return queryList(PartQuotas, scope,
 		func(c kubernetes.Interface) api[*corev1.ResourceQuotaList] {
 			return c.CoreV1().ResourceQuotas(scope.Namespace)
 		},
@@ -224,8 +226,8 @@ func Quotas(scope Scope) Want {
 }
 
 // LimitRanges queries LimitRanges.
-func LimitRanges(scope Scope) Want {
-	return listed(PartLimitRanges, scope,
+func LimitRanges(scope Scope) Query {
+	return queryList(PartLimitRanges, scope,
 		func(c kubernetes.Interface) api[*corev1.LimitRangeList] {
 			return c.CoreV1().LimitRanges(scope.Namespace)
 		},
@@ -234,8 +236,8 @@ func LimitRanges(scope Scope) Want {
 }
 
 // Claims queries the claims of volumes.
-func Claims(scope Scope) Want {
-	return listed(PartClaims, scope,
+func Claims(scope Scope) Query {
+	return queryList(PartClaims, scope,
 		func(c kubernetes.Interface) api[*corev1.PersistentVolumeClaimList] {
 			return c.CoreV1().PersistentVolumeClaims(scope.Namespace)
 		},
@@ -244,8 +246,8 @@ func Claims(scope Scope) Want {
 }
 
 // Volumes queries volumes by name. Volumes that are gone are left out.
-func Volumes(volumes ...string) Want {
-	return Want{part: PartVolumes, read: func(ctx context.Context, client kubernetes.Interface, s *Snapshot) error {
+func Volumes(volumes ...string) Query {
+	return Query{part: PartVolumes, read: func(ctx context.Context, client kubernetes.Interface, s *Snapshot) error {
 		for _, name := range volumes {
 			volume, err := client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
 			switch {
@@ -260,8 +262,8 @@ func Volumes(volumes ...string) Want {
 }
 
 // PriorityClasses queries the PriorityClasses.
-func PriorityClasses() Want {
-	return listed(PartPriorityClasses, Scope{},
+func PriorityClasses() Query {
+	return queryList(PartPriorityClasses, Scope{},
 		func(c kubernetes.Interface) api[*schedulingv1.PriorityClassList] {
 			return c.SchedulingV1().PriorityClasses()
 		},
@@ -270,8 +272,8 @@ func PriorityClasses() Want {
 }
 
 // Budgets queries PodDisruptionBudgets.
-func Budgets(scope Scope) Want {
-	return listed(PartBudgets, scope,
+func Budgets(scope Scope) Query {
+	return queryList(PartBudgets, scope,
 		func(c kubernetes.Interface) api[*policyv1.PodDisruptionBudgetList] {
 			return c.PolicyV1().PodDisruptionBudgets(scope.Namespace)
 		},
@@ -280,8 +282,8 @@ func Budgets(scope Scope) Want {
 }
 
 // PodGroup queries whether a PodGroup of a name exists.
-func PodGroup(namespace, name string) Want {
-	return Want{part: PartPodGroups, read: func(ctx context.Context, client kubernetes.Interface, s *Snapshot) error {
+func PodGroup(namespace, name string) Query {
+	return Query{part: PartPodGroups, read: func(ctx context.Context, client kubernetes.Interface, s *Snapshot) error {
 		path := "/apis/" + names.PodGroupAPIVersion + "/namespaces/" + namespace + "/podgroups/" + name
 		err := client.CoreV1().RESTClient().Get().AbsPath(path).Do(ctx).Error()
 		var answer apierrors.APIStatus
@@ -296,8 +298,8 @@ func PodGroup(namespace, name string) Want {
 }
 
 // Lease queries the lease of our scheduler. A missing lease is a valid result.
-func Lease() Want {
-	return Want{part: PartLease, read: func(ctx context.Context, client kubernetes.Interface, s *Snapshot) error {
+func Lease() Query {
+	return Query{part: PartLease, read: func(ctx context.Context, client kubernetes.Interface, s *Snapshot) error {
 		lease, err := client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, names.SchedulerName, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):

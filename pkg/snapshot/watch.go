@@ -16,8 +16,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// settle is how long a watch collects changes before it reports them: related changes come in bursts.
-const settle = 100 * time.Millisecond
+// settleTime is how long a watch collects changes before it reports them: related changes come in bursts.
+const settleTime = 100 * time.Millisecond
 
 // Watch reports the result of queries, and then after every burst of changes, until ctx ends, whose error it returns. Calls of told do not
 // overlap. It makes no requests beside the watches.
@@ -25,7 +25,7 @@ const settle = 100 * time.Millisecond
 // While a part cannot be watched, told gets a [LostError], and with it the known state, nil until everything was read: that part becomes stale,
 // the others do not. A watch is retried forever; without an error all of the state is current again. An optional query that is forbidden is no
 // loss: it is in [Snapshot.Unread] until it is allowed.
-func Watch(ctx context.Context, client kubernetes.Interface, told func(now *Snapshot, lost error), wants ...Want) error {
+func Watch(ctx context.Context, client kubernetes.Interface, told func(now *Snapshot, lost error), wants ...Query) error {
 	dirty := make(chan struct{}, 1)
 	mark := func() {
 		select {
@@ -33,7 +33,7 @@ func Watch(ctx context.Context, client kubernetes.Interface, told func(now *Snap
 		default:
 		}
 	}
-	var parts parts
+	var parts watchedParts
 	for _, want := range wants {
 		if want.follow == nil {
 			return phrase.Errorf("%s cannot be watched", want.part.Says())
@@ -43,7 +43,7 @@ func Watch(ctx context.Context, client kubernetes.Interface, told func(now *Snap
 		parts = append(parts, one)
 	}
 	go func() {
-		if cache.WaitForCacheSync(ctx.Done(), parts.synced) {
+		if cache.WaitForCacheSync(ctx.Done(), parts.areSynced) {
 			mark() // also when there is nothing of anything
 		}
 	}()
@@ -57,33 +57,33 @@ func Watch(ctx context.Context, client kubernetes.Interface, told func(now *Snap
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
-			case <-time.After(settle):
+			case <-time.After(settleTime):
 			}
 		}
-		if now, lost := parts.look(); now != nil || lost != nil {
+		if now, lost := parts.currentSnapshot(); now != nil || lost != nil {
 			told(now, lost)
 			first = false
 		}
 	}
 }
 
-// parts are the lists of one watch.
-type parts []followed
+// watchedParts are the lists of one watch.
+type watchedParts []watchedList
 
-func (p parts) synced() bool {
-	return !slices.ContainsFunc(p, func(one followed) bool { return !one.synced() && !one.missing() })
+func (p watchedParts) areSynced() bool {
+	return !slices.ContainsFunc(p, func(one watchedList) bool { return !one.synced() && !one.isMissing() })
 }
 
-// look returns the known state, and the loss of a part; neither as long as that is unknown.
-func (p parts) look() (*Snapshot, error) {
-	lost, current := p.lost()
-	if !p.synced() || lost == nil && !current {
+// currentSnapshot returns the known state, and the loss of a part; neither as long as that is unknown.
+func (p watchedParts) currentSnapshot() (*Snapshot, error) {
+	lost, current := p.worstLoss()
+	if !p.areSynced() || lost == nil && !current {
 		return nil, lost
 	}
 	now := &Snapshot{}
 	for _, one := range p {
-		if one.missing() {
-			now.Hide(one.course.part)
+		if one.isMissing() {
+			now.MarkUnread(one.progress.part)
 			continue
 		}
 		one.fill(now)
@@ -91,52 +91,52 @@ func (p parts) look() (*Snapshot, error) {
 	return now, lost
 }
 
-// lost returns the worst loss, permanent refusals first, and whether everything is current.
-func (p parts) lost() (worst error, current bool) {
+// worstLoss returns the worst loss, permanent refusals first, and whether everything is current.
+func (p watchedParts) worstLoss() (worst error, current bool) {
 	current = true
 	for _, one := range p {
-		if one.missing() {
+		if one.isMissing() {
 			continue
 		}
-		lost, follows := one.course.look()
+		lost, follows := one.progress.currentStatus()
 		current = current && follows
-		if lost != nil && (worst == nil || lost.Refused && !Refused(worst)) {
+		if lost != nil && (worst == nil || lost.Refused && !IsRefused(worst)) {
 			worst = lost
 		}
 	}
 	return worst, current
 }
 
-// followed is a list that is kept up to date.
-type followed struct {
+// watchedList is a list that is kept up to date.
+type watchedList struct {
 	// optional says that it may be missing for lack of a right.
 	optional bool
 	synced   cache.InformerSynced
-	course   *course
+	progress *watchProgress
 	// fill copies it into a snapshot. The objects are shared with the watch.
 	fill func(*Snapshot)
 }
 
-// missing reports whether it is missing because the user may not read it.
-func (f *followed) missing() bool {
-	lost, _ := f.course.look()
+// isMissing reports whether it is missing because the user may not read it.
+func (f *watchedList) isMissing() bool {
+	lost, _ := f.progress.currentStatus()
 	return f.optional && lost != nil && apierrors.IsForbidden(lost.cause)
 }
 
-func follow[T any](ctx context.Context, client kubernetes.Interface, source *cache.ListWatch, field func(*Snapshot) *[]T, c *course) followed {
+func watchList[T any](ctx context.Context, client kubernetes.Interface, source *cache.ListWatch, field func(*Snapshot) *[]T, c *watchProgress) watchedList {
 	object, _ := any(new(T)).(runtime.Object)
 	informer := cache.NewSharedIndexInformerWithOptions(
-		cache.ToListWatcherWithWatchListSemantics(c.over(source), client), object, cache.SharedIndexInformerOptions{})
+		cache.ToListWatcherWithWatchListSemantics(c.wrapSource(source), client), object, cache.SharedIndexInformerOptions{})
 	// None of these can fail before it runs.
 	_ = informer.SetTransform(withoutManagedFields)
-	_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, err error) { c.failed(ctx, err) })
+	_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, err error) { c.recordFailure(ctx, err) })
 	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { c.changed() },
 		UpdateFunc: func(any, any) { c.changed() },
 		DeleteFunc: func(any) { c.changed() },
 	})
 	go informer.RunWithContext(ctx)
-	return followed{synced: informer.HasSynced, course: c, fill: func(s *Snapshot) {
+	return watchedList{synced: informer.HasSynced, progress: c, fill: func(s *Snapshot) {
 		list := informer.GetStore().List()
 		out := make([]T, 0, len(list))
 		for _, item := range list {
@@ -151,11 +151,11 @@ func follow[T any](ctx context.Context, client kubernetes.Interface, source *cac
 func listWatch[L runtime.Object](of api[L], scope Scope) *cache.ListWatch {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			scope.narrow(&options)
+			scope.applyTo(&options)
 			return of.List(ctx, options)
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			scope.narrow(&options)
+			scope.applyTo(&options)
 			return of.Watch(ctx, options)
 		},
 	}

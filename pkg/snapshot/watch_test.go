@@ -117,10 +117,10 @@ func (c *cluster) watch(_ context.Context, options metav1.ListOptions) (watch.In
 }
 
 // want is the pods of the cluster, as part.
-func (c *cluster) want(part Part, namespace string) Want {
+func (c *cluster) want(part Part, namespace string) Query {
 	source := &cache.ListWatch{ListWithContextFunc: c.list, WatchFuncWithContext: c.watch}
-	return Want{part: part, follow: func(ctx context.Context, client kubernetes.Interface, changed func()) followed {
-		return follow(ctx, client, source, func(s *Snapshot) *[]corev1.Pod { return &s.Pods }, &course{part: part, namespace: namespace, changed: changed})
+	return Query{part: part, follow: func(ctx context.Context, client kubernetes.Interface, changed func()) watchedList {
+		return watchList(ctx, client, source, func(s *Snapshot) *[]corev1.Pod { return &s.Pods }, &watchProgress{part: part, namespace: namespace, changed: changed})
 	}}
 }
 
@@ -143,7 +143,7 @@ func (t *told) take(now *Snapshot, lost error) {
 	if lost != nil {
 		line += ", lost: " + lost.Error()
 	}
-	if Refused(lost) {
+	if IsRefused(lost) {
 		line += " (for good)"
 	}
 	t.mu.Lock()
@@ -317,7 +317,7 @@ func TestWhatIsRefusedComesFirst(t *testing.T) {
 
 func TestALossIsToldInChinese(t *testing.T) {
 	loss := &LostError{Part: PartPods, Namespace: "lab", Verb: "watch", cause: errNoRight}
-	if text := loss.Says().In(phrase.Chinese); text == loss.Error() || !strings.Contains(text, "lab") {
+	if text := loss.Message().Localize(phrase.Chinese); text == loss.Error() || !strings.Contains(text, "lab") {
 		t.Errorf("it says %q", text)
 	}
 	if !apierrors.IsForbidden(loss) {

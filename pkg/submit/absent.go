@@ -21,18 +21,18 @@ type ForeignJobError struct {
 	Kind, Object string
 }
 
-func (e *ForeignJobError) Error() string { return e.Says().String() }
+func (e *ForeignJobError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *ForeignJobError) Says() phrase.Text {
+// Message implements [phrase.LocalizedError].
+func (e *ForeignJobError) Message() phrase.Text {
 	kind := strings.ToLower(e.Kind)
-	return phrase.Of("job %q in namespace %s was not made by gpuctl: its %s %s lacks the label %s=%s\n"+
+	return phrase.Textf("job %q in namespace %s was not made by gpuctl: its %s %s lacks the label %s=%s\n"+
 		"Change or delete it with what made it, or by hand: kubectl -n %s delete %s %s",
 		e.Name, e.Namespace, kind, e.Object, names.LabelManagedBy, names.ManagedByGpuctl, e.Namespace, kind, e.Object)
 }
 
-// absent explains why there is no job for gpuctl to change: none has the name, one has the name but another kind, or gpuctl did not create it.
-func (c *Client) absent(ctx context.Context, ref Ref) error {
+// explainAbsent explains why there is no job for gpuctl to change: none has the name, one has the name but another kind, or gpuctl did not create it.
+func (c *Client) explainAbsent(ctx context.Context, ref Ref) error {
 	out := &inventory.NotFoundError{Namespace: ref.Namespace, Name: ref.Name, Kind: ref.Kind}
 	for _, kind := range append(slices.Clone(topKinds), corev1.SchemeGroupVersion.WithKind("Pod")) {
 		list := &metav1.PartialObjectMetadataList{}
@@ -43,8 +43,8 @@ func (c *Client) absent(ctx context.Context, ref Ref) error {
 		for i := range list.Items {
 			object := &list.Items[i]
 			switch {
-			case ref.Kind != "" && kindOf(object) != ref.Kind:
-				out.OtherKinds = append(out.OtherKinds, kindOf(object))
+			case ref.Kind != "" && jobKindOf(object) != ref.Kind:
+				out.OtherKinds = append(out.OtherKinds, jobKindOf(object))
 			case !isOurs(object):
 				return &ForeignJobError{Namespace: ref.Namespace, Name: ref.Name, Kind: kind.Kind, Object: object.Name}
 			}

@@ -20,13 +20,13 @@ import (
 	"g8s.host/gpu-scheduler/pkg/quota"
 )
 
-// Verdict says whether the API server would admit a job and its pods. Quotas, limit ranges, Pod Security and policies apply to the pods,
+// AdmissionResult says whether the API server would admit a job and its pods. Quotas, limit ranges, Pod Security and policies apply to the pods,
 // which controllers create only later.
-type Verdict struct {
+type AdmissionResult struct {
 	// Refused is why it would not, nil if nothing prevents the job.
 	Refused error
-	// Unasked lists checks that were skipped for lack of rights, one sentence each.
-	Unasked []phrase.Text
+	// Unchecked lists checks that were skipped for lack of rights, one sentence each.
+	Unchecked []phrase.Text
 }
 
 // PodsRefusedError says that the API server would admit a job but none of its pods.
@@ -35,11 +35,11 @@ type PodsRefusedError struct {
 	Cause error
 }
 
-func (e *PodsRefusedError) Error() string { return e.Says().String() }
+func (e *PodsRefusedError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *PodsRefusedError) Says() phrase.Text {
-	return phrase.Of("the pods of job %s would be refused: %s", e.Job, e.Cause)
+// Message implements [phrase.LocalizedError].
+func (e *PodsRefusedError) Message() phrase.Text {
+	return phrase.Textf("the pods of job %s would be refused: %s", e.Job, e.Cause)
 }
 
 func (e *PodsRefusedError) Unwrap() error { return e.Cause }
@@ -47,76 +47,76 @@ func (e *PodsRefusedError) Unwrap() error { return e.Cause }
 // QuotaError says that a quota has too little left for all pods of a job.
 type QuotaError struct{ Excess quota.Excess }
 
-func (e *QuotaError) Error() string { return e.Says().String() }
+func (e *QuotaError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *QuotaError) Says() phrase.Text { return e.Excess.Says() }
+// Message implements [phrase.LocalizedError].
+func (e *QuotaError) Message() phrase.Text { return e.Excess.Message() }
 
-// Admit asks the API server whether it would create the objects of a job, and its pods. Nothing is created or changed. A name conflict does
+// CheckAdmission asks the API server whether it would create the objects of a job, and its pods. Nothing is created or changed. A name conflict does
 // not count: the user may intend to replace the job. Quotas are checked with the pods of the earlier jobs, whose first objects are given: they would
 // be created together. The error says that the API server could not be asked.
-func (c *Client) Admit(ctx context.Context, objects []client.Object, before ...client.Object) (Verdict, error) {
-	var verdict Verdict
+func (c *Client) CheckAdmission(ctx context.Context, objects []client.Object, before ...client.Object) (AdmissionResult, error) {
+	var verdict AdmissionResult
 	top := objects[0]
 	for _, object := range objects {
 		may, err := c.mayCreate(ctx, object.GetObjectKind().GroupVersionKind(), object.GetNamespace())
 		if err != nil {
-			return Verdict{}, err
+			return AdmissionResult{}, err
 		}
 		if !may {
-			verdict.Unasked = append(verdict.Unasked, unaskable(phrase.Quote(describe(object)), object.GetObjectKind().GroupVersionKind().Kind, object.GetNamespace()))
+			verdict.Unchecked = append(verdict.Unchecked, uncheckedText(phrase.Quote(describeObject(object)), object.GetObjectKind().GroupVersionKind().Kind, object.GetNamespace()))
 			continue
 		}
 		err = c.api.Create(ctx, object.DeepCopyObject().(client.Object), client.DryRunAll)
 		switch {
 		case err == nil || apierrors.IsAlreadyExists(err):
 		case isUnanswered(err):
-			return Verdict{}, phrase.Errorf("asking whether %s would be created: %w", describe(object), err)
+			return AdmissionResult{}, phrase.Errorf("asking whether %s would be created: %w", describeObject(object), err)
 		default:
-			verdict.Refused = c.explain(ctx, object, err)
+			verdict.Refused = c.explainCreate(ctx, object, err)
 			return verdict, nil
 		}
 	}
 	pods, err := c.admitPods(ctx, top, before)
 	if err != nil {
-		return Verdict{}, err
+		return AdmissionResult{}, err
 	}
-	pods.Unasked = slices.Concat(verdict.Unasked, pods.Unasked)
+	pods.Unchecked = slices.Concat(verdict.Unchecked, pods.Unchecked)
 	return pods, nil
 }
 
 // admitPods asks whether the API server would create the pods of a job: it checks one pod, since all are alike, and all of them against the quotas.
-func (c *Client) admitPods(ctx context.Context, top client.Object, before []client.Object) (Verdict, error) {
+func (c *Client) admitPods(ctx context.Context, top client.Object, before []client.Object) (AdmissionResult, error) {
 	pod := podOf(top)
 	if pod == nil {
-		return Verdict{}, nil
+		return AdmissionResult{}, nil
 	}
 	over, err := c.overQuota(ctx, top, before)
 	if err != nil {
-		return Verdict{}, err
+		return AdmissionResult{}, err
 	}
 	refused := func(cause error) *PodsRefusedError {
 		if over != nil && (cause == nil || isOverQuota(cause)) {
 			cause = &QuotaError{Excess: *over}
 		}
-		return &PodsRefusedError{Job: jobOf(top), Cause: cause}
+		return &PodsRefusedError{Job: jobNameOf(top), Cause: cause}
 	}
 	may, err := c.mayCreate(ctx, pod.GroupVersionKind(), pod.Namespace)
 	if err != nil {
-		return Verdict{}, err
+		return AdmissionResult{}, err
 	}
-	var verdict Verdict
+	var verdict AdmissionResult
 	if may {
 		err := c.api.Create(ctx, pod, client.DryRunAll)
 		if isUnanswered(err) {
-			return Verdict{}, phrase.Errorf("asking whether the pods of job %s would be created: %w", jobOf(top), err)
+			return AdmissionResult{}, phrase.Errorf("asking whether the pods of job %s would be created: %w", jobNameOf(top), err)
 		}
 		if err != nil {
 			verdict.Refused = refused(err)
 			return verdict, nil
 		}
 	} else {
-		verdict.Unasked = append(verdict.Unasked, unaskable(phrase.Of("the pods of job %s", jobOf(top)), "Pod", pod.Namespace))
+		verdict.Unchecked = append(verdict.Unchecked, uncheckedText(phrase.Textf("the pods of job %s", jobNameOf(top)), "Pod", pod.Namespace))
 	}
 	if over != nil {
 		verdict.Refused = refused(nil)
@@ -143,14 +143,14 @@ func (c *Client) overQuota(ctx context.Context, top client.Object, before []clie
 	quotas := list.Items
 	for _, other := range before {
 		if other.GetNamespace() == top.GetNamespace() {
-			quotas = quota.With(quotas, other)
+			quotas = quota.WithJob(quotas, other)
 		}
 	}
-	return quota.OverFor(quotas, top), nil
+	return quota.FindJobExcess(quotas, top), nil
 }
 
-func unaskable(what phrase.Text, kind, namespace string) phrase.Text {
-	return phrase.Of("whether the API server would take %s could not be asked: you may not create objects of kind %s in namespace %s",
+func uncheckedText(what phrase.Text, kind, namespace string) phrase.Text {
+	return phrase.Textf("whether the API server would take %s could not be asked: you may not create objects of kind %s in namespace %s",
 		what, kind, namespace)
 }
 

@@ -16,11 +16,11 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// againPrefix is the name prefix of Leases that hold the replacement of a Job.
-const againPrefix = "gpuctl-again-"
+// replacementPrefix is the name prefix of Leases that hold the replacement of a Job.
+const replacementPrefix = "gpuctl-again-"
 
-// mostNoted is the maximum size of the replacement in such a Lease: all annotations of an object together may have 256 KiB.
-const mostNoted = 200 << 10
+// maxReplacementSize is the maximum size of the replacement in such a Lease: all annotations of an object together may have 256 KiB.
+const maxReplacementSize = 200 << 10
 
 // replacement is a Job that replaces another one, which is deleted for it. A Lease holds it from before the deletion until the creation, so that an
 // interruption between the two does not lose a job that no file has.
@@ -33,17 +33,17 @@ type replacement struct {
 	Held    bool `json:"held,omitempty"`
 }
 
-// remember writes such a Lease. It returns nil if the user may not, or if the Job is too large: then only the job's file still has it.
-func (c *Client) remember(ctx context.Context, top client.Object, r replacement) (client.Object, error) {
-	text, err := r.encode()
-	if err != nil || len(text) > mostNoted {
+// saveReplacement writes such a Lease. It returns nil if the user may not, or if the Job is too large: then only the job's file still has it.
+func (c *Client) saveReplacement(ctx context.Context, top client.Object, r replacement) (client.Object, error) {
+	text, err := r.encodeText()
+	if err != nil || len(text) > maxReplacementSize {
 		return nil, err
 	}
-	lease := reservation(top)
-	lease.Name, lease.Annotations = againPrefix+jobOf(top), map[string]string{names.AnnotationReplacement: text}
+	lease := newNameReservation(top)
+	lease.Name, lease.Annotations = replacementPrefix+jobNameOf(top), map[string]string{names.AnnotationReplacement: text}
 	err = c.createOne(ctx, lease)
 	if errors.As(err, new(*ExistsError)) { // left by an interrupted replacement whose Job exists after all
-		if err = c.forgetOther(ctx, lease); err == nil {
+		if err = c.deleteStaleReplacement(ctx, lease); err == nil {
 			err = c.createOne(ctx, lease)
 		}
 	}
@@ -56,26 +56,26 @@ func (c *Client) remember(ctx context.Context, top client.Object, r replacement)
 	return lease, nil
 }
 
-// forgetOther deletes the Lease of a name, if gpuctl created it.
-func (c *Client) forgetOther(ctx context.Context, like client.Object) error {
-	found, err := c.read(ctx, like)
+// deleteStaleReplacement deletes the Lease of a name, if gpuctl created it.
+func (c *Client) deleteStaleReplacement(ctx context.Context, like client.Object) error {
+	found, err := c.readObject(ctx, like)
 	if err != nil || found == nil {
 		return err
 	}
 	if !isOurs(found) {
-		return &ExistsError{Namespace: found.GetNamespace(), Object: describe(found)}
+		return &ExistsError{Namespace: found.GetNamespace(), Object: describeObject(found)}
 	}
-	return c.remove(ctx, found)
+	return c.removeObject(ctx, found)
 }
 
-// forget deletes the Lease that saveReplacement wrote. A Lease that stays does no harm: the next replacement of the job overwrites it.
-func (c *Client) forget(ctx context.Context, lease client.Object) {
+// deleteReplacement deletes the Lease that saveReplacement wrote. A Lease that stays does no harm: the next replacement of the job overwrites it.
+func (c *Client) deleteReplacement(ctx context.Context, lease client.Object) {
 	if lease != nil {
-		_ = c.remove(ctx, lease)
+		_ = c.removeObject(ctx, lease)
 	}
 }
 
-func (r replacement) encode() (string, error) {
+func (r replacement) encodeText() (string, error) {
 	data, err := json.Marshal(r)
 	if err != nil {
 		return "", err

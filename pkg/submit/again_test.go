@@ -25,13 +25,13 @@ func brokenOff(t *testing.T, known replacement) (*Client, client.Object) {
 	if known.Suspend {
 		fresh.Annotations = map[string]string{names.AnnotationPausedAt: "2026-11-01T12:00:00Z"}
 	} else {
-		jobplan.TellHeld(fresh)
+		jobplan.AnnotateHeld(fresh)
 	}
 	known.Job, known.Old = fresh, old.UID
-	if lease, err := c.remember(t.Context(), plan.live, known); err != nil || lease == nil {
+	if lease, err := c.saveReplacement(t.Context(), plan.live, known); err != nil || lease == nil {
 		t.Fatalf("what is remembered is %v, error %v", lease, err)
 	}
-	if err := c.remove(t.Context(), old); err != nil {
+	if err := c.removeObject(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
 	return c, claim
@@ -46,14 +46,14 @@ func TestAJobThatWasNotMadeAgainIsMadeByResume(t *testing.T) {
 			if result, err := c.Resume(t.Context(), ref, StepOptions{DryRun: true, Now: time.Now()}); err != nil || result.Action != ActionResumed {
 				t.Errorf("a dry run: %+v, error %v", result, err)
 			}
-			if _, err := c.Top(t.Context(), ref); !isNotFound(err) {
+			if _, err := c.TopObject(t.Context(), ref); !isNotFound(err) {
 				t.Errorf("after a dry run: %v", err)
 			}
 			result, err := c.Resume(t.Context(), ref, StepOptions{Now: time.Now(), Digest: digestOf(t, c, ref)})
 			if err != nil || result.Action != ActionResumed {
 				t.Fatalf("it is %+v, error %v", result, err)
 			}
-			top, err := c.Top(t.Context(), ref)
+			top, err := c.TopObject(t.Context(), ref)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -64,8 +64,8 @@ func TestAJobThatWasNotMadeAgainIsMadeByResume(t *testing.T) {
 			}
 			wantOwnedBy(t, seen(t, c, claim), job)
 			for what, read := range map[string]func() (client.Object, error){
-				"keeper": func() (client.Object, error) { return c.keeperOf(t.Context(), job) },
-				"known":  func() (client.Object, error) { return c.Broken(t.Context(), ref) },
+				"keeper": func() (client.Object, error) { return c.readKeeper(t.Context(), job) },
+				"known":  func() (client.Object, error) { return c.InterruptedReplacement(t.Context(), ref) },
 			} {
 				if left, err := read(); err != nil || left != nil {
 					t.Errorf("%s is still %v, error %v", what, left, err)
@@ -93,11 +93,11 @@ func TestWhatIsKnownOfAnotherTimeGivesWay(t *testing.T) {
 	for _, image := range []string{"first", "second"} {
 		fresh := jobNamed("")
 		fresh.Annotations = map[string]string{"image": image}
-		if lease, err := c.remember(t.Context(), old, replacement{Job: fresh}); err != nil || lease == nil {
+		if lease, err := c.saveReplacement(t.Context(), old, replacement{Job: fresh}); err != nil || lease == nil {
 			t.Fatalf("%s: %v, error %v", image, lease, err)
 		}
 	}
-	lease, err := c.Broken(t.Context(), Ref{Namespace: "lab", Name: "sft"})
+	lease, err := c.InterruptedReplacement(t.Context(), Ref{Namespace: "lab", Name: "sft"})
 	if err != nil || lease == nil {
 		t.Fatalf("it is %v, error %v", lease, err)
 	}
@@ -109,7 +109,7 @@ func TestWhatIsKnownOfAnotherTimeGivesWay(t *testing.T) {
 
 // TestWhatIsKnownMayBeAnything, as whoever writes Leases may write it.
 func TestWhatIsKnownMayBeAnything(t *testing.T) {
-	nothing, err := replacement{}.encode()
+	nothing, err := replacement{}.encodeText()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestWhatIsKnownMayBeAnything(t *testing.T) {
 	for i := range 40_000 {
 		large.Annotations[strings.Repeat("x", i%97)+time.Unix(int64(i)*7919, int64(i)*104729).String()] = ""
 	}
-	if lease, err := cluster(nil).remember(t.Context(), jobNamed("old"), replacement{Job: large}); lease != nil || err != nil {
+	if lease, err := cluster(nil).saveReplacement(t.Context(), jobNamed("old"), replacement{Job: large}); lease != nil || err != nil {
 		t.Errorf("one that is too large is %v, error %v", lease, err)
 	}
 }

@@ -30,8 +30,8 @@ type ApplyOptions struct {
 	DryRun bool
 	// Render is what the objects were rendered with.
 	Render render.Options
-	// startOver must approve a change of a Deployment that restarts its pods; nil approves it.
-	startOver func(context.Context, client.Object) error
+	// approveRestart must approve a change of a Deployment that restarts its pods; nil approves it.
+	approveRestart func(context.Context, client.Object) error
 }
 
 // ImmutableError says that Kubernetes cannot make the requested change in place.
@@ -45,11 +45,11 @@ type ImmutableError struct {
 	Cause error
 }
 
-func (e *ImmutableError) Error() string { return e.Says().String() }
+func (e *ImmutableError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *ImmutableError) Says() phrase.Text {
-	return phrase.Of("job %q cannot be changed in place, nothing was done: Kubernetes refuses to change %s",
+// Message implements [phrase.LocalizedError].
+func (e *ImmutableError) Message() phrase.Text {
+	return phrase.Textf("job %q cannot be changed in place, nothing was done: Kubernetes refuses to change %s",
 		e.Ref.Name, strings.Join(fieldsOf(e.Cause), ", "))
 }
 
@@ -88,8 +88,8 @@ func (c *Client) applyOnce(ctx context.Context, objects []client.Object, opts Ap
 	for i, object := range objects {
 		desired[i] = object.DeepCopyObject().(client.Object)
 	}
-	result := resultOf(desired[0], ActionUnchanged)
-	live, err := c.Top(ctx, Ref{Namespace: desired[0].GetNamespace(), Name: jobOf(desired[0])})
+	result := newResult(desired[0], ActionUnchanged)
+	live, err := c.TopObject(ctx, Ref{Namespace: desired[0].GetNamespace(), Name: jobNameOf(desired[0])})
 	switch {
 	case isNotFound(err) || errors.As(err, new(*ForeignJobError)):
 		if err := c.checkAbsent(); err != nil {
@@ -98,82 +98,82 @@ func (c *Client) applyOnce(ctx context.Context, objects []client.Object, opts Ap
 		return c.applyNew(ctx, desired, result, opts)
 	case err != nil:
 		return Result{}, err
-	case kindOf(live) != result.Ref.Kind:
-		return Result{}, existsError(live)
+	case jobKindOf(live) != result.Ref.Kind:
+		return Result{}, newExistsError(live)
 	}
-	plan, err := c.plan(ctx, live, desired, opts.Render)
+	plan, err := c.planJob(ctx, live, desired, opts.Render)
 	if err != nil {
 		return Result{}, err
 	}
 	if err := c.checkPlanned(plan); err != nil {
 		return Result{}, err
 	}
-	if result.Diff, err = plan.diff(); err != nil || !plan.changes() {
+	if result.Diff, err = plan.diffObjects(); err != nil || !plan.hasChanges() {
 		return result, err
 	}
-	return c.change(ctx, plan, result, opts)
+	return c.applyOrReplace(ctx, plan, result, opts)
 }
 
-// change carries out a plan, or replaces a job whose change Kubernetes refuses, if the options allow it.
-func (c *Client) change(ctx context.Context, plan *jobPlan, result Result, opts ApplyOptions) (Result, error) {
-	if opts.startOver != nil && plan.startsOver() {
-		if err := opts.startOver(ctx, plan.live); err != nil {
+// applyOrReplace carries out a plan, or replaces a job whose change Kubernetes refuses, if the options allow it.
+func (c *Client) applyOrReplace(ctx context.Context, plan *jobPlan, result Result, opts ApplyOptions) (Result, error) {
+	if opts.approveRestart != nil && plan.startsOver() {
+		if err := opts.approveRestart(ctx, plan.live); err != nil {
 			return Result{}, err
 		}
 	}
 	result.Action = ActionConfigured
-	err := c.carryOutJob(ctx, plan, opts)
+	err := c.writePlan(ctx, plan, opts)
 	if !apierrors.IsInvalid(err) {
 		return result, err
 	}
-	_, isJob := isBatchJob(plan.live)
+	_, isJob := asBatchJob(plan.live)
 	if !isJob || !opts.Replace {
 		return result, &ImmutableError{Ref: result.Ref, Diff: result.Diff, Replaceable: isJob, Cause: err}
 	}
 	result.Action = ActionReplaced
-	return result, c.replace(ctx, plan, opts.DryRun)
+	return result, c.replaceJob(ctx, plan, opts.DryRun)
 }
 
 func (c *Client) applyNew(ctx context.Context, desired []client.Object, result Result, opts ApplyOptions) (Result, error) {
 	result.Action = ActionCreated
 	var err error
-	if result.Diff, err = (&jobPlan{desired: desired, fresh: true}).diff(); err != nil {
+	if result.Diff, err = (&jobPlan{desired: desired, fresh: true}).diffObjects(); err != nil {
 		return Result{}, err
 	}
 	if opts.DryRun {
-		result.Unasked, err = c.DryRun(ctx, desired)
+		result.Unchecked, err = c.DryRun(ctx, desired)
 		return result, err
 	}
 	return result, c.Create(ctx, desired)
 }
 
-// carryOutJob writes a plan after the API server has accepted every part of it in a dry run.
-func (c *Client) carryOutJob(ctx context.Context, plan *jobPlan, opts ApplyOptions) error {
+// writePlan writes a plan after the API server has accepted every part of it in a dry run.
+func (c *Client) writePlan(ctx context.Context, plan *jobPlan, opts ApplyOptions) error {
 	if opts.DryRun {
-		return c.writeAll(ctx, plan, true, opts)
+		return c.writeChanged(ctx, plan, true, opts)
 	}
 	if plan.unreserved {
-		if _, err := c.reserve(ctx, plan.live); err != nil {
+		if _, err := c.reserveName(ctx, plan.live); err != nil {
 			return err
 		}
 	}
-	if err := c.takeOver(ctx, plan); err != nil {
+	if err := c.takeOverFields(ctx, plan); err != nil {
 		return err
 	}
 	for _, dryRun := range []bool{true, false} {
-		if err := c.writeAll(ctx, plan, dryRun, opts); err != nil {
+		if err := c.writeChanged(ctx, plan, dryRun, opts); err != nil {
 			return err
 		}
 	}
-	if err := c.forgetWaiting(ctx, plan); err != nil {
+	if err := c.clearWaitsFor(ctx, plan); err != nil {
 		return err
 	}
 	for _, object := range plan.obsolete {
-		if err := c.remove(ctx, object); err != nil {
+		if err := c.removeObject(ctx, object); err != nil {
 			return err
 		}
 	}
-	if err := c.takeBack(ctx, plan); err != nil {
+	if err := c.reclaimParts(ctx, plan); err != nil {
 		return err
 	}
 	if plan.live != nil && isIncomplete(plan.live) {
@@ -182,8 +182,8 @@ func (c *Client) carryOutJob(ctx context.Context, plan *jobPlan, opts ApplyOptio
 	return nil
 }
 
-// forgetWaiting removes the list of awaited jobs from a job that no longer waits. Server-side apply keeps it if gpu-controller wrote it.
-func (c *Client) forgetWaiting(ctx context.Context, plan *jobPlan) error {
+// clearWaitsFor removes the list of awaited jobs from a job that no longer waits. Server-side apply keeps it if gpu-controller wrote it.
+func (c *Client) clearWaitsFor(ctx context.Context, plan *jobPlan) error {
 	if plan.live == nil {
 		return nil
 	}
@@ -192,67 +192,67 @@ func (c *Client) forgetWaiting(ctx context.Context, plan *jobPlan) error {
 	if !waited || waits {
 		return nil
 	}
-	return c.patch(ctx, plan.live, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, names.AnnotationWaitsFor), false)
+	return c.patchObject(ctx, plan.live, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, names.AnnotationWaitsFor), false)
 }
 
-// writeAll writes the changed objects of a plan.
-func (c *Client) writeAll(ctx context.Context, plan *jobPlan, dryRun bool, opts ApplyOptions) error {
+// writeChanged writes the changed objects of a plan.
+func (c *Client) writeChanged(ctx context.Context, plan *jobPlan, dryRun bool, opts ApplyOptions) error {
 	for i, object := range plan.desired {
 		if !plan.changed[i] {
 			continue
 		}
-		if err := c.write(ctx, plan, i, object, dryRun, opts); err != nil {
+		if err := c.writeObject(ctx, plan, i, object, dryRun, opts); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *Client) write(
+func (c *Client) writeObject(
 	ctx context.Context, plan *jobPlan, i int, object client.Object, dryRun bool, opts ApplyOptions,
 ) error {
 	if plan.before[i] == nil {
 		if plan.live != nil {
-			own(plan.live, object)
+			setOwner(plan.live, object)
 		}
 		if !dryRun {
 			return c.createOne(ctx, object)
 		}
-		err := c.explain(ctx, object, c.api.Create(ctx, object.DeepCopyObject().(client.Object), client.DryRunAll))
+		err := c.explainCreate(ctx, object, c.api.Create(ctx, object.DeepCopyObject().(client.Object), client.DryRunAll))
 		if apierrors.IsNotFound(err) {
 			return nil // its namespace does not exist yet
 		}
 		return err
 	}
 	if i == 0 || plan.live == nil {
-		c.hold(object, plan.before[i])
+		c.pinVersion(object, plan.before[i])
 	}
 	return c.serverSideApply(ctx, jobplan.InPlace(object, plan.live, plan.placed), dryRun, opts.Force || opts.DryRun)
 }
 
-// takeOver converts the fields that gpuctl set at creation into applied fields, so that server-side apply removes those that are no longer
+// takeOverFields converts the fields that gpuctl set at creation into applied fields, so that server-side apply removes those that are no longer
 // applied.
-func (c *Client) takeOver(ctx context.Context, plan *jobPlan) error {
+func (c *Client) takeOverFields(ctx context.Context, plan *jobPlan) error {
 	for i, before := range plan.before {
 		if before == nil || !plan.changed[i] {
 			continue
 		}
 		body, err := csaupgrade.UpgradeManagedFieldsPatch(before, sets.New(fieldOwner), fieldOwner)
 		if err != nil {
-			return phrase.Errorf("reading who set the fields of %s: %w", describe(before), err)
+			return phrase.Errorf("reading who set the fields of %s: %w", describeObject(before), err)
 		}
 		if body == nil {
 			continue
 		}
 		if err := c.api.Patch(ctx, before, client.RawPatch(types.JSONPatchType, body)); err != nil {
-			return phrase.Errorf("taking over the fields of %s: %w", describe(before), err)
+			return phrase.Errorf("taking over the fields of %s: %w", describeObject(before), err)
 		}
 	}
 	return nil
 }
 
 func (c *Client) serverSideApply(ctx context.Context, object client.Object, dryRun, force bool) error {
-	tree, err := untyped(object)
+	tree, err := toUnstructured(object)
 	if err != nil {
 		return err
 	}
@@ -266,7 +266,7 @@ func (c *Client) serverSideApply(ctx context.Context, object client.Object, dryR
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
 	if err := c.api.Apply(ctx, client.ApplyConfigurationFromUnstructured(tree), opts...); err != nil {
-		return phrase.Errorf("applying %s: %w", describe(object), err)
+		return phrase.Errorf("applying %s: %w", describeObject(object), err)
 	}
 	return nil
 }

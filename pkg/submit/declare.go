@@ -21,11 +21,11 @@ import (
 // NoGPUPoolsError says that a pool has constraints but the cluster has no GPUPools.
 type NoGPUPoolsError struct{ Pool string }
 
-func (e *NoGPUPoolsError) Error() string { return e.Says().String() }
+func (e *NoGPUPoolsError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *NoGPUPoolsError) Says() phrase.Text {
-	return phrase.Of("pool %q has constraints, and this cluster knows no GPUPools: have the administrators install\n"+
+// Message implements [phrase.LocalizedError].
+func (e *NoGPUPoolsError) Message() phrase.Text {
+	return phrase.Textf("pool %q has constraints, and this cluster knows no GPUPools: have the administrators install\n"+
 		"manifests/crds and manifests/controller, or leave the constraints out: labels alone make a pool", e.Pool)
 }
 
@@ -38,18 +38,18 @@ type declaration struct {
 	force bool
 }
 
-// declare determines what to write to the GPUPool of p. It returns nil if the cluster has no GPUPools or the user may not see them, and p has
+// planDeclaration determines what to write to the GPUPool of p. It returns nil if the cluster has no GPUPools or the user may not see them, and p has
 // no constraints. With keep, an existing GPUPool is not changed unless p has constraints.
-func (c *Client) declare(ctx context.Context, p *workload.Pool, keep, force bool) (*declaration, error) {
+func (c *Client) planDeclaration(ctx context.Context, p *workload.Pool, keep, force bool) (*declaration, error) {
 	d := &declaration{wanted: render.GPUPool(p), force: force}
-	asks := render.Asks(p)
+	asks := render.NeedsGPUPool(p)
 	switch {
 	case d.wanted == nil && asks:
 		return nil, phrase.Errorf("pool %q has constraints, and no GPUPool can have its name: use lower-case letters, digits, '-' and '.'", p.Name)
 	case d.wanted == nil:
 		return nil, nil
 	}
-	hidden, err := d.read(ctx, c)
+	hidden, err := d.readLive(ctx, c)
 	switch {
 	case hidden && !asks:
 		return nil, nil
@@ -61,14 +61,14 @@ func (c *Client) declare(ctx context.Context, p *workload.Pool, keep, force bool
 	}
 	after, err := c.applyGPUPool(ctx, d.wanted, force, true)
 	if err != nil {
-		return nil, undeclared(err, p.Name, asks)
+		return nil, declarationError(err, p.Name, asks)
 	}
-	d.settle(after)
+	d.resolveAfter(after)
 	return d, nil
 }
 
-// undeclared explains why a GPUPool cannot be written. It returns nil if labels alone define the pool because it has no constraints.
-func undeclared(err error, pool string, asks bool) error {
+// declarationError explains why a GPUPool cannot be written. It returns nil if labels alone define the pool because it has no constraints.
+func declarationError(err error, pool string, asks bool) error {
 	switch {
 	case !asks && (isUnknown(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err)):
 		return nil
@@ -78,8 +78,8 @@ func undeclared(err error, pool string, asks bool) error {
 	return err
 }
 
-// read reads the current GPUPool. hidden says that the error is that the user may not see it.
-func (d *declaration) read(ctx context.Context, c *Client) (hidden bool, err error) {
+// readLive reads the current GPUPool. hidden says that the error is that the user may not see it.
+func (d *declaration) readLive(ctx context.Context, c *Client) (hidden bool, err error) {
 	var live names.GPUPool
 	err = c.api.Get(ctx, client.ObjectKeyFromObject(d.wanted), &live)
 	switch {
@@ -91,8 +91,8 @@ func (d *declaration) read(ctx context.Context, c *Client) (hidden bool, err err
 	return false, nil
 }
 
-// settle stores the resulting object: the current one if both are equal.
-func (d *declaration) settle(after *names.GPUPool) {
+// resolveAfter stores the resulting object: the current one if both are equal.
+func (d *declaration) resolveAfter(after *names.GPUPool) {
 	if d.after = after; d.live != nil && equality.Semantic.DeepEqual(d.live.Spec, after.Spec) {
 		d.after = d.live
 	}
@@ -102,29 +102,29 @@ func isUnknown(err error) bool {
 	return apierrors.IsNotFound(err) || meta.IsNoMatchError(err) || runtime.IsNotRegisteredError(err)
 }
 
-// changes reports whether there is anything to write.
-func (d *declaration) changes() bool { return d != nil && d.after != d.live }
+// hasChanges reports whether there is anything to write.
+func (d *declaration) hasChanges() bool { return d != nil && d.after != d.live }
 
-// diff returns the changes of the GPUPool.
-func (d *declaration) diff() (string, error) {
-	if !d.changes() {
+// diffSpecs returns the changes of the GPUPool.
+func (d *declaration) diffSpecs() (string, error) {
+	if !d.hasChanges() {
 		return "", nil
 	}
-	after, err := untyped(shown(d.after))
+	after, err := toUnstructured(authoredGPUPool(d.after))
 	if err != nil {
 		return "", err
 	}
 	var before *unstructured.Unstructured
 	if d.live != nil {
-		if before, err = untyped(shown(d.live)); err != nil {
+		if before, err = toUnstructured(authoredGPUPool(d.live)); err != nil {
 			return "", err
 		}
 	}
 	return jobplan.Diff(before, after)
 }
 
-// shown returns a GPUPool with only the fields that its author writes.
-func shown(p *names.GPUPool) *names.GPUPool {
+// authoredGPUPool returns a GPUPool with only the fields that its author writes.
+func authoredGPUPool(p *names.GPUPool) *names.GPUPool {
 	return &names.GPUPool{
 		TypeMeta:   metav1.TypeMeta{APIVersion: names.SchemeGroupVersion.String(), Kind: "GPUPool"},
 		ObjectMeta: metav1.ObjectMeta{Name: p.Name}, Spec: p.Spec,
@@ -148,7 +148,7 @@ func (c *Client) writeDeclared(ctx context.Context, d *declaration) (undo func(c
 
 // applyGPUPool applies a GPUPool, and returns the resulting object.
 func (c *Client) applyGPUPool(ctx context.Context, wanted *names.GPUPool, force, dryRun bool) (*names.GPUPool, error) {
-	tree, err := untyped(wanted)
+	tree, err := toUnstructured(wanted)
 	if err != nil {
 		return nil, err
 	}

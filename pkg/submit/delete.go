@@ -26,57 +26,57 @@ type Deleted struct{ Namespace, Name, Kind string }
 func (c *Client) Delete(ctx context.Context, namespace, name, kind string) (Deleted, error) {
 	for attempt := 1; ; attempt++ {
 		deleted, err := c.deleteOnce(ctx, namespace, name, kind)
-		if !c.again(err, attempt) {
+		if !c.shouldRetry(err, attempt) {
 			return deleted, err
 		}
 	}
 }
 
 func (c *Client) deleteOnce(ctx context.Context, namespace, name, kind string) (Deleted, error) {
-	found, rest, err := c.parts(ctx, Ref{Namespace: namespace, Name: name, Kind: kind})
+	found, rest, err := c.findParts(ctx, Ref{Namespace: namespace, Name: name, Kind: kind})
 	if err != nil {
 		return Deleted{}, err
 	}
-	if err := c.checkAll(found); err != nil {
+	if err := c.checkPreconditions(found); err != nil {
 		return Deleted{}, err
 	}
-	for _, object := range c.order(rest, found) {
-		err := c.removeIf(ctx, object, c.only(object))
-		mayStay := len(found) > 0 && isBroken(object) && apierrors.IsForbidden(err)
+	for _, object := range c.deletionOrder(rest, found) {
+		err := c.removeWithPreconditions(ctx, object, c.deletePreconditions(object))
+		mayStay := len(found) > 0 && isReplacementLease(object) && apierrors.IsForbidden(err)
 		if err != nil && !mayStay {
 			return Deleted{}, err
 		}
 	}
-	return Deleted{Namespace: namespace, Name: name, Kind: kindOf(append(found, rest...)[0])}, nil
+	return Deleted{Namespace: namespace, Name: name, Kind: jobKindOf(append(found, rest...)[0])}, nil
 }
 
-// isBroken reports whether an object is a Lease that [Client.InterruptedReplacement] returns. Others may have written it. A user who may not delete
+// isReplacementLease reports whether an object is a Lease that [Client.InterruptedReplacement] returns. Others may have written it. A user who may not delete
 // it can still delete the job: the Lease cannot create anything unseen.
-func isBroken(object client.Object) bool {
-	return object.GetObjectKind().GroupVersionKind().Kind == "Lease" && strings.HasPrefix(object.GetName(), againPrefix)
+func isReplacementLease(object client.Object) bool {
+	return object.GetObjectKind().GroupVersionKind().Kind == "Lease" && strings.HasPrefix(object.GetName(), replacementPrefix)
 }
 
 // Exists returns nil if there is something that [Client.Delete] would delete, else its [NotFoundError].
 func (c *Client) Exists(ctx context.Context, ref Ref) error {
-	_, _, err := c.parts(ctx, ref)
+	_, _, err := c.findParts(ctx, ref)
 	return err
 }
 
-// parts finds the top objects of a job and the rest of it: its Services, its keeper, its replacement Lease, and its pods if the top object is
+// findParts finds the top objects of a job and the rest of it: its Services, its keeper, its replacement Lease, and its pods if the top object is
 // gone.
-func (c *Client) parts(ctx context.Context, ref Ref) (tops, rest []client.Object, err error) {
-	if tops, err = c.belonging(ctx, ref, topKinds...); err != nil {
+func (c *Client) findParts(ctx context.Context, ref Ref) (tops, rest []client.Object, err error) {
+	if tops, err = c.findBelonging(ctx, ref, topKinds...); err != nil {
 		return nil, nil, err
 	}
 	others := []schema.GroupVersionKind{corev1.SchemeGroupVersion.WithKind("Service")}
 	if len(tops) == 0 {
 		others = append(others, corev1.SchemeGroupVersion.WithKind("Pod"))
 	}
-	if rest, err = c.belonging(ctx, ref, others...); err != nil {
+	if rest, err = c.findBelonging(ctx, ref, others...); err != nil {
 		return nil, nil, err
 	}
-	for _, prefix := range []string{keeperPrefix, againPrefix} {
-		lease, err := c.leaseOf(ctx, prefix, ref)
+	for _, prefix := range []string{keeperPrefix, replacementPrefix} {
+		lease, err := c.readLease(ctx, prefix, ref)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -85,21 +85,21 @@ func (c *Client) parts(ctx context.Context, ref Ref) (tops, rest []client.Object
 		}
 	}
 	if len(tops)+len(rest) == 0 {
-		return nil, nil, c.absent(ctx, ref)
+		return nil, nil, c.explainAbsent(ctx, ref)
 	}
 	return tops, rest, nil
 }
 
-// belonging finds the objects of some kinds that belong to a job.
-func (c *Client) belonging(ctx context.Context, ref Ref, kinds ...schema.GroupVersionKind) ([]client.Object, error) {
+// findBelonging finds the objects of some kinds that belong to a job.
+func (c *Client) findBelonging(ctx context.Context, ref Ref, kinds ...schema.GroupVersionKind) ([]client.Object, error) {
 	var out []client.Object
 	for _, kind := range kinds {
-		found, err := c.list(ctx, kind, ref.Namespace, ref.Name)
+		found, err := c.listObjects(ctx, kind, ref.Namespace, ref.Name)
 		if err != nil {
 			return nil, err
 		}
 		for _, object := range found {
-			if ref.Kind == "" || kindOf(object) == ref.Kind {
+			if ref.Kind == "" || jobKindOf(object) == ref.Kind {
 				out = append(out, object)
 			}
 		}
@@ -107,28 +107,28 @@ func (c *Client) belonging(ctx context.Context, ref Ref, kinds ...schema.GroupVe
 	return out, nil
 }
 
-// order returns the order of deletions. Parts come first, so that after an interruption the user can still find the job. Under a precondition
+// deletionOrder returns the order of deletions. Parts come first, so that after an interruption the user can still find the job. Under a precondition
 // the top object comes first, because a refusal must not change anything.
-func (c *Client) order(rest, tops []client.Object) []client.Object {
-	if c.is != nil {
+func (c *Client) deletionOrder(rest, tops []client.Object) []client.Object {
+	if c.precondition != nil {
 		return slices.Concat(tops, rest)
 	}
 	return slices.Concat(rest, tops)
 }
 
-// gonePoll is the poll interval of WaitForDeletion.
-const gonePoll = 500 * time.Millisecond
+// deletionPollInterval is the poll interval of WaitForDeletion.
+const deletionPollInterval = 500 * time.Millisecond
 
-// WaitGone returns when no object and no pod of the job is left, so that its GPUs are free again, or with ctx's error.
-func (c *Client) WaitGone(ctx context.Context, job Deleted) error {
-	return wait.PollUntilContextCancel(ctx, gonePoll, true, func(ctx context.Context) (bool, error) {
+// WaitForDeletion returns when no object and no pod of the job is left, so that its GPUs are free again, or with ctx's error.
+func (c *Client) WaitForDeletion(ctx context.Context, job Deleted) error {
+	return wait.PollUntilContextCancel(ctx, deletionPollInterval, true, func(ctx context.Context) (bool, error) {
 		pods := &metav1.PartialObjectMetadataList{}
 		pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
 		labels := client.MatchingLabels{names.LabelJob: job.Name, names.LabelJobType: job.Kind}
 		if err := c.api.List(ctx, pods, client.InNamespace(job.Namespace), labels); err != nil {
 			return false, phrase.Errorf("waiting for the pods of job %s to end: %w", job.Name, err)
 		}
-		tops, err := c.tops(ctx, job.Namespace, job.Name)
+		tops, err := c.findTops(ctx, job.Namespace, job.Name)
 		if err != nil {
 			return false, err
 		}

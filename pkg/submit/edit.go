@@ -37,7 +37,7 @@ type EditOptions struct {
 
 // Retry starts a finished job over. See [jobplan.Retry].
 func (c *Client) Retry(ctx context.Context, ref Ref, opts EditOptions) (Result, error) {
-	top, err := c.Top(ctx, ref)
+	top, err := c.TopObject(ctx, ref)
 	if err != nil {
 		return Result{}, err
 	}
@@ -45,33 +45,33 @@ func (c *Client) Retry(ctx context.Context, ref Ref, opts EditOptions) (Result, 
 	if err != nil {
 		return Result{}, err
 	}
-	result := resultOf(top, ActionRetried)
+	result := newResult(top, ActionRetried)
 	if !again {
-		return result, c.patch(ctx, top, step.Patch, opts.DryRun)
+		return result, c.patchObject(ctx, top, step.Patch, opts.DryRun)
 	}
 	if err := checkTasks(top, opts); err != nil {
 		return Result{}, err
 	}
 	source := top.GetAnnotations()[names.AnnotationSubmitted]
-	objects, err := objectsOf(top, source, opts.Render)
+	objects, err := renderObjects(top, source, opts.Render)
 	if err != nil {
 		return Result{}, err
 	}
-	plan, err := c.plan(ctx, startedOver(top), objects, opts.Render)
+	plan, err := c.planJob(ctx, clearedForRestart(top), objects, opts.Render)
 	if err != nil {
 		return Result{}, err
 	}
 	plan.live = top
-	return result, c.replace(ctx, plan, opts.DryRun)
+	return result, c.replaceJob(ctx, plan, opts.DryRun)
 }
 
 // checkTasks refuses to repeat succeeded tasks, unless the options allow it.
 func checkTasks(top client.Object, opts EditOptions) error {
-	job, ok := isBatchJob(top)
+	job, ok := asBatchJob(top)
 	if !ok || opts.AllTasks || !quota.IsArray(job) || job.Status.Succeeded == 0 || job.Status.Succeeded >= *job.Spec.Completions {
 		return nil
 	}
-	return &DoneTasksError{Ref: resultOf(top, "").Ref, Tasks: *job.Spec.Completions, Succeeded: job.Status.Succeeded}
+	return &DoneTasksError{Ref: newResult(top, "").Ref, Tasks: *job.Spec.Completions, Succeeded: job.Status.Succeeded}
 }
 
 // DoneTasksError says that succeeded tasks of an array would run again.
@@ -80,16 +80,16 @@ type DoneTasksError struct {
 	Tasks, Succeeded int32
 }
 
-func (e *DoneTasksError) Error() string { return e.Says().String() }
+func (e *DoneTasksError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *DoneTasksError) Says() phrase.Text {
-	return phrase.Of("job %q has %d tasks, and %d have succeeded: they would run again, too, since Kubernetes starts a Job over as a whole\n"+
+// Message implements [phrase.LocalizedError].
+func (e *DoneTasksError) Message() phrase.Text {
+	return phrase.Textf("job %q has %d tasks, and %d have succeeded: they would run again, too, since Kubernetes starts a Job over as a whole\n"+
 		"Start all of them over, with --all-tasks: gpuctl retry %s -n %s --all-tasks", e.Ref.Name, e.Tasks, e.Succeeded, e.Ref.Name, e.Ref.Namespace)
 }
 
-// startedOver returns a top object without the annotations of having been paused or cancelled.
-func startedOver(top client.Object) client.Object {
+// clearedForRestart returns a top object without the annotations of having been paused or cancelled.
+func clearedForRestart(top client.Object) client.Object {
 	out := top.DeepCopyObject().(client.Object)
 	annotations := maps.Clone(out.GetAnnotations())
 	for _, key := range []string{
@@ -99,7 +99,7 @@ func startedOver(top client.Object) client.Object {
 		delete(annotations, key)
 	}
 	out.SetAnnotations(annotations)
-	job, ok := isBatchJob(out)
+	job, ok := asBatchJob(out)
 	if !ok {
 		return out
 	}
@@ -117,17 +117,17 @@ func startedOver(top client.Object) client.Object {
 func (c *Client) SetPriority(
 	ctx context.Context, ref Ref, priority workload.Priority, opts EditOptions,
 ) (Result, error) {
-	return c.edit(ctx, ref, "job.priority", string(priority), opts)
+	return c.editField(ctx, ref, "job.priority", string(priority), opts)
 }
 
 // UnknownPoolError says that no node is in a pool.
 type UnknownPoolError struct{ Pool string }
 
-func (e *UnknownPoolError) Error() string { return e.Says().String() }
+func (e *UnknownPoolError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *UnknownPoolError) Says() phrase.Text {
-	return phrase.Of("pool %q has no nodes, so the job would wait forever. See: gpuctl get pools", e.Pool)
+// Message implements [phrase.LocalizedError].
+func (e *UnknownPoolError) Message() phrase.Text {
+	return phrase.Textf("pool %q has no nodes, so the job would wait forever. See: gpuctl get pools", e.Pool)
 }
 
 // Move moves a job that waits or is paused to another pool. A running job starts over, which the options must allow.
@@ -135,7 +135,7 @@ func (c *Client) Move(ctx context.Context, ref Ref, pool string, opts EditOption
 	if err := c.checkPool(ctx, pool); err != nil {
 		return Result{}, err
 	}
-	return c.edit(ctx, ref, "resources.pool", pool, opts)
+	return c.editField(ctx, ref, "resources.pool", pool, opts)
 }
 
 // checkPool checks that the pool has a node. It is skipped for a user who may not list nodes.
@@ -157,19 +157,19 @@ func (c *Client) checkPool(ctx context.Context, pool string) error {
 	return nil
 }
 
-// edit changes one field of the job's submitted YAML, and applies the result.
-func (c *Client) edit(ctx context.Context, ref Ref, path, value string, opts EditOptions) (Result, error) {
+// editField changes one field of the job's submitted YAML, and applies the result.
+func (c *Client) editField(ctx context.Context, ref Ref, path, value string, opts EditOptions) (Result, error) {
 	return c.changeSource(ctx, ref, func(ctx context.Context, c *Client, top client.Object, doc workload.Document) (Result, error) {
 		source, err := jobplan.SetField(doc.Source, path, value)
 		if err != nil {
 			return Result{}, phrase.Errorf("changing %s of job %s: %w", path, ref.Name, err)
 		}
-		objects, err := objectsOf(top, source, opts.Render)
+		objects, err := renderObjects(top, source, opts.Render)
 		if err != nil {
 			return Result{}, err
 		}
 		if sameLabels(top, objects[0]) {
-			return resultOf(top, ActionUnchanged), nil
+			return newResult(top, ActionUnchanged), nil
 		}
 		if err := c.checkEditable(ctx, top, opts); err != nil {
 			return Result{}, err
@@ -193,82 +193,82 @@ func (c *Client) checkEditable(ctx context.Context, top client.Object, opts Edit
 	if state == jobplan.StatePaused || state == jobplan.StateActive && opts.Restart {
 		return nil
 	}
-	refused := &jobplan.StateError{Job: jobOf(top), State: state}
+	refused := &jobplan.StateError{Job: jobNameOf(top), State: state}
 	if state != jobplan.StateActive {
-		refused.Hint = phrase.Of("Create it again with what it should ask for")
+		refused.Hint = phrase.Textf("Create it again with what it should ask for")
 		return refused
 	}
 	placed, err := c.isPlaced(ctx, top)
 	if placed {
-		return &RunningError{Ref: resultOf(top, "").Ref}
+		return &RunningError{Ref: newResult(top, "").Ref}
 	}
 	return err
 }
 
 // isPlaced reports whether a pod of a job has a node and has not ended.
 func (c *Client) isPlaced(ctx context.Context, top client.Object) (bool, error) {
-	pods, err := c.podsOf(ctx, top)
+	pods, err := c.listPods(ctx, top)
 	return slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return pod.Spec.NodeName != "" && !gpu.HasEnded(&pod) }), err
 }
 
 // RunningError says that a running job would have to start over.
 type RunningError struct{ Ref Ref }
 
-func (e *RunningError) Error() string { return e.Says().String() }
+func (e *RunningError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *RunningError) Says() phrase.Text {
-	return phrase.Of("job %q runs, and Kubernetes changes nothing of a pod that does\n"+
+// Message implements [phrase.LocalizedError].
+func (e *RunningError) Message() phrase.Text {
+	return phrase.Textf("job %q runs, and Kubernetes changes nothing of a pod that does\n"+
 		"Pause it first (gpuctl pause %s), or start it over with --restart", e.Ref.Name, e.Ref.Name)
 }
 
 // NoSourceError says that a job does not contain its submitted YAML.
 type NoSourceError struct{ Ref Ref }
 
-func (e *NoSourceError) Error() string { return e.Says().String() }
+func (e *NoSourceError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *NoSourceError) Says() phrase.Text {
-	return phrase.Of("job %q does not hold the YAML that it was made from: apply its file instead", e.Ref.Name)
+// Message implements [phrase.LocalizedError].
+func (e *NoSourceError) Message() phrase.Text {
+	return phrase.Textf("job %q does not hold the YAML that it was made from: apply its file instead", e.Ref.Name)
 }
 
 // OtherJobsSourceError says that the YAML stored in a job describes another job, because somebody changed it by hand. Applying it would write to that
 // other job, with the rights of the caller instead of those of the person who changed it.
 type OtherJobsSourceError struct{ Ref Ref }
 
-func (e *OtherJobsSourceError) Error() string { return e.Says().String() }
+func (e *OtherJobsSourceError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *OtherJobsSourceError) Says() phrase.Text {
-	return phrase.Of("the YAML that job %q holds is that of another job, since somebody has changed its annotation %s: apply its file instead",
+// Message implements [phrase.LocalizedError].
+func (e *OtherJobsSourceError) Message() phrase.Text {
+	return phrase.Textf("the YAML that job %q holds is that of another job, since somebody has changed its annotation %s: apply its file instead",
 		e.Ref.Name, names.AnnotationSubmitted)
 }
 
-// documentOf parses the submitted YAML of an existing job.
-func documentOf(top client.Object, source string) (workload.Document, error) {
-	doc, err := parsedOf(top, source)
-	if err == nil && !isOf(doc, top) {
-		return workload.Document{}, &OtherJobsSourceError{Ref: resultOf(top, "").Ref}
+// submittedDocument parses the submitted YAML of an existing job.
+func submittedDocument(top client.Object, source string) (workload.Document, error) {
+	doc, err := parseSource(top, source)
+	if err == nil && !isDocumentOf(doc, top) {
+		return workload.Document{}, &OtherJobsSourceError{Ref: newResult(top, "").Ref}
 	}
 	return doc, err
 }
 
-// isOf reports whether a document describes the job of an object.
-func isOf(doc workload.Document, top client.Object) bool {
-	return string(doc.Kind) == kindOf(top) && doc.Name == jobOf(top) && (doc.Namespace == "" || doc.Namespace == top.GetNamespace())
+// isDocumentOf reports whether a document describes the job of an object.
+func isDocumentOf(doc workload.Document, top client.Object) bool {
+	return string(doc.Kind) == jobKindOf(top) && doc.Name == jobNameOf(top) && (doc.Namespace == "" || doc.Namespace == top.GetNamespace())
 }
 
-// parsedOf parses the new YAML of an existing job.
-func parsedOf(top client.Object, source string) (workload.Document, error) {
+// parseSource parses the new YAML of an existing job.
+func parseSource(top client.Object, source string) (workload.Document, error) {
 	if source == "" {
-		return workload.Document{}, &NoSourceError{Ref: resultOf(top, "").Ref}
+		return workload.Document{}, &NoSourceError{Ref: newResult(top, "").Ref}
 	}
-	docs, diagnostics := workload.Parse("job "+jobOf(top), []byte(source))
+	docs, diagnostics := workload.Parse("job "+jobNameOf(top), []byte(source))
 	if diagnostics.HasErrors() {
-		return workload.Document{}, phrase.Errorf("reading the YAML of job %s: %s", jobOf(top), diagnostics[0].Message)
+		return workload.Document{}, phrase.Errorf("reading the YAML of job %s: %s", jobNameOf(top), diagnostics[0].Message)
 	}
 	if len(docs) != 1 {
-		return workload.Document{}, phrase.Errorf("reading the YAML of job %s: it holds %d documents, want one", jobOf(top), len(docs))
+		return workload.Document{}, phrase.Errorf("reading the YAML of job %s: it holds %d documents, want one", jobNameOf(top), len(docs))
 	}
 	docs[0].Filled = top.GetAnnotations()[names.AnnotationPresetFilled]
 	docs[0].PoolShare = top.GetAnnotations()[names.AnnotationPoolShare]
@@ -276,9 +276,9 @@ func parsedOf(top client.Object, source string) (workload.Document, error) {
 	return docs[0], nil
 }
 
-// objectsOf renders the YAML of an existing job.
-func objectsOf(top client.Object, source string, opts render.Options) ([]client.Object, error) {
-	doc, err := documentOf(top, source)
+// renderObjects renders the YAML of an existing job.
+func renderObjects(top client.Object, source string, opts render.Options) ([]client.Object, error) {
+	doc, err := submittedDocument(top, source)
 	if err != nil {
 		return nil, err
 	}

@@ -20,21 +20,21 @@ import (
 // ReservationExistsError says that a reservation of the name exists.
 type ReservationExistsError struct{ Name string }
 
-func (e *ReservationExistsError) Error() string { return e.Says().String() }
+func (e *ReservationExistsError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *ReservationExistsError) Says() phrase.Text {
-	return phrase.Of("reservation %q already exists: gpuctl apply changes it", e.Name)
+// Message implements [phrase.LocalizedError].
+func (e *ReservationExistsError) Message() phrase.Text {
+	return phrase.Textf("reservation %q already exists: gpuctl apply changes it", e.Name)
 }
 
 // ReservationNotFoundError says that a reservation does not exist.
 type ReservationNotFoundError struct{ Name string }
 
-func (e *ReservationNotFoundError) Error() string { return e.Says().String() }
+func (e *ReservationNotFoundError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *ReservationNotFoundError) Says() phrase.Text {
-	return phrase.Of("reservation %q not found", e.Name)
+// Message implements [phrase.LocalizedError].
+func (e *ReservationNotFoundError) Message() phrase.Text {
+	return phrase.Textf("reservation %q not found", e.Name)
 }
 
 // ReservationOptions are those of writing reservations.
@@ -80,7 +80,7 @@ func (c *Client) applyReservation(ctx context.Context, r *workload.Reservation, 
 	if live == nil {
 		return c.applyNewReservation(ctx, render.Reservation(r, opts.Now), result, opts)
 	}
-	if err := c.check(live); err != nil {
+	if err := c.checkPrecondition(live); err != nil {
 		return result, err
 	}
 	made := opts.Now
@@ -130,11 +130,11 @@ func (c *Client) DeleteReservation(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
-		if err := c.check(live); err != nil {
+		if err := c.checkPrecondition(live); err != nil {
 			return err
 		}
-		err = c.removeIf(ctx, live, c.only(live))
-		if !c.again(err, attempt) {
+		err = c.removeWithPreconditions(ctx, live, c.deletePreconditions(live))
+		if !c.shouldRetry(err, attempt) {
 			return explainReservation(err, name)
 		}
 	}
@@ -182,7 +182,7 @@ func diffReservations(before, after *names.GPUReservation) (string, error) {
 		if r == nil {
 			return nil, nil
 		}
-		tree, err := untyped(&names.GPUReservation{TypeMeta: r.TypeMeta, ObjectMeta: metav1.ObjectMeta{Name: r.Name}, Spec: r.Spec})
+		tree, err := toUnstructured(&names.GPUReservation{TypeMeta: r.TypeMeta, ObjectMeta: metav1.ObjectMeta{Name: r.Name}, Spec: r.Spec})
 		if err == nil {
 			unstructured.RemoveNestedField(tree.Object, "status")
 		}

@@ -36,21 +36,21 @@ type jobPlan struct {
 	changed []bool
 	// obsolete are the objects that the job no longer has.
 	obsolete []*unstructured.Unstructured
-	// stays are the job's claims that its YAML no longer mentions: they hold data.
-	stays []*unstructured.Unstructured
+	// retainedClaims are the job's claims that its YAML no longer mentions: they hold data.
+	retainedClaims []*unstructured.Unstructured
 	// unreserved says that the job has not reserved its name yet.
 	unreserved bool
 	// keeper owns the objects of before while the job is replaced; nil for none.
 	keeper client.Object
 }
 
-func (p *jobPlan) changes() bool {
-	return p.fresh || len(p.obsolete) > 0 || slices.Contains(p.changed, true) || p.incomplete()
+func (p *jobPlan) hasChanges() bool {
+	return p.fresh || len(p.obsolete) > 0 || slices.Contains(p.changed, true) || p.hasUnfinishedCreation()
 }
 
-// incomplete reports whether part of the job's creation is still to be done, which no diff shows.
-func (p *jobPlan) incomplete() bool {
-	return p.unreserved || p.live != nil && isIncomplete(p.live) || len(p.kept()) > 0
+// hasUnfinishedCreation reports whether part of the job's creation is still to be done, which no diff shows.
+func (p *jobPlan) hasUnfinishedCreation() bool {
+	return p.unreserved || p.live != nil && isIncomplete(p.live) || len(p.keptParts()) > 0
 }
 
 // startsOver reports whether the plan changes a Deployment in place such that Kubernetes recreates its pods.
@@ -58,20 +58,20 @@ func (p *jobPlan) startsOver() bool {
 	if _, ok := p.live.(*appsv1.Deployment); !ok || p.before[0] == nil {
 		return false
 	}
-	return !reflect.DeepEqual(template(p.before[0]), template(p.after[0]))
+	return !reflect.DeepEqual(podTemplate(p.before[0]), podTemplate(p.after[0]))
 }
 
-// template returns the pod template of an object.
-func template(object *unstructured.Unstructured) any {
+// podTemplate returns the pod template of an object.
+func podTemplate(object *unstructured.Unstructured) any {
 	out, _, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", "template") // nil if it has none
 	return out
 }
 
-// diff returns all changes as a diff.
-func (p *jobPlan) diff() (string, error) {
+// diffObjects returns all changes as a diff.
+func (p *jobPlan) diffObjects() (string, error) {
 	var out strings.Builder
 	for i, object := range p.desired {
-		before, after, err := p.images(i, object)
+		before, after, err := p.beforeAndAfter(i, object)
 		if err != nil {
 			return "", err
 		}
@@ -91,23 +91,23 @@ func (p *jobPlan) diff() (string, error) {
 	return out.String(), nil
 }
 
-// images returns an object before and after the change.
-func (p *jobPlan) images(i int, object client.Object) (before, after *unstructured.Unstructured, err error) {
+// beforeAndAfter returns an object before and after the change.
+func (p *jobPlan) beforeAndAfter(i int, object client.Object) (before, after *unstructured.Unstructured, err error) {
 	if !p.fresh && p.before[i] != nil {
 		return p.before[i], p.after[i], nil
 	}
-	after, err = untyped(object)
+	after, err = toUnstructured(object)
 	return nil, after, err
 }
 
-// plan compares the desired objects of a job with the existing ones.
-func (c *Client) plan(
+// planJob compares the desired objects of a job with the existing ones.
+func (c *Client) planJob(
 	ctx context.Context, live client.Object, desired []client.Object, opts render.Options,
 ) (*jobPlan, error) {
-	jobplan.Keep(desired[0], live)
+	jobplan.PreserveState(desired[0], live)
 	last := lastApplied(live, opts)
 	plan := &jobPlan{live: live, desired: desired}
-	if jobplan.LimitsTime(desired[0], live) {
+	if jobplan.ChangesTimeLimit(desired[0], live) {
 		var err error
 		switch plan.placed, err = c.isPlaced(ctx, live); {
 		case apierrors.IsForbidden(err):
@@ -117,7 +117,7 @@ func (c *Client) plan(
 		}
 	}
 	for i, object := range desired {
-		before, err := c.read(ctx, object)
+		before, err := c.readObject(ctx, object)
 		if err != nil {
 			return nil, err
 		}
@@ -128,58 +128,58 @@ func (c *Client) plan(
 		if before != nil {
 			if i > 0 {
 				if !isOurs(before) {
-					return nil, &ExistsError{Namespace: before.GetNamespace(), Object: describe(before)}
+					return nil, &ExistsError{Namespace: before.GetNamespace(), Object: describeObject(before)}
 				}
-				jobplan.Keep(object, before)
+				jobplan.PreserveState(object, before)
 			}
-			if after, changed, err = jobplan.Merge(before, find(last, object), jobplan.InPlace(object, live, plan.placed)); err != nil {
+			if after, changed, err = jobplan.Merge(before, findObject(last, object), jobplan.InPlace(object, live, plan.placed)); err != nil {
 				return nil, err
 			}
 		}
 		plan.before, plan.after = append(plan.before, before), append(plan.after, after)
 		plan.changed = append(plan.changed, changed)
 	}
-	reserved, err := c.isReserved(ctx, live)
+	reserved, err := c.isNameReserved(ctx, live)
 	if err != nil {
 		return nil, err
 	}
 	plan.unreserved = !reserved
-	if plan.obsolete, err = c.obsolete(ctx, live, last, desired); err != nil {
+	if plan.obsolete, err = c.findObsolete(ctx, live, last, desired); err != nil {
 		return nil, err
 	}
-	plan.stays, err = c.unmentioned(ctx, live, last, desired)
+	plan.retainedClaims, err = c.unmentionedClaims(ctx, live, last, desired)
 	return plan, err
 }
 
 // lastApplied renders the YAML that the job was last applied from; nil if it cannot be parsed any more.
 func lastApplied(live client.Object, opts render.Options) []client.Object {
-	objects, err := objectsOf(live, live.GetAnnotations()[names.AnnotationSubmitted], opts)
+	objects, err := renderObjects(live, live.GetAnnotations()[names.AnnotationSubmitted], opts)
 	if err != nil {
 		return nil
 	}
 	return objects
 }
 
-// find returns the object of the same kind and name, nil if there is none.
-func find(objects []client.Object, like client.Object) client.Object {
+// findObject returns the object of the same kind and name, nil if there is none.
+func findObject(objects []client.Object, like client.Object) client.Object {
 	for _, object := range objects {
-		if describe(object) == describe(like) {
+		if describeObject(object) == describeObject(like) {
 			return object
 		}
 	}
 	return nil
 }
 
-// obsolete reads the objects of the job that its YAML no longer mentions. Claims stay: they hold data.
-func (c *Client) obsolete(
+// findObsolete reads the objects of the job that its YAML no longer mentions. Claims stay: they hold data.
+func (c *Client) findObsolete(
 	ctx context.Context, live client.Object, last, desired []client.Object,
 ) ([]*unstructured.Unstructured, error) {
 	var out []*unstructured.Unstructured
 	for _, object := range last {
-		if _, ok := object.(*corev1.PersistentVolumeClaim); ok || find(desired, object) != nil {
+		if _, ok := object.(*corev1.PersistentVolumeClaim); ok || findObject(desired, object) != nil {
 			continue
 		}
-		found, err := c.read(ctx, object)
+		found, err := c.readObject(ctx, object)
 		if err != nil {
 			return nil, err
 		}
@@ -190,8 +190,8 @@ func (c *Client) obsolete(
 	return out, nil
 }
 
-// read returns the object from the API server, nil if it does not exist.
-func (c *Client) read(ctx context.Context, like client.Object) (*unstructured.Unstructured, error) {
+// readObject returns the object from the API server, nil if it does not exist.
+func (c *Client) readObject(ctx context.Context, like client.Object) (*unstructured.Unstructured, error) {
 	out := &unstructured.Unstructured{}
 	out.SetGroupVersionKind(like.GetObjectKind().GroupVersionKind())
 	err := c.api.Get(ctx, client.ObjectKeyFromObject(like), out)
@@ -199,13 +199,13 @@ func (c *Client) read(ctx context.Context, like client.Object) (*unstructured.Un
 		return nil, nil
 	}
 	if err != nil {
-		return nil, phrase.Errorf("reading %s: %w", describe(like), err)
+		return nil, phrase.Errorf("reading %s: %w", describeObject(like), err)
 	}
 	return out, nil
 }
 
-// untyped returns an object as it is sent: without status and without empty fields.
-func untyped(object client.Object) (*unstructured.Unstructured, error) {
+// toUnstructured returns an object as it is sent: without status and without empty fields.
+func toUnstructured(object client.Object) (*unstructured.Unstructured, error) {
 	tree, err := render.Tree(object)
 	return &unstructured.Unstructured{Object: tree}, err
 }

@@ -61,9 +61,9 @@ func partOf(name string, uid types.UID) metav1.ObjectMeta {
 // seen is an object as the API server has it.
 func seen(t *testing.T, c *Client, like client.Object) *unstructured.Unstructured {
 	t.Helper()
-	found, err := c.read(t.Context(), like)
+	found, err := c.readObject(t.Context(), like)
 	if err != nil || found == nil {
-		t.Fatalf("%s: got %v, error %v", describe(like), found, err)
+		t.Fatalf("%s: got %v, error %v", describeObject(like), found, err)
 	}
 	return found
 }
@@ -76,7 +76,7 @@ func wantOwnedBy(t *testing.T, part *unstructured.Unstructured, owners ...client
 		same = same && isOwned(part, owner)
 	}
 	if !same {
-		t.Errorf("%s belongs to %v, want %v", describe(part), part.GetOwnerReferences(), owners)
+		t.Errorf("%s belongs to %v, want %v", describeObject(part), part.GetOwnerReferences(), owners)
 	}
 }
 
@@ -97,16 +97,16 @@ func TestWhoPlannedBeforeAnotherKeepsNothing(t *testing.T) {
 	claim := claimOf("data", old)
 	c := cluster(nil, old, claim)
 	first, second := planFor(t, c, old, claim), planFor(t, c, old, claim)
-	keeper, err := c.keep(t.Context(), old, first.before[1:])
+	keeper, err := c.keepParts(t.Context(), old, first.before[1:])
 	if err != nil {
 		t.Fatal(err)
 	}
 	first.keeper = keeper
 	wantOwnedBy(t, seen(t, c, claim), old, keeper)
-	if err := c.adopt(t.Context(), first, fresh); err != nil {
+	if err := c.adoptParts(t.Context(), first, fresh); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.keep(t.Context(), old, second.before[1:]); !apierrors.IsConflict(err) {
+	if _, err := c.keepParts(t.Context(), old, second.before[1:]); !apierrors.IsConflict(err) {
 		t.Errorf("the second is told %v, want a conflict", err)
 	}
 	wantOwnedBy(t, seen(t, c, claim), fresh)
@@ -119,17 +119,17 @@ func TestWhatTheGarbageCollectorChangesIsStillHandedBack(t *testing.T) {
 	c := cluster(nil, old, claim)
 	plan := planFor(t, c, old, claim)
 	var err error
-	if plan.keeper, err = c.keep(t.Context(), old, plan.before[1:]); err != nil {
+	if plan.keeper, err = c.keepParts(t.Context(), old, plan.before[1:]); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.handOver(t.Context(), []*unstructured.Unstructured{seen(t, c, claim)}, plan.keeper); err != nil {
+	if err := c.setOwners(t.Context(), []*unstructured.Unstructured{seen(t, c, claim)}, plan.keeper); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.adopt(t.Context(), plan, fresh); err != nil {
+	if err := c.adoptParts(t.Context(), plan, fresh); err != nil {
 		t.Fatal(err)
 	}
 	wantOwnedBy(t, seen(t, c, claim), fresh)
-	if left, err := c.keeperOf(t.Context(), old); err != nil || left != nil {
+	if left, err := c.readKeeper(t.Context(), old); err != nil || left != nil {
 		t.Errorf("what kept the claim is %v, error %v, want it gone", left, err)
 	}
 }
@@ -141,14 +141,14 @@ func TestWhatAnotherKeepsMeanwhileIsLeftToThem(t *testing.T) {
 	c := cluster(nil, old, claim)
 	plan := planFor(t, c, old, claim)
 	var err error
-	if plan.keeper, err = c.keep(t.Context(), old, plan.before[1:]); err != nil {
+	if plan.keeper, err = c.keepParts(t.Context(), old, plan.before[1:]); err != nil {
 		t.Fatal(err)
 	}
-	theirs, err := c.keep(t.Context(), fresh, []*unstructured.Unstructured{seen(t, c, claim)})
+	theirs, err := c.keepParts(t.Context(), fresh, []*unstructured.Unstructured{seen(t, c, claim)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.adopt(t.Context(), plan, fresh); err == nil || apierrors.IsConflict(err) {
+	if err := c.adoptParts(t.Context(), plan, fresh); err == nil || apierrors.IsConflict(err) {
 		t.Errorf("the first is told %v, want that the job is left to the other", err)
 	}
 	wantOwnedBy(t, seen(t, c, claim), fresh, theirs)
@@ -158,19 +158,19 @@ func TestWhatAnotherKeepsMeanwhileIsLeftToThem(t *testing.T) {
 func TestPartsAreNotGivenToAKeeperThatGoes(t *testing.T) {
 	old := jobNamed("old")
 	c := cluster(nil, old)
-	gone := keeper(old)
+	gone := newKeeper(old)
 	gone.SetUID("gone")
-	if err := c.checkKept(t.Context(), old, gone); !apierrors.IsConflict(err) {
+	if err := c.checkKeeper(t.Context(), old, gone); !apierrors.IsConflict(err) {
 		t.Errorf("with no keeper left it is told %v, want a conflict", err)
 	}
-	other := keeper(old)
+	other := newKeeper(old)
 	if err := c.createOne(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.checkKept(t.Context(), old, gone); !apierrors.IsConflict(err) {
+	if err := c.checkKeeper(t.Context(), old, gone); !apierrors.IsConflict(err) {
 		t.Errorf("with another keeper it is told %v, want a conflict", err)
 	}
-	if err := c.checkKept(t.Context(), old, other); err != nil {
+	if err := c.checkKeeper(t.Context(), old, other); err != nil {
 		t.Errorf("with the keeper there it is told %v", err)
 	}
 }
@@ -180,10 +180,10 @@ func keepAll(t *testing.T, c *Client, live client.Object, mentioned ...client.Ob
 	t.Helper()
 	plan := planFor(t, c, live, mentioned...)
 	var err error
-	if plan.stays, err = c.unmentioned(t.Context(), live, nil, plan.desired); err != nil {
+	if plan.retainedClaims, err = c.unmentionedClaims(t.Context(), live, nil, plan.desired); err != nil {
 		t.Fatal(err)
 	}
-	if plan.keeper, err = c.keep(t.Context(), live, plan.parts()); err != nil {
+	if plan.keeper, err = c.keepParts(t.Context(), live, plan.ownedParts()); err != nil {
 		t.Fatal(err)
 	}
 	return plan
@@ -192,7 +192,7 @@ func keepAll(t *testing.T, c *Client, live client.Object, mentioned ...client.Ob
 // TestClaimsThatTheYAMLDoesNotMentionStay when the job is made again, and again after that, when no YAML knows of them.
 func TestClaimsThatTheYAMLDoesNotMentionStay(t *testing.T) {
 	old, others := jobNamed("old"), jobNamed("others")
-	mentioned, owned, kept := claimOf("mentioned", old), claimOf("owned", old), claimOf("kept", keeper(old))
+	mentioned, owned, kept := claimOf("mentioned", old), claimOf("owned", old), claimOf("kept", newKeeper(old))
 	foreign := claimOf("foreign", others)
 	c := cluster(nil, old, mentioned, owned, kept, foreign)
 	for _, fresh := range []*batchv1.Job{jobNamed("second"), jobNamed("third")} {
@@ -200,7 +200,7 @@ func TestClaimsThatTheYAMLDoesNotMentionStay(t *testing.T) {
 		for _, claim := range []client.Object{mentioned, owned, kept} {
 			wantOwnedBy(t, seen(t, c, claim), old, plan.keeper)
 		}
-		if err := c.adopt(t.Context(), plan, fresh); err != nil {
+		if err := c.adoptParts(t.Context(), plan, fresh); err != nil {
 			t.Fatal(err)
 		}
 		for _, claim := range []client.Object{mentioned, owned, kept} {
@@ -217,11 +217,11 @@ func TestClaimsThatTheYAMLDoesNotMentionAreThoseOfTheJobThatIsPutBack(t *testing
 	mentioned, owned := claimOf("mentioned", old), claimOf("owned", old)
 	c := cluster(nil, old, mentioned, owned)
 	plan := keepAll(t, c, old, mentioned)
-	if err := c.remove(t.Context(), old); err != nil {
+	if err := c.removeObject(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
 	refused := errors.New("refused")
-	if err := c.putBack(t.Context(), plan, nil, refused); !errors.Is(err, refused) {
+	if err := c.restoreOldJob(t.Context(), plan, nil, refused); !errors.Is(err, refused) {
 		t.Errorf("it says %v, want why", err)
 	}
 	again := seen(t, c, old)
@@ -242,7 +242,7 @@ func TestACreationThatFailsLeavesWhatWasKept(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			holder := keeper(jobNamed("old"))
+			holder := newKeeper(jobNamed("old"))
 			holder.SetUID("holder")
 			mentioned, unmentioned := claimOf("mentioned", holder), claimOf("unmentioned", holder)
 			c := cluster(tc.apply, holder, mentioned, unmentioned)
@@ -251,7 +251,7 @@ func TestACreationThatFailsLeavesWhatWasKept(t *testing.T) {
 			if !errors.Is(err, tc.apply) {
 				t.Fatalf("it says %v, want %v", err, tc.apply)
 			}
-			left, err := c.keeperOf(t.Context(), top)
+			left, err := c.readKeeper(t.Context(), top)
 			if err != nil || (left == nil) != tc.whole {
 				t.Errorf("the keeper is %v, error %v", left, err)
 			}
@@ -268,7 +268,7 @@ func TestACreationThatFailsLeavesWhatWasKept(t *testing.T) {
 
 // TestAJobThatHasWhatWasKeptIsNotUndone: the last step fails when the claim is its own already.
 func TestAJobThatHasWhatWasKeptIsNotUndone(t *testing.T) {
-	holder := keeper(jobNamed("old"))
+	holder := newKeeper(jobNamed("old"))
 	holder.SetUID("holder")
 	claim := claimOf("data", holder)
 	lost := errors.New("refused")

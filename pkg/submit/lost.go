@@ -17,8 +17,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// mark writes a unique request ID on an object before its creation, and returns the ID.
-func mark(object client.Object) string {
+// markRequest writes a unique request ID on an object before its creation, and returns the ID.
+func markRequest(object client.Object) string {
 	submission := string(uuid.NewUUID())
 	annotations := maps.Clone(object.GetAnnotations())
 	if annotations == nil {
@@ -29,9 +29,9 @@ func mark(object client.Object) string {
 	return submission
 }
 
-// isLost reports whether an error leaves open if the API server carried out the request: the response was lost, the server gave up waiting
+// isOutcomeUnknown reports whether an error leaves open if the API server carried out the request: the response was lost, the server gave up waiting
 // for its database, or a proxy lost the connection, which some report as unavailable.
-func isLost(err error) bool {
+func isOutcomeUnknown(err error) bool {
 	if err == nil || neverSent(err) {
 		return false
 	}
@@ -47,35 +47,35 @@ func neverSent(err error) bool {
 
 // Limits for resolveLostCreate: a request whose response was lost may still be in progress.
 const (
-	findOutTimeout = 10 * time.Second
-	findOutPoll    = time.Second
+	lostCreateTimeout = 10 * time.Second
+	lostCreatePoll    = time.Second
 )
 
-// findOut checks whether a creation whose response was lost took place. It did if the object has the request's own ID; with another ID,
+// resolveLostCreate checks whether a creation whose response was lost took place. It did if the object has the request's own ID; with another ID,
 // another client created it.
-func (c *Client) findOut(ctx context.Context, object client.Object, submission string, lost error) error {
-	ctx, cancel := context.WithTimeout(ctx, findOutTimeout)
+func (c *Client) resolveLostCreate(ctx context.Context, object client.Object, submission string, lost error) error {
+	ctx, cancel := context.WithTimeout(ctx, lostCreateTimeout)
 	defer cancel()
 	gvk := object.GetObjectKind().GroupVersionKind()
 	found := object.DeepCopyObject().(client.Object)
-	err := wait.PollUntilContextCancel(ctx, findOutPoll, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextCancel(ctx, lostCreatePoll, true, func(ctx context.Context) (bool, error) {
 		return c.api.Get(ctx, client.ObjectKeyFromObject(object), found) == nil, nil
 	})
 	found.GetObjectKind().SetGroupVersionKind(gvk)
 	switch {
 	case err != nil:
-		return phrase.Errorf("creating %s, of which it is not known whether it took place: %w", describe(object), lost)
+		return phrase.Errorf("creating %s, of which it is not known whether it took place: %w", describeObject(object), lost)
 	case found.GetAnnotations()[names.AnnotationSubmission] != submission:
-		return existsError(found)
+		return newExistsError(found)
 	}
 	object.SetUID(found.GetUID())
 	object.SetResourceVersion(found.GetResourceVersion())
 	return nil
 }
 
-// isMade reports whether an object that already exists is the one to be created: the client retries by itself if a response says when to, and
+// isOwnCreation reports whether an object that already exists is the one to be created: the client retries by itself if a response says when to, and
 // the first request may have been carried out.
-func (c *Client) isMade(ctx context.Context, object client.Object, submission string) bool {
+func (c *Client) isOwnCreation(ctx context.Context, object client.Object, submission string) bool {
 	found := &metav1.PartialObjectMetadata{}
 	found.SetGroupVersionKind(object.GetObjectKind().GroupVersionKind())
 	if c.api.Get(ctx, client.ObjectKeyFromObject(object), found) != nil || found.GetAnnotations()[names.AnnotationSubmission] != submission {
@@ -86,11 +86,11 @@ func (c *Client) isMade(ctx context.Context, object client.Object, submission st
 	return true
 }
 
-// existsError describes the existing object that is in the way.
-func existsError(found client.Object) *ExistsError {
-	exists := &ExistsError{Namespace: found.GetNamespace(), Object: describe(found)}
+// newExistsError describes the existing object that is in the way.
+func newExistsError(found client.Object) *ExistsError {
+	exists := &ExistsError{Namespace: found.GetNamespace(), Object: describeObject(found)}
 	if isOurs(found) {
-		exists.Name, exists.Kind = jobOf(found), kindOf(found)
+		exists.Name, exists.Kind = jobNameOf(found), jobKindOf(found)
 	}
 	return exists
 }

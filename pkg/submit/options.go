@@ -30,13 +30,13 @@ type Facts interface {
 // documents that name none. The warnings say what could not be read for lack of rights, and the consequences.
 func RenderOptions(ctx context.Context, facts Facts, docs []workload.Document, namespace string) (render.Options, []phrase.Text, error) {
 	opts := render.Options{Namespace: namespace}
-	need := needsOf(docs)
+	need := collectNeeds(docs)
 	var warnings []phrase.Text
 	var err error
 	if need.share {
 		opts.SharedPools, err = facts.SharedPools(ctx)
 		if apierrors.IsForbidden(err) {
-			warnings, err = append(warnings, phrase.Of("you may not list nodes, so jobs with gpu-share get whole GPUs")), nil
+			warnings, err = append(warnings, phrase.Textf("you may not list nodes, so jobs with gpu-share get whole GPUs")), nil
 		}
 	}
 	if err == nil && len(need.types) > 0 {
@@ -51,7 +51,7 @@ func RenderOptions(ctx context.Context, facts Facts, docs []workload.Document, n
 	if err == nil && need.channels {
 		var policy map[string]string
 		if policy, err = facts.Policy(ctx); policy != nil {
-			warnings = append(warnings, untold(policy, docs, namespace)...)
+			warnings = append(warnings, channelWarnings(policy, docs, namespace)...)
 		}
 	}
 	if err == nil {
@@ -85,49 +85,49 @@ func GPUDefaults(ctx context.Context, facts Facts, docs []workload.Document, nam
 				out[space] = append(out[space], given.Resource)
 			}
 		}
-		warnings = append(warnings, givenGPUs(defaults, docs, space, namespace)...)
+		warnings = append(warnings, defaultedGPUWarnings(defaults, docs, space, namespace)...)
 	}
 	return out, warnings, nil
 }
 
-// givenGPUs warns of the jobs of one namespace that request no GPUs and would get some.
-func givenGPUs(defaults []quota.Default, docs []workload.Document, space, namespace string) []phrase.Text {
+// defaultedGPUWarnings warns of the jobs of one namespace that request no GPUs and would get some.
+func defaultedGPUWarnings(defaults []quota.Default, docs []workload.Document, space, namespace string) []phrase.Text {
 	var out []phrase.Text
 	for _, doc := range docs {
 		if doc.Job == nil || cmp.Or(doc.Namespace, namespace) != space || doc.Job.Resources.AsksGPUs() {
 			continue
 		}
 		for _, given := range defaults {
-			out = append(out, phrase.Of("job %s asks for no GPUs: %s", doc.Name, given.Warning()))
+			out = append(out, phrase.Textf("job %s asks for no GPUs: %s", doc.Name, given.Warning()))
 		}
 	}
 	return out
 }
 
-// untold warns of jobs whose channel does not exist. They are not refused, because they run regardless.
-func untold(policy map[string]string, docs []workload.Document, namespace string) []phrase.Text {
+// channelWarnings warns of jobs whose channel does not exist. They are not refused, because they run regardless.
+func channelWarnings(policy map[string]string, docs []workload.Document, namespace string) []phrase.Text {
 	var out []phrase.Text
 	for _, doc := range docs {
 		if doc.Job == nil || doc.Job.Notify == nil {
 			continue
 		}
-		if why := channel.Refused(policy, cmp.Or(doc.Namespace, namespace), doc.Job.Notify.Channel); len(why) > 0 {
-			out = append(out, phrase.Of("nobody will be told how job %s ends: %s", doc.Name, why))
+		if why := channel.RefusalReason(policy, cmp.Or(doc.Namespace, namespace), doc.Job.Notify.Channel); len(why) > 0 {
+			out = append(out, phrase.Textf("nobody will be told how job %s ends: %s", doc.Name, why))
 		}
 	}
 	return out
 }
 
-// needs is the cluster state that documents need.
-type needs struct {
+// renderNeeds is the cluster state that documents need.
+type renderNeeds struct {
 	share     bool
 	types     []string
 	hostPaths bool
 	channels  bool
 }
 
-func needsOf(docs []workload.Document) needs {
-	var n needs
+func collectNeeds(docs []workload.Document) renderNeeds {
+	var n renderNeeds
 	for _, doc := range docs {
 		if doc.Job == nil {
 			continue

@@ -27,10 +27,10 @@ func madeFrom(kind workload.Kind, source string) client.Object {
 	if kind == workload.KindTraining {
 		meta.Annotations[names.AnnotationPausedAt] = "2026-11-01T12:00:00Z"
 		job := &batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{Suspend: ptr.To(true)}}
-		return typed(job, batchv1.SchemeGroupVersion.WithKind("Job"))
+		return withKind(job, batchv1.SchemeGroupVersion.WithKind("Job"))
 	}
 	meta.Name = "inference-sft"
-	return typed(&appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](1)}}, appsv1.SchemeGroupVersion.WithKind("Deployment"))
+	return withKind(&appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](1)}}, appsv1.SchemeGroupVersion.WithKind("Deployment"))
 }
 
 // TestTheYAMLOfAnotherJobIsNotFollowed: who may patch annotations in one namespace has nobody write to another one, or another job.

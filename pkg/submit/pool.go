@@ -23,14 +23,14 @@ type MissingNodesError struct {
 	Nodes []string
 }
 
-func (e *MissingNodesError) Error() string { return e.Says().String() }
+func (e *MissingNodesError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *MissingNodesError) Says() phrase.Text {
+// Message implements [phrase.LocalizedError].
+func (e *MissingNodesError) Message() phrase.Text {
 	if e.Pool == "" {
-		return phrase.Of("nodes not found: %s", strings.Join(e.Nodes, ", "))
+		return phrase.Textf("nodes not found: %s", strings.Join(e.Nodes, ", "))
 	}
-	return phrase.Of("pool %q: nodes not found: %s", e.Pool, strings.Join(e.Nodes, ", "))
+	return phrase.Textf("pool %q: nodes not found: %s", e.Pool, strings.Join(e.Nodes, ", "))
 }
 
 // ForeignNodesError says that a plan would take nodes from other pools.
@@ -41,37 +41,37 @@ type ForeignNodesError struct {
 	Leaving bool
 }
 
-// mostTaken is the maximum number of labels in an error.
-const mostTaken = 10
+// maxTakenLabels is the maximum number of labels in an error.
+const maxTakenLabels = 10
 
 // TakenError says that nodes have labels with other values.
 type TakenError struct{ Labels []pool.Taken }
 
-func (e *TakenError) Error() string { return e.Says().String() }
+func (e *TakenError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *TakenError) Says() phrase.Text {
-	labels := make([]phrase.Text, min(len(e.Labels), mostTaken))
+// Message implements [phrase.LocalizedError].
+func (e *TakenError) Message() phrase.Text {
+	labels := make([]phrase.Text, min(len(e.Labels), maxTakenLabels))
 	for i := range labels {
 		taken := &e.Labels[i]
-		labels[i] = phrase.Of("node %s has %s=%s", taken.Node, taken.Key, taken.Value)
+		labels[i] = phrase.Textf("node %s has %s=%s", taken.Node, taken.Key, taken.Value)
 	}
-	out := phrase.Join(labels, phrase.Of(", "))
-	if over := len(e.Labels) - mostTaken; over > 0 {
-		out = out.And(", and %d more", over)
+	out := phrase.Join(labels, phrase.Textf(", "))
+	if over := len(e.Labels) - maxTakenLabels; over > 0 {
+		out = out.Addf(", and %d more", over)
 	}
 	return out
 }
 
-func (e *ForeignNodesError) Error() string { return e.Says().String() }
+func (e *ForeignNodesError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *ForeignNodesError) Says() phrase.Text {
+// Message implements [phrase.LocalizedError].
+func (e *ForeignNodesError) Message() phrase.Text {
 	nodes := make([]phrase.Text, len(e.Nodes))
 	for i, foreign := range e.Nodes {
-		nodes[i] = phrase.Of("%s is in pool %q", foreign.Node, foreign.Pool)
+		nodes[i] = phrase.Textf("%s is in pool %q", foreign.Node, foreign.Pool)
 	}
-	return phrase.Of("pool %q: %s", e.Pool, phrase.Join(nodes, phrase.Of(", ")))
+	return phrase.Textf("pool %q: %s", e.Pool, phrase.Join(nodes, phrase.Textf(", ")))
 }
 
 // PoolExistsError says that a pool to create already exists.
@@ -80,14 +80,14 @@ type PoolExistsError struct {
 	Nodes int
 }
 
-func (e *PoolExistsError) Error() string { return e.Says().String() }
+func (e *PoolExistsError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *PoolExistsError) Says() phrase.Text {
+// Message implements [phrase.LocalizedError].
+func (e *PoolExistsError) Message() phrase.Text {
 	if e.Nodes == 1 {
-		return phrase.Of("pool %q already exists, with 1 node", e.Pool)
+		return phrase.Textf("pool %q already exists, with 1 node", e.Pool)
 	}
-	return phrase.Of("pool %q already exists, with %d nodes", e.Pool, e.Nodes)
+	return phrase.Textf("pool %q already exists, with %d nodes", e.Pool, e.Nodes)
 }
 
 // planAttempts is how often a change of nodes is planned again because a node has changed meanwhile: nodes report their status every few seconds.
@@ -161,7 +161,7 @@ func (c *Client) changeNodes(ctx context.Context, nodes []corev1.Node, plan Pool
 		var declared *declaration
 		var err error
 		if opts.Declare != nil {
-			if declared, err = c.declare(ctx, opts.Declare, opts.KeepDeclared, opts.TakeOver || opts.DryRun); err != nil {
+			if declared, err = c.planDeclaration(ctx, opts.Declare, opts.KeepDeclared, opts.TakeOver || opts.DryRun); err != nil {
 				return planned, nil, err
 			}
 		}
@@ -180,14 +180,14 @@ func (c *Client) changeNodes(ctx context.Context, nodes []corev1.Node, plan Pool
 
 // writePool writes the GPUPool and then the nodes. If a node fails, the GPUPool is restored.
 func (c *Client) writePool(ctx context.Context, planned pool.Plan, declared *declaration, opts PoolOptions) error {
-	if !declared.changes() || opts.DryRun {
-		return c.carryOut(ctx, planned, opts)
+	if !declared.hasChanges() || opts.DryRun {
+		return c.patchNodes(ctx, planned, opts)
 	}
 	undo, err := c.writeDeclared(ctx, declared)
 	if err != nil {
 		return err
 	}
-	if err = c.carryOut(ctx, planned, opts); err == nil {
+	if err = c.patchNodes(ctx, planned, opts); err == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
@@ -207,10 +207,10 @@ func (c *Client) ApplyPool(ctx context.Context, p *workload.Pool, opts PoolOptio
 	}
 	opts.Declare = p
 	plan, declared, err := c.changeNodes(ctx, nodes, func(nodes []corev1.Node) pool.Plan { return pool.Apply(p, nodes) }, opts)
-	said, failed := declared.diff()
+	said, failed := declared.diffSpecs()
 	result.Diff = said + plan.Diff()
 	switch {
-	case len(plan.Patches) == 0 && !declared.changes():
+	case len(plan.Patches) == 0 && !declared.hasChanges():
 		result.Action = ActionUnchanged
 	case plan.Empty && (declared == nil || declared.live == nil):
 		result.Action = ActionCreated
@@ -237,8 +237,8 @@ func checkPlan(plan pool.Plan, nodes []corev1.Node, opts PoolOptions) error {
 	return nil
 }
 
-// carryOut patches the nodes one after the other. If one fails or ctx ends, the nodes patched before are restored.
-func (c *Client) carryOut(ctx context.Context, plan pool.Plan, opts PoolOptions) error {
+// patchNodes patches the nodes one after the other. If one fails or ctx ends, the nodes patched before are restored.
+func (c *Client) patchNodes(ctx context.Context, plan pool.Plan, opts PoolOptions) error {
 	var done []pool.Patch
 	for _, patch := range plan.Patches {
 		err := ctx.Err()
@@ -249,7 +249,7 @@ func (c *Client) carryOut(ctx context.Context, plan pool.Plan, opts PoolOptions)
 			if plan.Pool != "" {
 				err = phrase.Errorf("pool %q: %w", plan.Pool, err)
 			}
-			return c.restore(ctx, done, err)
+			return c.restoreNodes(ctx, done, err)
 		}
 		if !opts.DryRun {
 			done = append(done, patch)
@@ -258,8 +258,8 @@ func (c *Client) carryOut(ctx context.Context, plan pool.Plan, opts PoolOptions)
 	return nil
 }
 
-// restore restores the previous labels of nodes, and returns the error that made it necessary.
-func (c *Client) restore(ctx context.Context, done []pool.Patch, cause error) error {
+// restoreNodes restores the previous labels of nodes, and returns the error that made it necessary.
+func (c *Client) restoreNodes(ctx context.Context, done []pool.Patch, cause error) error {
 	if len(done) == 0 {
 		return cause
 	}
@@ -267,7 +267,7 @@ func (c *Client) restore(ctx context.Context, done []pool.Patch, cause error) er
 	var changed []string
 	var failures []error
 	for _, patch := range slices.Backward(done) {
-		switch undone, err := c.undo(context.WithoutCancel(ctx), patch); {
+		switch undone, err := c.undoPatch(context.WithoutCancel(ctx), patch); {
 		case err != nil:
 			failures = append(failures, err)
 		case undone:
@@ -286,8 +286,8 @@ func (c *Client) restore(ctx context.Context, done []pool.Patch, cause error) er
 	return cause
 }
 
-// undo reverts a patch of a node. It returns false if someone else has changed the labels since.
-func (c *Client) undo(ctx context.Context, patch pool.Patch) (bool, error) {
+// undoPatch reverts a patch of a node. It returns false if someone else has changed the labels since.
+func (c *Client) undoPatch(ctx context.Context, patch pool.Patch) (bool, error) {
 	for attempt := 1; ; attempt++ {
 		var node corev1.Node
 		if err := c.api.Get(ctx, client.ObjectKey{Name: patch.Node}, &node); err != nil {

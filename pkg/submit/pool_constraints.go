@@ -31,21 +31,21 @@ type RefusedNode struct {
 	Violations []nodestate.Violation `json:"violations"`
 }
 
-// mostRefused is the maximum number of nodes in an error.
-const mostRefused = 10
+// maxRefusedNodes is the maximum number of nodes in an error.
+const maxRefusedNodes = 10
 
-func (e *ConstraintError) Error() string { return e.Says().String() }
+func (e *ConstraintError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *ConstraintError) Says() phrase.Text {
-	out := phrase.Of("pool %q does not take %d of these nodes:", e.Pool, len(e.Nodes))
-	for _, refused := range e.Nodes[:min(mostRefused, len(e.Nodes))] {
+// Message implements [phrase.LocalizedError].
+func (e *ConstraintError) Message() phrase.Text {
+	out := phrase.Textf("pool %q does not take %d of these nodes:", e.Pool, len(e.Nodes))
+	for _, refused := range e.Nodes[:min(maxRefusedNodes, len(e.Nodes))] {
 		for _, violation := range refused.Violations {
-			out = out.And("\n  %s: %s", refused.Node, violation.Says())
+			out = out.Addf("\n  %s: %s", refused.Node, violation.Says())
 		}
 	}
-	if more := len(e.Nodes) - mostRefused; more > 0 {
-		out = out.And("\n  and %d more", more)
+	if more := len(e.Nodes) - maxRefusedNodes; more > 0 {
+		out = out.Addf("\n  and %d more", more)
 	}
 	return out
 }
@@ -53,8 +53,8 @@ func (e *ConstraintError) Says() phrase.Text {
 // checkConstraints refuses a plan that causes new constraint violations in its pool. It checks the added and changed nodes, and all members if the
 // constraints change. declared is the pool's declaration within the plan, nil for none.
 func (c *Client) checkConstraints(ctx context.Context, plan pool.Plan, nodes []corev1.Node, declared *declaration) error {
-	was, asks := declared.asks()
-	before, after := members(plan, nodes, declared.changes())
+	was, asks := declared.poolRequirements()
+	before, after := membersAround(plan, nodes, declared.hasChanges())
 	if len(after) == 0 {
 		return nil
 	}
@@ -65,23 +65,23 @@ func (c *Client) checkConstraints(ctx context.Context, plan pool.Plan, nodes []c
 		}
 		was = asks
 	}
-	refused := newlyBroken(before, was, after, asks)
+	refused := newViolations(before, was, after, asks)
 	if len(refused) == 0 {
 		return nil
 	}
 	return &ConstraintError{Pool: plan.Pool, Nodes: refused, New: plan.Empty && was == nil}
 }
 
-// asks returns the current and the future GPUPool of the declaration; nil for none.
-func (d *declaration) asks() (was, will *names.GPUPool) {
+// poolRequirements returns the current and the future GPUPool of the declaration; nil for none.
+func (d *declaration) poolRequirements() (was, will *names.GPUPool) {
 	if d == nil {
 		return nil, nil
 	}
 	return d.live, d.after
 }
 
-// members returns the nodes that are in the plan's pool after it, before and after the change: only the changed ones, or all.
-func members(plan pool.Plan, nodes []corev1.Node, all bool) (before, after []corev1.Node) {
+// membersAround returns the nodes that are in the plan's pool after it, before and after the change: only the changed ones, or all.
+func membersAround(plan pool.Plan, nodes []corev1.Node, all bool) (before, after []corev1.Node) {
 	if plan.Pool == "" || plan.Leaving {
 		return nil, nil
 	}
@@ -93,7 +93,7 @@ func members(plan pool.Plan, nodes []corev1.Node, all bool) (before, after []cor
 		changed := &nodes[i]
 		patch := patches[changed.Name]
 		if patch != nil {
-			changed = patch.Applied(changed)
+			changed = patch.ApplyTo(changed)
 		}
 		if (all || patch != nil) && changed.Labels[names.LabelPool] == plan.Pool {
 			before, after = append(before, nodes[i]), append(after, *changed)
@@ -102,8 +102,8 @@ func members(plan pool.Plan, nodes []corev1.Node, all bool) (before, after []cor
 	return before, after
 }
 
-// newlyBroken returns the nodes that violate the new constraints and did not violate the old ones (nil for none), sorted by name.
-func newlyBroken(before []corev1.Node, was *names.GPUPool, after []corev1.Node, asks *names.GPUPool) []RefusedNode {
+// newViolations returns the nodes that violate the new constraints and did not violate the old ones (nil for none), sorted by name.
+func newViolations(before []corev1.Node, was *names.GPUPool, after []corev1.Node, asks *names.GPUPool) []RefusedNode {
 	broken := func(nodes []corev1.Node, of *names.GPUPool) []inventory.Node {
 		read := &snapshot.Snapshot{Nodes: nodes}
 		if of != nil {

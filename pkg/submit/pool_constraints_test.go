@@ -71,13 +71,13 @@ func TestNodesThatAPoolDoesNotTake(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			before, after := members(tc.plan(tc.nodes), tc.nodes, tc.was != nil)
+			before, after := membersAround(tc.plan(tc.nodes), tc.nodes, tc.was != nil)
 			was := tc.was
 			if was == nil {
 				was = &asks
 			}
 			var got []string
-			for _, refused := range newlyBroken(before, was, after, &asks) {
+			for _, refused := range newViolations(before, was, after, &asks) {
 				got = append(got, refused.Node)
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -95,7 +95,7 @@ func TestARefusalOfManyNodesFitsAScreen(t *testing.T) {
 		err.Nodes[i].Violations = append(err.Nodes[i].Violations, nodestate.Violation{
 			Text: "it offers 0 GPUs, and must offer 8"})
 	}
-	if text := err.Error(); strings.Count(text, "\n") != mostRefused+1 || !strings.HasSuffix(text, "and 4990 more") {
+	if text := err.Error(); strings.Count(text, "\n") != maxRefusedNodes+1 || !strings.HasSuffix(text, "and 4990 more") {
 		t.Errorf("got %s", text)
 	}
 }

@@ -13,37 +13,37 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// If returns a Client that changes and deletes jobs, quotas and namespaces only if is approves their current state. is receives the
+// WithPrecondition returns a Client that changes and deletes jobs, quotas and namespaces only if is approves their current state. is receives the
 // object, or nil for a missing one, and its error aborts the change. If an object changes after the check, it is not written; it is checked again.
 //
 // A job that is replaced is checked just before the old one is deleted.
-func (c *Client) If(is func(metav1.Object) error) *Client {
-	return &Client{api: c.api, is: is}
+func (c *Client) WithPrecondition(is func(metav1.Object) error) *Client {
+	return &Client{api: c.api, precondition: is}
 }
 
-// check asks the precondition about an object.
-func (c *Client) check(object metav1.Object) error {
-	if c.is == nil {
+// checkPrecondition asks the precondition about an object.
+func (c *Client) checkPrecondition(object metav1.Object) error {
+	if c.precondition == nil {
 		return nil
 	}
-	return c.is(object)
+	return c.precondition(object)
 }
 
 // checkAbsent asks the precondition about a missing object.
 func (c *Client) checkAbsent() error {
-	if c.is == nil {
+	if c.precondition == nil {
 		return nil
 	}
-	return c.is(nil)
+	return c.precondition(nil)
 }
 
-// checkAll asks the precondition about all objects of a job or a quota, of which there may be none.
-func (c *Client) checkAll(objects []client.Object) error {
+// checkPreconditions asks the precondition about all objects of a job or a quota, of which there may be none.
+func (c *Client) checkPreconditions(objects []client.Object) error {
 	if len(objects) == 0 {
 		return c.checkAbsent()
 	}
 	for _, object := range objects {
-		if err := c.check(object); err != nil {
+		if err := c.checkPrecondition(object); err != nil {
 			return err
 		}
 	}
@@ -55,42 +55,42 @@ func (c *Client) checkPlanned(plan *jobPlan) error {
 	if plan.before[0] == nil {
 		return c.checkAbsent()
 	}
-	return c.check(plan.before[0])
+	return c.checkPrecondition(plan.before[0])
 }
 
-// hold makes a write of a checked object fail with a conflict if the object has changed since. Without a precondition, writes do not depend on
+// pinVersion makes a write of a checked object fail with a conflict if the object has changed since. Without a precondition, writes do not depend on
 // changes of other fields.
-func (c *Client) hold(object, seen client.Object) {
-	if c.is != nil && seen != nil {
+func (c *Client) pinVersion(object, seen client.Object) {
+	if c.precondition != nil && seen != nil {
 		object.SetResourceVersion(seen.GetResourceVersion())
 	}
 }
 
-// only returns the preconditions for deleting exactly this object, and, if the client has a precondition, exactly this version. Owned
+// deletePreconditions returns the preconditions for deleting exactly this object, and, if the client has a precondition, exactly this version. Owned
 // objects are deleted with their owner.
-func (c *Client) only(object metav1.Object) client.Preconditions {
+func (c *Client) deletePreconditions(object metav1.Object) client.Preconditions {
 	uid := object.GetUID()
 	out := client.Preconditions{UID: &uid}
-	if c.is != nil && len(object.GetOwnerReferences()) == 0 {
+	if c.precondition != nil && len(object.GetOwnerReferences()) == 0 {
 		version := object.GetResourceVersion()
 		out.ResourceVersion = &version
 	}
 	return out
 }
 
-// again reports whether a checked object has changed meanwhile and must be checked again.
-func (c *Client) again(err error, attempt int) bool {
-	return c.is != nil && apierrors.IsConflict(err) && attempt < stepAttempts
+// shouldRetry reports whether a checked object has changed meanwhile and must be checked again.
+func (c *Client) shouldRetry(err error, attempt int) bool {
+	return c.precondition != nil && apierrors.IsConflict(err) && attempt < stepAttempts
 }
 
 // ChangedError says that the YAML of a job was changed by someone else meanwhile, or the job was deleted.
 type ChangedError struct{ Job string }
 
-func (e *ChangedError) Error() string { return e.Says().String() }
+func (e *ChangedError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *ChangedError) Says() phrase.Text {
-	return phrase.Of("job %q was changed by somebody else meanwhile: nothing was done, try again", e.Job)
+// Message implements [phrase.LocalizedError].
+func (e *ChangedError) Message() phrase.Text {
+	return phrase.Textf("job %q was changed by somebody else meanwhile: nothing was done, try again", e.Job)
 }
 
 // sourceChange changes a job through c, which writes only while the job's YAML is still doc.
@@ -99,11 +99,11 @@ type sourceChange func(ctx context.Context, c *Client, top client.Object, doc wo
 // changeSource reads a job with its YAML and calls change. If someone else changes the YAML in between, it starts again, so that no change is lost.
 func (c *Client) changeSource(ctx context.Context, ref Ref, change sourceChange) (Result, error) {
 	for attempt := 1; ; attempt++ {
-		top, err := c.Top(ctx, ref)
+		top, err := c.TopObject(ctx, ref)
 		if err != nil {
 			return Result{}, err
 		}
-		doc, err := documentOf(top, top.GetAnnotations()[names.AnnotationSubmitted])
+		doc, err := submittedDocument(top, top.GetAnnotations()[names.AnnotationSubmitted])
 		if err != nil {
 			return Result{}, err
 		}
@@ -117,10 +117,10 @@ func (c *Client) changeSource(ctx context.Context, ref Ref, change sourceChange)
 // whileMadeFrom returns a Client that changes a job only while it has its current YAML.
 func (c *Client) whileMadeFrom(top client.Object) *Client {
 	source := top.GetAnnotations()[names.AnnotationSubmitted]
-	return c.If(func(object metav1.Object) error {
+	return c.WithPrecondition(func(object metav1.Object) error {
 		if object == nil || object.GetAnnotations()[names.AnnotationSubmitted] != source {
-			return &ChangedError{Job: jobOf(top)}
+			return &ChangedError{Job: jobNameOf(top)}
 		}
-		return c.check(object)
+		return c.checkPrecondition(object)
 	})
 }

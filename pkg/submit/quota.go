@@ -31,14 +31,14 @@ type QuotaOptions struct {
 // CreateQuota creates a quota in its namespaces, and creates missing namespaces. If a namespace already has a quota, which is an [ExistsError], or
 // refuses it, everything created is deleted again.
 func (c *Client) CreateQuota(ctx context.Context, quota *workload.Quota, opts QuotaOptions) error {
-	if err := c.boundSlices(ctx, quota, nil, opts); err != nil {
+	if err := c.boundMIGSlices(ctx, quota, nil, opts); err != nil {
 		return err
 	}
 	var made []client.Object
 	for _, object := range render.Quota(quota) {
 		created, err := c.createForQuota(ctx, object, opts)
 		if err != nil {
-			return c.rollback(ctx, made, err)
+			return c.deleteCreated(ctx, made, err)
 		}
 		if created {
 			made = append(made, object)
@@ -51,7 +51,7 @@ func (c *Client) CreateQuota(ctx context.Context, quota *workload.Quota, opts Qu
 func (c *Client) createForQuota(ctx context.Context, object client.Object, opts QuotaOptions) (created bool, err error) {
 	_, isNamespace := object.(*corev1.Namespace)
 	if opts.DryRun {
-		err = c.explain(ctx, object, c.api.Create(ctx, object, client.DryRunAll))
+		err = c.explainCreate(ctx, object, c.api.Create(ctx, object, client.DryRunAll))
 		if !isNamespace && apierrors.IsNotFound(err) {
 			err = nil
 		}
@@ -68,11 +68,11 @@ func (c *Client) createForQuota(ctx context.Context, object client.Object, opts 
 // ForeignQuotaError says that a namespace already has another quota.
 type ForeignQuotaError struct{ Quota, Namespace, Other string }
 
-func (e *ForeignQuotaError) Error() string { return e.Says().String() }
+func (e *ForeignQuotaError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *ForeignQuotaError) Says() phrase.Text {
-	return phrase.Of("quota %q: namespace %s has quota %q already, and a namespace has only one", e.Quota, e.Namespace, e.Other)
+// Message implements [phrase.LocalizedError].
+func (e *ForeignQuotaError) Message() phrase.Text {
+	return phrase.Textf("quota %q: namespace %s has quota %q already, and a namespace has only one", e.Quota, e.Namespace, e.Other)
 }
 
 // ApplyQuota makes a quota match its document: it changes bounds that differ, and removes the quota from namespaces that the document does not name.
@@ -83,10 +83,10 @@ func (c *Client) ApplyQuota(ctx context.Context, quota *workload.Quota, opts Quo
 	if err != nil {
 		return Result{}, err
 	}
-	if err := c.checkAll(pointers(present)); err != nil {
+	if err := c.checkPreconditions(quotaObjects(present)); err != nil {
 		return Result{}, err
 	}
-	if err := c.boundSlices(ctx, quota, present, opts); err != nil {
+	if err := c.boundMIGSlices(ctx, quota, present, opts); err != nil {
 		return Result{}, err
 	}
 	plan := &jobPlan{}
@@ -96,25 +96,25 @@ func (c *Client) ApplyQuota(ctx context.Context, quota *workload.Quota, opts Quo
 		}
 	}
 	for i := range present {
-		if find(plan.desired, &present[i]) == nil {
-			tree, err := untyped(&present[i])
+		if findObject(plan.desired, &present[i]) == nil {
+			tree, err := toUnstructured(&present[i])
 			if err != nil {
 				return Result{}, err
 			}
 			plan.obsolete = append(plan.obsolete, tree)
 		}
 	}
-	if result.Diff, err = plan.diff(); err != nil || !plan.changes() {
+	if result.Diff, err = plan.diffObjects(); err != nil || !plan.hasChanges() {
 		return result, err
 	}
 	result.Action = ActionConfigured
 	if len(present) == 0 {
 		result.Action = ActionCreated
 	}
-	return result, c.carryOutJob(ctx, plan, ApplyOptions{Force: true, DryRun: opts.DryRun})
+	return result, c.writePlan(ctx, plan, ApplyOptions{Force: true, DryRun: opts.DryRun})
 }
 
-func pointers(quotas []corev1.ResourceQuota) []client.Object {
+func quotaObjects(quotas []corev1.ResourceQuota) []client.Object {
 	out := make([]client.Object, len(quotas))
 	for i := range quotas {
 		out[i] = &quotas[i]
@@ -124,7 +124,7 @@ func pointers(quotas []corev1.ResourceQuota) []client.Object {
 
 // planQuota compares one object of a quota with the existing one. An existing namespace is not changed.
 func (c *Client) planQuota(ctx context.Context, plan *jobPlan, object client.Object) error {
-	before, err := c.read(ctx, object)
+	before, err := c.readObject(ctx, object)
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (c *Client) Quotas(ctx context.Context, name string) ([]corev1.ResourceQuot
 		return nil, phrase.Errorf("looking for quota %s: %w", name, err)
 	}
 	for i := range found.Items {
-		typed(&found.Items[i], corev1.SchemeGroupVersion.WithKind("ResourceQuota"))
+		withKind(&found.Items[i], corev1.SchemeGroupVersion.WithKind("ResourceQuota"))
 	}
 	return found.Items, nil
 }

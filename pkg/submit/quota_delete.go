@@ -26,11 +26,11 @@ type DeletedQuota struct {
 // QuotaNotFoundError says that a quota does not exist.
 type QuotaNotFoundError struct{ Name string }
 
-func (e *QuotaNotFoundError) Error() string { return e.Says().String() }
+func (e *QuotaNotFoundError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *QuotaNotFoundError) Says() phrase.Text {
-	return phrase.Of("quota %q not found", e.Name)
+// Message implements [phrase.LocalizedError].
+func (e *QuotaNotFoundError) Message() phrase.Text {
+	return phrase.Textf("quota %q not found", e.Name)
 }
 
 // DeleteQuota deletes a quota from all its namespaces. The namespaces and their content stay, unless the options say otherwise; even then, namespaces
@@ -45,7 +45,7 @@ func (c *Client) DeleteQuota(ctx context.Context, name string, opts QuotaOptions
 		return out, &QuotaNotFoundError{Name: name}
 	}
 	for i := range quotas {
-		if err := c.remove(ctx, &quotas[i]); err != nil {
+		if err := c.removeObject(ctx, &quotas[i]); err != nil {
 			return out, err
 		}
 		out.Namespaces = append(out.Namespaces, quotas[i].Namespace)
@@ -68,11 +68,11 @@ func (c *Client) DeleteQuota(ctx context.Context, name string, opts QuotaOptions
 // ForeignNamespaceError says that gpuctl did not create a namespace.
 type ForeignNamespaceError struct{ Name string }
 
-func (e *ForeignNamespaceError) Error() string { return e.Says().String() }
+func (e *ForeignNamespaceError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *ForeignNamespaceError) Says() phrase.Text {
-	return phrase.Of("namespace %q was not made by gpuctl. Delete it with kubectl if you mean it", e.Name)
+// Message implements [phrase.LocalizedError].
+func (e *ForeignNamespaceError) Message() phrase.Text {
+	return phrase.Textf("namespace %q was not made by gpuctl. Delete it with kubectl if you mean it", e.Name)
 }
 
 // DeleteNamespace deletes a namespace that gpuctl created, with its content. Its errors are those of OwnNamespace.
@@ -81,18 +81,18 @@ func (c *Client) DeleteNamespace(ctx context.Context, name string) (deleted bool
 	if err != nil {
 		return false, err
 	}
-	if err := c.check(found); err != nil {
+	if err := c.checkPrecondition(found); err != nil {
 		return false, err
 	}
-	return true, c.removeIf(ctx, found, c.only(found))
+	return true, c.removeWithPreconditions(ctx, found, c.deletePreconditions(found))
 }
 
-// WaitNamespaceGone waits until a deleted namespace and its content are gone. It does not wait if the user may not read it.
-func (c *Client) WaitNamespaceGone(ctx context.Context, name string) error {
+// WaitForNamespaceDeletion waits until a deleted namespace and its content are gone. It does not wait if the user may not read it.
+func (c *Client) WaitForNamespaceDeletion(ctx context.Context, name string) error {
 	like := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	typed(like, corev1.SchemeGroupVersion.WithKind("Namespace"))
-	err := wait.PollUntilContextCancel(ctx, gonePoll, true, func(ctx context.Context) (bool, error) {
-		found, err := c.read(ctx, like)
+	withKind(like, corev1.SchemeGroupVersion.WithKind("Namespace"))
+	err := wait.PollUntilContextCancel(ctx, deletionPollInterval, true, func(ctx context.Context) (bool, error) {
+		found, err := c.readObject(ctx, like)
 		if apierrors.IsForbidden(err) {
 			return true, nil
 		}
@@ -108,8 +108,8 @@ func (c *Client) WaitNamespaceGone(ctx context.Context, name string) error {
 // [ForeignNamespaceError] if gpuctl did not create it.
 func (c *Client) OwnNamespace(ctx context.Context, name string) (client.Object, error) {
 	like := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	typed(like, corev1.SchemeGroupVersion.WithKind("Namespace"))
-	found, err := c.read(ctx, like)
+	withKind(like, corev1.SchemeGroupVersion.WithKind("Namespace"))
+	found, err := c.readObject(ctx, like)
 	switch {
 	case err != nil:
 		return nil, err
@@ -124,9 +124,9 @@ func (c *Client) OwnNamespace(ctx context.Context, name string) (client.Object, 
 // NamespaceNotFoundError says that a namespace does not exist.
 type NamespaceNotFoundError struct{ Name string }
 
-func (e *NamespaceNotFoundError) Error() string { return e.Says().String() }
+func (e *NamespaceNotFoundError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *NamespaceNotFoundError) Says() phrase.Text {
-	return phrase.Of("namespace %q not found", e.Name)
+// Message implements [phrase.LocalizedError].
+func (e *NamespaceNotFoundError) Message() phrase.Text {
+	return phrase.Textf("namespace %q not found", e.Name)
 }

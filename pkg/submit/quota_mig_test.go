@@ -26,7 +26,7 @@ func TestAQuotaOfGPUsBoundsTheirSlices(t *testing.T) {
 		{Namespace: "free", Pods: ptr.To[int64](4)},
 	}}
 	for i := range quota.Namespaces {
-		quota.Namespaces[i].AllowNoOther(profilesThere(nodes, before))
+		quota.Namespaces[i].DenyOtherProfiles(knownProfiles(nodes, before))
 	}
 	got := map[string]map[string]int64{}
 	for _, object := range render.Quota(quota) {

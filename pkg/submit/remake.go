@@ -28,8 +28,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// mostJob is the maximum size of a Job read from a Lease: more than etcd accepts.
-const mostJob = 2 << 20
+// maxJobBytes is the maximum size of a Job read from a Lease: more than etcd accepts.
+const maxJobBytes = 2 << 20
 
 // Replacement is a Job that a Lease holds, to be created in place of a missing one. Anyone who may write Leases in its namespace can have put it
 // there, but it is created with the rights of the user who resumes the job. So it is never created unseen.
@@ -53,15 +53,15 @@ type UnseenJobError struct {
 	Asked string
 }
 
-func (e *UnseenJobError) Error() string { return e.Says().String() }
+func (e *UnseenJobError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *UnseenJobError) Says() phrase.Text {
+// Message implements [phrase.LocalizedError].
+func (e *UnseenJobError) Message() phrase.Text {
 	r := e.Replacement
 	if e.Asked != "" {
-		return phrase.Of("Lease %s in namespace %s has another Job than that with the digest %s: nothing was made", r.Lease, r.Ref.Namespace, e.Asked)
+		return phrase.Textf("Lease %s in namespace %s has another Job than that with the digest %s: nothing was made", r.Lease, r.Ref.Namespace, e.Asked)
 	}
-	return phrase.Of("job %q is not there. Lease %s in namespace %s has a Job to be made in its place; "+
+	return phrase.Textf("job %q is not there. Lease %s in namespace %s has a Job to be made in its place; "+
 		"who may write Leases there may have put it there, so nobody makes it unseen: nothing was made", r.Ref.Name, r.Lease, r.Ref.Namespace)
 }
 
@@ -72,11 +72,11 @@ type MisplacedJobError struct {
 	Lease string
 }
 
-func (e *MisplacedJobError) Error() string { return e.Says().String() }
+func (e *MisplacedJobError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *MisplacedJobError) Says() phrase.Text {
-	return phrase.Of("Lease %[1]s in namespace %[2]s has a Job of another name or namespace than job %[3]q, which gpuctl has not written there: nothing was made\n"+
+// Message implements [phrase.LocalizedError].
+func (e *MisplacedJobError) Message() phrase.Text {
+	return phrase.Textf("Lease %[1]s in namespace %[2]s has a Job of another name or namespace than job %[3]q, which gpuctl has not written there: nothing was made\n"+
 		"Remove it: gpuctl delete job %[3]s -n %[2]s", e.Lease, e.Ref.Namespace, e.Ref.Name)
 }
 
@@ -86,14 +86,14 @@ func decodeReplacement(text string) (replacement, error) {
 	if err != nil {
 		return out, err
 	}
-	if err = json.NewDecoder(io.LimitReader(reader, mostJob)).Decode(&out); err == nil && out.Job == nil {
+	if err = json.NewDecoder(io.LimitReader(reader, maxJobBytes)).Decode(&out); err == nil && out.Job == nil {
 		err = phrase.Errorf("it has no Job")
 	}
 	return out, err
 }
 
-// digest returns a hash of everything that is created from it.
-func (r replacement) digest() (string, error) {
+// contentDigest returns a hash of everything that is created from it.
+func (r replacement) contentDigest() (string, error) {
 	data, err := json.Marshal(r)
 	if err != nil {
 		return "", err
@@ -102,21 +102,21 @@ func (r replacement) digest() (string, error) {
 	return "sha256:" + hex.EncodeToString(sum[:]), nil
 }
 
-// isOf reports whether it is the Job of the given job, as gpuctl creates it.
-func (r replacement) isOf(ref Ref) bool {
+// isDocumentOf reports whether it is the Job of the given job, as gpuctl creates it.
+func (r replacement) isForJob(ref Ref) bool {
 	job := r.Job
-	return job.Namespace == ref.Namespace && job.Name == render.TopName(workload.Kind(kindOf(job)), ref.Name) && job.GenerateName == "" &&
-		isOurs(job) && jobOf(job) == ref.Name && len(job.OwnerReferences) == 0
+	return job.Namespace == ref.Namespace && job.Name == render.TopName(workload.Kind(jobKindOf(job)), ref.Name) && job.GenerateName == "" &&
+		isOurs(job) && jobNameOf(job) == ref.Name && len(job.OwnerReferences) == 0
 }
 
-// Broken reads the Lease of a job whose replacement was interrupted while no Job existed; nil if there is none. A user who may not
+// InterruptedReplacement reads the Lease of a job whose replacement was interrupted while no Job existed; nil if there is none. A user who may not
 // read Leases gets none. The content of a Lease proves nothing.
-func (c *Client) Broken(ctx context.Context, ref Ref) (client.Object, error) {
-	return c.leaseOf(ctx, againPrefix, ref)
+func (c *Client) InterruptedReplacement(ctx context.Context, ref Ref) (client.Object, error) {
+	return c.readLease(ctx, replacementPrefix, ref)
 }
 
-// AllBroken lists the jobs of a namespace that have a Lease of [Client.InterruptedReplacement], whether they exist or not.
-func (c *Client) AllBroken(ctx context.Context, namespace string) ([]Ref, error) {
+// InterruptedJobs lists the jobs of a namespace that have a Lease of [Client.InterruptedReplacement], whether they exist or not.
+func (c *Client) InterruptedJobs(ctx context.Context, namespace string) ([]Ref, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(coordinationv1.SchemeGroupVersion.WithKind("LeaseList"))
 	err := c.api.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{names.LabelManagedBy: names.ManagedByGpuctl})
@@ -128,29 +128,29 @@ func (c *Client) AllBroken(ctx context.Context, namespace string) ([]Ref, error)
 	}
 	var out []Ref
 	for i := range list.Items {
-		if job, ok := strings.CutPrefix(list.Items[i].Name, againPrefix); ok {
-			out = append(out, Ref{Namespace: namespace, Name: job, Kind: kindOf(&list.Items[i])})
+		if job, ok := strings.CutPrefix(list.Items[i].Name, replacementPrefix); ok {
+			out = append(out, Ref{Namespace: namespace, Name: job, Kind: jobKindOf(&list.Items[i])})
 		}
 	}
 	return out, nil
 }
 
-// forgetMade deletes the replacement Lease of a job whose Job exists. If that Job is yet to be deleted, another client is still
+// deleteFinishedReplacement deletes the replacement Lease of a job whose Job exists. If that Job is yet to be deleted, another client is still
 // replacing it, and the Lease stays.
-func (c *Client) forgetMade(ctx context.Context, ref Ref, top client.Object) {
-	lease, err := c.Broken(ctx, ref)
+func (c *Client) deleteFinishedReplacement(ctx context.Context, ref Ref, top client.Object) {
+	lease, err := c.InterruptedReplacement(ctx, ref)
 	if err != nil || lease == nil {
 		return // the next replacement or deletion of the job removes it
 	}
 	if known, err := decodeReplacement(lease.GetAnnotations()[names.AnnotationReplacement]); err == nil && known.Old == top.GetUID() {
 		return
 	}
-	c.forget(ctx, lease)
+	c.deleteReplacement(ctx, lease)
 }
 
-// known reads the Job to be created in place of a missing one; absent is the error that it is missing.
-func (c *Client) known(ctx context.Context, ref Ref, absent error) (lease client.Object, known replacement, err error) {
-	lease, err = c.Broken(ctx, ref)
+// readReplacement reads the Job to be created in place of a missing one; absent is the error that it is missing.
+func (c *Client) readReplacement(ctx context.Context, ref Ref, absent error) (lease client.Object, known replacement, err error) {
+	lease, err = c.InterruptedReplacement(ctx, ref)
 	switch {
 	case err != nil:
 		return nil, known, err
@@ -161,16 +161,16 @@ func (c *Client) known(ctx context.Context, ref Ref, absent error) (lease client
 	if err != nil {
 		return nil, known, phrase.Errorf("%w\nWhat Lease %s knows of it cannot be read: %w", absent, lease.GetName(), err)
 	}
-	if !known.isOf(ref) {
+	if !known.isForJob(ref) {
 		return nil, known, &MisplacedJobError{Ref: ref, Lease: lease.GetName()}
 	}
 	known.Job.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("Job"))
 	return lease, known, nil
 }
 
-// replacementIn returns what a user must have seen before the Job is created.
-func replacementIn(lease client.Object, known replacement) (*Replacement, error) {
-	digest, err := known.digest()
+// newReplacement returns what a user must have seen before the Job is created.
+func newReplacement(lease client.Object, known replacement) (*Replacement, error) {
+	digest, err := known.contentDigest()
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +179,7 @@ func replacementIn(lease client.Object, known replacement) (*Replacement, error)
 		return nil, err
 	}
 	out := &Replacement{
-		Ref: resultOf(known.Job, "").Ref, Job: known.Job.DeepCopy(), Object: tree, Digest: digest,
+		Ref: newResult(known.Job, "").Ref, Job: known.Job.DeepCopy(), Object: tree, Digest: digest,
 		Lease: lease.GetName(), Kept: lease.GetCreationTimestamp().Time,
 	}
 	for _, written := range lease.GetManagedFields() {
@@ -190,28 +190,28 @@ func replacementIn(lease client.Object, known replacement) (*Replacement, error)
 	return out, nil
 }
 
-// remake continues an interrupted replacement: it creates the missing Job if the options name it, gives it the kept parts of the job, and
+// resumeReplacement continues an interrupted replacement: it creates the missing Job if the options name it, gives it the kept parts of the job, and
 // ends its suspension as [Client.replaceJob] does. absent is the error that the job is missing; it is returned if there is no replacement.
-func (c *Client) remake(ctx context.Context, ref Ref, opts StepOptions, absent error) (Result, error) {
+func (c *Client) resumeReplacement(ctx context.Context, ref Ref, opts StepOptions, absent error) (Result, error) {
 	if err := c.checkAbsent(); err != nil {
 		return Result{}, err
 	}
-	lease, known, err := c.known(ctx, ref, absent)
+	lease, known, err := c.readReplacement(ctx, ref, absent)
 	if err != nil {
 		return Result{}, err
 	}
 	job := known.Job
-	result := resultOf(job, ActionResumed)
-	if result.Replacement, err = replacementIn(lease, known); err != nil {
+	result := newResult(job, ActionResumed)
+	if result.Replacement, err = newReplacement(lease, known); err != nil {
 		return Result{}, err
 	}
 	switch looks := opts.DryRun && opts.Digest == ""; {
 	case !looks && opts.Digest != result.Replacement.Digest:
 		return Result{}, &UnseenJobError{Replacement: *result.Replacement, Asked: opts.Digest}
 	case opts.DryRun:
-		return result, c.explain(ctx, job, c.api.Create(ctx, job, client.DryRunAll))
+		return result, c.explainCreate(ctx, job, c.api.Create(ctx, job, client.DryRunAll))
 	}
-	if err := c.makeKnown(ctx, job, lease); err != nil {
+	if err := c.createReplacement(ctx, job, lease); err != nil {
 		return Result{}, err
 	}
 	old := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name, UID: known.Old, Labels: job.Labels}}
@@ -219,26 +219,26 @@ func (c *Client) remake(ctx context.Context, ref Ref, opts StepOptions, absent e
 	if err := c.waitForPods(ctx, old); err != nil {
 		return Result{}, phrase.Errorf("%w\nThe new job is there, and paused: resume it when the pods of the old one have ended", err)
 	}
-	if err := c.letGo(ctx, job, known.Suspend, known.Held); err != nil || known.Held || !known.Suspend {
+	if err := c.endSuspension(ctx, job, known.Suspend, known.Held); err != nil || known.Held || !known.Suspend {
 		return result, err
 	}
-	again, err := c.step(ctx, ref, opts, ActionResumed, jobplan.Resume) // it was paused when it was replaced
+	again, err := c.runStep(ctx, ref, opts, ActionResumed, jobplan.Resume) // it was paused when it was replaced
 	again.Replacement = result.Replacement
 	return again, err
 }
 
-// makeKnown creates a Job from a Lease that the user has seen, and gives it the kept parts of the job.
-func (c *Client) makeKnown(ctx context.Context, job *batchv1.Job, lease client.Object) error {
+// createReplacement creates a Job from a Lease that the user has seen, and gives it the kept parts of the job.
+func (c *Client) createReplacement(ctx context.Context, job *batchv1.Job, lease client.Object) error {
 	if err := c.createOne(ctx, job); err != nil {
 		return err
 	}
-	c.forget(ctx, lease)
-	if _, err := c.reserve(ctx, job); err != nil {
+	c.deleteReplacement(ctx, lease)
+	if _, err := c.reserveName(ctx, job); err != nil {
 		return err
 	}
 	var kept []*unstructured.Unstructured
 	for _, kind := range keptKinds {
-		found, err := c.list(ctx, kind, job.Namespace, jobOf(job))
+		found, err := c.listObjects(ctx, kind, job.Namespace, jobNameOf(job))
 		if isUnknown(err) || apierrors.IsForbidden(err) {
 			continue
 		}
@@ -249,17 +249,17 @@ func (c *Client) makeKnown(ctx context.Context, job *batchv1.Job, lease client.O
 			if !isKept(object) {
 				continue
 			}
-			part, err := c.read(ctx, object)
+			part, err := c.readObject(ctx, object)
 			if err != nil {
 				return err
 			}
 			kept = append(kept, part) // nil if it is gone
 		}
 	}
-	if err := c.handOver(ctx, kept, job); err != nil {
+	if err := c.setOwners(ctx, kept, job); err != nil {
 		return err
 	}
-	return c.endKeeping(ctx, job)
+	return c.removeKeeper(ctx, job)
 }
 
 // keptKinds are the kinds that may belong to a training job.

@@ -30,11 +30,11 @@ func digestOf(t *testing.T, c *Client, ref Ref) string {
 // put has a Lease hold another Job, as whoever may write Leases can.
 func put(t *testing.T, c *Client, known replacement) {
 	t.Helper()
-	text, err := known.encode()
+	text, err := known.encodeText()
 	if err != nil {
 		t.Fatal(err)
 	}
-	lease, err := c.Broken(t.Context(), sft)
+	lease, err := c.InterruptedReplacement(t.Context(), sft)
 	if err != nil || lease == nil {
 		t.Fatalf("it is %v, error %v", lease, err)
 	}
@@ -67,7 +67,7 @@ func TestNoJobIsMadeUnseen(t *testing.T) {
 			digest := tc.digest
 			if tc.exchanged != nil {
 				digest = digestOf(t, c, sft)
-				lease, _ := c.Broken(t.Context(), sft)
+				lease, _ := c.InterruptedReplacement(t.Context(), sft)
 				known, err := decodeReplacement(lease.GetAnnotations()[names.AnnotationReplacement])
 				if err != nil {
 					t.Fatal(err)
@@ -80,7 +80,7 @@ func TestNoJobIsMadeUnseen(t *testing.T) {
 			if !errors.As(err, &unseen) || unseen.Asked != digest || unseen.Replacement.Digest == digest {
 				t.Errorf("it says %v, want that nobody has seen the Job", err)
 			}
-			if _, err := c.Top(t.Context(), sft); !isNotFound(err) {
+			if _, err := c.TopObject(t.Context(), sft); !isNotFound(err) {
 				t.Errorf("the Job: %v, want that there is none", err)
 			}
 		})
@@ -134,13 +134,13 @@ func TestWhatIsKnownGoesWithTheJob(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			top := jobNamed(tc.job)
 			c := cluster(nil, top)
-			if lease, err := c.remember(t.Context(), top, replacement{Job: jobNamed(""), Old: "old"}); err != nil || lease == nil {
+			if lease, err := c.saveReplacement(t.Context(), top, replacement{Job: jobNamed(""), Old: "old"}); err != nil || lease == nil {
 				t.Fatalf("what is remembered is %v, error %v", lease, err)
 			}
 			if err := tc.next(t.Context(), c); err != nil {
 				t.Fatal(err)
 			}
-			if left, err := c.Broken(t.Context(), sft); err != nil || (left != nil) != tc.stays {
+			if left, err := c.InterruptedReplacement(t.Context(), sft); err != nil || (left != nil) != tc.stays {
 				t.Errorf("what is known is %v, error %v", left, err)
 			}
 		})
@@ -154,11 +154,11 @@ func TestWhoMayNotRemoveWhatIsKnown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			top := jobNamed("new")
 			c := cluster(nil, top)
-			if lease, err := c.remember(t.Context(), top, replacement{Job: jobNamed(""), Old: "old"}); err != nil || lease == nil {
+			if lease, err := c.saveReplacement(t.Context(), top, replacement{Job: jobNamed(""), Old: "old"}); err != nil || lease == nil {
 				t.Fatalf("what is remembered is %v, error %v", lease, err)
 			}
 			if !there {
-				if err := c.remove(t.Context(), top); err != nil {
+				if err := c.removeObject(t.Context(), top); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -167,7 +167,7 @@ func TestWhoMayNotRemoveWhatIsKnown(t *testing.T) {
 			if (err == nil) != there || err != nil && !apierrors.IsForbidden(err) {
 				t.Errorf("deleting it: %v", err)
 			}
-			if _, err := c.Top(t.Context(), sft); !isNotFound(err) {
+			if _, err := c.TopObject(t.Context(), sft); !isNotFound(err) {
 				t.Errorf("the Job: %v, want that there is none", err)
 			}
 		})
@@ -201,7 +201,7 @@ func resumes(options StepOptions) func(context.Context, *Client) error {
 // TestWhoLooksIsToldOfChanges: gpuctl writes what it knows once.
 func TestWhoLooksIsToldOfChanges(t *testing.T) {
 	c, _ := brokenOff(t, replacement{})
-	lease, err := c.Broken(t.Context(), sft)
+	lease, err := c.InterruptedReplacement(t.Context(), sft)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func TestWhoLooksIsToldOfChanges(t *testing.T) {
 	}
 	for later, want := range map[time.Duration]time.Time{0: {}, time.Hour: made.Add(time.Hour)} {
 		wrote(lease, made, made.Add(later))
-		r, err := replacementIn(lease, known)
+		r, err := newReplacement(lease, known)
 		if err != nil || !r.Kept.Equal(made) || !r.Changed.Equal(want) {
 			t.Errorf("written %s later it is kept since %s, and changed at %s, error %v", later, r.Kept, r.Changed, err)
 		}

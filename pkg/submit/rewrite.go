@@ -15,11 +15,11 @@ import (
 // RenamedError says that the new YAML of a job describes another job.
 type RenamedError struct{ Ref Ref }
 
-func (e *RenamedError) Error() string { return e.Says().String() }
+func (e *RenamedError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *RenamedError) Says() phrase.Text {
-	return phrase.Of("a job keeps its name, its kind and its namespace: this is no longer %s %q of namespace %s\n"+
+// Message implements [phrase.LocalizedError].
+func (e *RenamedError) Message() phrase.Text {
+	return phrase.Textf("a job keeps its name, its kind and its namespace: this is no longer %s %q of namespace %s\n"+
 		"To have another job, create it from a file: gpuctl export %s", e.Ref.Kind, e.Ref.Name, e.Ref.Namespace, e.Ref.Name)
 }
 
@@ -29,16 +29,16 @@ func (c *Client) Rewrite(ctx context.Context, ref Ref, rewrite func(workload.Doc
 	return c.changeSource(ctx, ref, func(ctx context.Context, c *Client, top client.Object, doc workload.Document) (Result, error) {
 		source, err := rewrite(doc)
 		if err != nil || source == doc.Source {
-			return resultOf(top, ActionUnchanged), err
+			return newResult(top, ActionUnchanged), err
 		}
-		after, err := parsedOf(top, source)
+		after, err := parseSource(top, source)
 		if err != nil {
 			return Result{}, err
 		}
-		if !isOf(after, top) {
-			return Result{}, &RenamedError{Ref: resultOf(top, "").Ref}
+		if !isDocumentOf(after, top) {
+			return Result{}, &RenamedError{Ref: newResult(top, "").Ref}
 		}
-		if after, err = filled(ctx, after, doc, opts); err != nil {
+		if after, err = fillPreset(ctx, after, doc, opts); err != nil {
 			return Result{}, err
 		}
 		opts.Render.Namespace = top.GetNamespace()
@@ -46,14 +46,14 @@ func (c *Client) Rewrite(ctx context.Context, ref Ref, rewrite func(workload.Doc
 		if err != nil {
 			return Result{}, err
 		}
-		return c.rewriteAs(ctx, top, objects, opts)
+		return c.applyRewrite(ctx, top, objects, opts)
 	})
 }
 
-// rewriteAs makes a job match its new YAML.
-func (c *Client) rewriteAs(ctx context.Context, top client.Object, objects []client.Object, opts EditOptions) (Result, error) {
+// applyRewrite makes a job match its new YAML.
+func (c *Client) applyRewrite(ctx context.Context, top client.Object, objects []client.Object, opts EditOptions) (Result, error) {
 	apply := ApplyOptions{Force: true, DryRun: opts.DryRun, Render: opts.Render}
-	apply.startOver = func(ctx context.Context, live client.Object) error { return c.checkEditable(ctx, live, opts) }
+	apply.approveRestart = func(ctx context.Context, live client.Object) error { return c.checkEditable(ctx, live, opts) }
 	result, err := c.Apply(ctx, objects, apply)
 	if !errors.As(err, new(*ImmutableError)) {
 		return result, err
@@ -65,9 +65,9 @@ func (c *Client) rewriteAs(ctx context.Context, top client.Object, objects []cli
 	return c.Apply(ctx, objects, apply)
 }
 
-// filled fills in the preset of a job, as its creation does. If an unchanged preset no longer exists, other fields can still be changed: the
+// fillPreset fills in the preset of a job, as its creation does. If an unchanged preset no longer exists, other fields can still be changed: the
 // job's YAML has the filled values, and is refused if it lacks what it needs.
-func filled(ctx context.Context, after, before workload.Document, opts EditOptions) (workload.Document, error) {
+func fillPreset(ctx context.Context, after, before workload.Document, opts EditOptions) (workload.Document, error) {
 	if after.Job == nil || after.Job.Resources.Preset == "" {
 		return after, nil
 	}
@@ -84,5 +84,5 @@ func filled(ctx context.Context, after, before workload.Document, opts EditOptio
 			return after, nil
 		}
 	}
-	return jobplan.FilledAgain(before, after, texts)
+	return jobplan.FillPresetAgain(before, after, texts)
 }

@@ -15,11 +15,11 @@ import (
 // NoReplicasError says that a job cannot have several replicas.
 type NoReplicasError struct{ Ref Ref }
 
-func (e *NoReplicasError) Error() string { return e.Says().String() }
+func (e *NoReplicasError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *NoReplicasError) Says() phrase.Text {
-	return phrase.Of("job %q is a %s job, which has no replicas: only inference and compute jobs have", e.Ref.Name, e.Ref.Kind)
+// Message implements [phrase.LocalizedError].
+func (e *NoReplicasError) Message() phrase.Text {
+	return phrase.Textf("job %q is a %s job, which has no replicas: only inference and compute jobs have", e.Ref.Name, e.Ref.Kind)
 }
 
 // Scale changes the number of replicas of a service, in its submitted YAML, too. The pod template does not change: existing pods continue to run,
@@ -34,16 +34,16 @@ func (c *Client) Scale(ctx context.Context, ref Ref, replicas int32, opts EditOp
 }
 
 func (c *Client) scaleOnce(ctx context.Context, ref Ref, replicas int32, opts EditOptions) (Result, error) {
-	top, err := c.Top(ctx, ref)
+	top, err := c.TopObject(ctx, ref)
 	if err != nil {
 		return Result{}, err
 	}
-	result := resultOf(top, ActionUnchanged)
+	result := newResult(top, ActionUnchanged)
 	deployment, ok := top.(*appsv1.Deployment)
 	if !ok || result.Ref.Kind == string(workload.KindNotebook) {
 		return Result{}, &NoReplicasError{Ref: result.Ref}
 	}
-	doc, err := documentOf(top, top.GetAnnotations()[names.AnnotationSubmitted])
+	doc, err := submittedDocument(top, top.GetAnnotations()[names.AnnotationSubmitted])
 	if err != nil {
 		return Result{}, err
 	}
@@ -57,7 +57,7 @@ func (c *Client) scaleOnce(ctx context.Context, ref Ref, replicas int32, opts Ed
 	if err != nil || step.Patch == nil {
 		return result, err
 	}
-	if err := c.patch(ctx, deployment.DeepCopy(), step.Patch, true); err != nil {
+	if err := c.patchObject(ctx, deployment.DeepCopy(), step.Patch, true); err != nil {
 		return Result{}, err
 	}
 	if err := c.scaleRest(ctx, deployment, source, opts); err != nil {
@@ -68,35 +68,35 @@ func (c *Client) scaleOnce(ctx context.Context, ref Ref, replicas int32, opts Ed
 
 // scaleRest changes the objects of a service that depend on its replicas, or returns the refusal.
 func (c *Client) scaleRest(ctx context.Context, top *appsv1.Deployment, source string, opts EditOptions) error {
-	objects, err := objectsOf(top, source, opts.Render)
+	objects, err := renderObjects(top, source, opts.Render)
 	if err != nil {
 		return err
 	}
-	plan, err := c.plan(ctx, top, objects, opts.Render)
+	plan, err := c.planJob(ctx, top, objects, opts.Render)
 	if err != nil {
 		return err
 	}
 	plan.changed[0] = false
-	if !plan.changes() {
+	if !plan.hasChanges() {
 		return nil
 	}
-	_, err = c.change(ctx, plan, resultOf(top, ""), ApplyOptions{Force: true, DryRun: opts.DryRun, Render: opts.Render})
+	_, err = c.applyOrReplace(ctx, plan, newResult(top, ""), ApplyOptions{Force: true, DryRun: opts.DryRun, Render: opts.Render})
 	return err
 }
 
 func (c *Client) scaleTop(ctx context.Context, top *appsv1.Deployment, step jobplan.Step, opts EditOptions) (Result, error) {
-	before, err := untyped(top)
+	before, err := toUnstructured(top)
 	if err != nil {
 		return Result{}, err
 	}
-	if err := c.patch(ctx, top, step.Patch, opts.DryRun); err != nil {
+	if err := c.patchObject(ctx, top, step.Patch, opts.DryRun); err != nil {
 		return Result{}, err
 	}
-	after, err := untyped(top)
+	after, err := toUnstructured(top)
 	if err != nil {
 		return Result{}, err
 	}
-	result := resultOf(top, ActionConfigured)
+	result := newResult(top, ActionConfigured)
 	result.Diff, err = jobplan.Diff(before, after)
 	return result, err
 }

@@ -38,8 +38,8 @@ type Result struct {
 	GPUs int64
 	// Diff is the change of the job's objects, as a unified diff of YAML; "" if Action says it all.
 	Diff string
-	// Unasked lists checks that a dry run skipped for lack of rights, one sentence each.
-	Unasked []phrase.Text
+	// Unchecked lists checks that a dry run skipped for lack of rights, one sentence each.
+	Unchecked []phrase.Text
 	// Replacement is the Job from a Lease that was or would be created; nil for none.
 	Replacement *Replacement
 }
@@ -59,7 +59,7 @@ const stepAttempts = 5
 
 // Pause takes the GPUs from a job until it is resumed. See [jobplan.Pause].
 func (c *Client) Pause(ctx context.Context, ref Ref, opts StepOptions) (Result, error) {
-	return c.step(ctx, ref, opts, ActionPaused, func(top client.Object) (jobplan.Step, error) {
+	return c.runStep(ctx, ref, opts, ActionPaused, func(top client.Object) (jobplan.Step, error) {
 		return jobplan.Pause(top, opts.Now)
 	})
 }
@@ -68,32 +68,32 @@ func (c *Client) Pause(ctx context.Context, ref Ref, opts StepOptions) (Result, 
 // created first if the options have its digest; otherwise the error is an [UnseenJobError].
 func (c *Client) Resume(ctx context.Context, ref Ref, opts StepOptions) (Result, error) {
 	var there client.Object
-	result, err := c.step(ctx, ref, opts, ActionResumed, func(top client.Object) (jobplan.Step, error) {
+	result, err := c.runStep(ctx, ref, opts, ActionResumed, func(top client.Object) (jobplan.Step, error) {
 		there = top
 		return jobplan.Resume(top)
 	})
 	switch {
 	case isNotFound(err):
-		return c.remake(ctx, ref, opts, err)
+		return c.resumeReplacement(ctx, ref, opts, err)
 	case err == nil && !opts.DryRun:
-		c.forgetMade(ctx, ref, there)
+		c.deleteFinishedReplacement(ctx, ref, there)
 	}
 	return result, err
 }
 
 // Cancel ends a job for good and keeps its record. See [jobplan.Cancel].
 func (c *Client) Cancel(ctx context.Context, ref Ref, opts StepOptions) (Result, error) {
-	return c.step(ctx, ref, opts, ActionCancelled, func(top client.Object) (jobplan.Step, error) {
+	return c.runStep(ctx, ref, opts, ActionCancelled, func(top client.Object) (jobplan.Step, error) {
 		return jobplan.Cancel(top, opts.Now)
 	})
 }
 
-// step reads a job, lets plan decide and carries the step out. It starts again if the job has changed in between.
-func (c *Client) step(
+// runStep reads a job, lets plan decide and carries the step out. It starts again if the job has changed in between.
+func (c *Client) runStep(
 	ctx context.Context, ref Ref, opts StepOptions, action Action, plan func(client.Object) (jobplan.Step, error),
 ) (Result, error) {
 	for attempt := 1; ; attempt++ {
-		top, err := c.Top(ctx, ref)
+		top, err := c.TopObject(ctx, ref)
 		if err != nil {
 			return Result{}, err
 		}
@@ -101,26 +101,26 @@ func (c *Client) step(
 		if err != nil {
 			return Result{}, err
 		}
-		result := resultOf(top, action)
+		result := newResult(top, action)
 		result.GPUs = planned.GPUs
 		if planned.Patch == nil {
 			result.Action = ActionUnchanged
 			return result, nil
 		}
-		err = c.patch(ctx, top, planned.Patch, opts.DryRun)
+		err = c.patchObject(ctx, top, planned.Patch, opts.DryRun)
 		if !apierrors.IsConflict(err) || attempt == stepAttempts {
 			return result, err
 		}
 	}
 }
 
-func resultOf(top client.Object, action Action) Result {
-	ref := Ref{Namespace: top.GetNamespace(), Name: jobOf(top), Kind: kindOf(top)}
+func newResult(top client.Object, action Action) Result {
+	ref := Ref{Namespace: top.GetNamespace(), Name: jobNameOf(top), Kind: jobKindOf(top)}
 	return Result{Ref: ref, Action: action, GPUs: jobplan.GPUs(top)}
 }
 
-// patch sends a JSON merge patch of an object. Like all writes, it completes even if ctx ends meanwhile.
-func (c *Client) patch(ctx context.Context, object client.Object, body []byte, dryRun bool) error {
+// patchObject sends a JSON merge patch of an object. Like all writes, it completes even if ctx ends meanwhile.
+func (c *Client) patchObject(ctx context.Context, object client.Object, body []byte, dryRun bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (c *Client) patch(ctx context.Context, object client.Object, body []byte, d
 	err := c.api.Patch(ctx, object, client.RawPatch(types.MergePatchType, body), opts...)
 	object.GetObjectKind().SetGroupVersionKind(gvk) // decoding the response clears it
 	if err != nil {
-		return phrase.Errorf("changing %s: %w", describe(object), err)
+		return phrase.Errorf("changing %s: %w", describeObject(object), err)
 	}
 	return nil
 }

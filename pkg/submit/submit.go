@@ -32,21 +32,21 @@ type ExistsError struct {
 	Object string
 }
 
-func (e *ExistsError) Error() string { return e.Says().String() }
+func (e *ExistsError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *ExistsError) Says() phrase.Text {
+// Message implements [phrase.LocalizedError].
+func (e *ExistsError) Message() phrase.Text {
 	if e.Name == "" {
-		return phrase.Of("%s already exists in namespace %s and belongs to no job of gpuctl", e.Object, e.Namespace)
+		return phrase.Textf("%s already exists in namespace %s and belongs to no job of gpuctl", e.Object, e.Namespace)
 	}
-	return phrase.Of("job %q already exists in namespace %s (%s, %s)", e.Name, e.Namespace, e.Kind, e.Object)
+	return phrase.Textf("job %q already exists in namespace %s (%s, %s)", e.Name, e.Namespace, e.Kind, e.Object)
 }
 
 // Client writes jobs and pools with the identity of its API client.
 type Client struct {
 	api client.Client
-	// is must approve a change; nil approves all. See [Client.WithPrecondition].
-	is func(metav1.Object) error
+	// precondition must approve a change; nil approves all. See [Client.WithPrecondition].
+	precondition func(metav1.Object) error
 }
 
 // fieldOwner is the field manager name of gpuctl.
@@ -65,13 +65,13 @@ func NewClient(api client.Client) *Client {
 // If gpuctl is killed in between, the job is marked as incomplete. Creating the same job again completes it.
 func (c *Client) Create(ctx context.Context, objects []client.Object) error {
 	top, rest := objects[0], objects[1:]
-	live, err := c.unfinished(ctx, top)
+	live, err := c.findUnfinished(ctx, top)
 	if err != nil {
 		return err
 	}
 	if live != nil {
 		top.SetUID(live.GetUID())
-		_, err := c.finish(ctx, live, rest)
+		_, err := c.completeJob(ctx, live, rest)
 		return err
 	}
 	if len(rest) > 0 {
@@ -80,12 +80,12 @@ func (c *Client) Create(ctx context.Context, objects []client.Object) error {
 	if err := c.createOne(ctx, top); err != nil {
 		return err
 	}
-	made, err := c.finish(ctx, top, rest)
+	made, err := c.completeJob(ctx, top, rest)
 	if errors.As(err, new(*unsettledError)) {
 		return err
 	}
 	if err != nil {
-		return c.rollback(ctx, append([]client.Object{top}, made...), err)
+		return c.deleteCreated(ctx, append([]client.Object{top}, made...), err)
 	}
 	return nil
 }
@@ -98,7 +98,7 @@ func (c *Client) DryRun(ctx context.Context, objects []client.Object) (unasked [
 	}
 	for _, object := range objects {
 		if err := c.api.Create(ctx, object, client.DryRunAll); err != nil {
-			return nil, c.explain(ctx, object, err)
+			return nil, c.explainCreate(ctx, object, err)
 		}
 	}
 	verdict, err := c.admitPods(ctx, objects[0], nil)
@@ -107,9 +107,9 @@ func (c *Client) DryRun(ctx context.Context, objects []client.Object) (unasked [
 	}
 	var short *QuotaError
 	if errors.As(verdict.Refused, &short) && !short.Excess.Never {
-		return verdict.Unasked, nil // the job would be created, and wait
+		return verdict.Unchecked, nil // the job would be created, and wait
 	}
-	return verdict.Unasked, verdict.Refused
+	return verdict.Unchecked, verdict.Refused
 }
 
 func (c *Client) createOne(ctx context.Context, object client.Object) error {
@@ -119,50 +119,50 @@ func (c *Client) createOne(ctx context.Context, object client.Object) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
 	gvk := object.GetObjectKind().GroupVersionKind()
-	submission := mark(object)
+	submission := markRequest(object)
 	err := c.api.Create(ctx, object)
 	object.GetObjectKind().SetGroupVersionKind(gvk) // decoding the response clears it
 	switch {
-	case isLost(err):
-		return c.findOut(context.WithoutCancel(ctx), object, submission, err)
-	case apierrors.IsAlreadyExists(err) && c.isMade(ctx, object, submission):
+	case isOutcomeUnknown(err):
+		return c.resolveLostCreate(context.WithoutCancel(ctx), object, submission, err)
+	case apierrors.IsAlreadyExists(err) && c.isOwnCreation(ctx, object, submission):
 		return nil
 	}
-	return c.explain(ctx, object, err)
+	return c.explainCreate(ctx, object, err)
 }
 
-// explain turns "already exists" into an ExistsError that names the existing job.
-func (c *Client) explain(ctx context.Context, object client.Object, err error) error {
+// explainCreate turns "already exists" into an ExistsError that names the existing job.
+func (c *Client) explainCreate(ctx context.Context, object client.Object, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case apierrors.IsNotFound(err) && object.GetObjectKind().GroupVersionKind().Kind == names.PodGroupKind:
 		return phrase.Errorf("creating %s: the cluster knows no PodGroups, without which a job cannot run on several nodes: "+
-			"have the administrators apply manifests/crds: %w", describe(object), err)
+			"have the administrators apply manifests/crds: %w", describeObject(object), err)
 	case !apierrors.IsAlreadyExists(err):
-		return phrase.Errorf("creating %s: %w", describe(object), err)
+		return phrase.Errorf("creating %s: %w", describeObject(object), err)
 	}
 	found := &metav1.PartialObjectMetadata{}
 	found.SetGroupVersionKind(object.GetObjectKind().GroupVersionKind())
 	if c.api.Get(ctx, client.ObjectKeyFromObject(object), found) != nil {
-		return &ExistsError{Namespace: object.GetNamespace(), Object: describe(object)}
+		return &ExistsError{Namespace: object.GetNamespace(), Object: describeObject(object)}
 	}
 	found.SetGroupVersionKind(object.GetObjectKind().GroupVersionKind())
-	return existsError(found)
+	return newExistsError(found)
 }
 
 // checkFree looks for a job of the name, of any kind: different kinds create differently named objects, so the API server alone would not detect the
 // conflict.
 func (c *Client) checkFree(ctx context.Context, top client.Object) error {
 	job := top.GetLabels()[names.LabelJob]
-	found, err := c.tops(ctx, top.GetNamespace(), job)
+	found, err := c.findTops(ctx, top.GetNamespace(), job)
 	if err != nil {
 		return err
 	}
 	if len(found) == 0 {
 		return nil
 	}
-	return existsError(found[0])
+	return newExistsError(found[0])
 }
 
 // topKinds are the kinds of top objects of jobs.
@@ -171,11 +171,11 @@ var topKinds = []schema.GroupVersionKind{
 	appsv1.SchemeGroupVersion.WithKind("Deployment"),
 }
 
-// tops finds the top objects of a job of gpuctl by its labels.
-func (c *Client) tops(ctx context.Context, namespace, job string) ([]client.Object, error) {
+// findTops finds the top objects of a job of gpuctl by its labels.
+func (c *Client) findTops(ctx context.Context, namespace, job string) ([]client.Object, error) {
 	var out []client.Object
 	for _, kind := range topKinds {
-		found, err := c.list(ctx, kind, namespace, job)
+		found, err := c.listObjects(ctx, kind, namespace, job)
 		if err != nil {
 			return nil, err
 		}
@@ -184,7 +184,7 @@ func (c *Client) tops(ctx context.Context, namespace, job string) ([]client.Obje
 	return out, nil
 }
 
-func (c *Client) list(ctx context.Context, kind schema.GroupVersionKind, namespace, job string) ([]client.Object, error) {
+func (c *Client) listObjects(ctx context.Context, kind schema.GroupVersionKind, namespace, job string) ([]client.Object, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	ours := client.MatchingLabels{names.LabelManagedBy: names.ManagedByGpuctl, names.LabelJob: job}
@@ -199,40 +199,40 @@ func (c *Client) list(ctx context.Context, kind schema.GroupVersionKind, namespa
 	return out, nil
 }
 
-// rollback deletes the created objects, the last first, and returns the error that made it necessary.
-func (c *Client) rollback(ctx context.Context, made []client.Object, cause error) error {
+// deleteCreated deletes the created objects, the last first, and returns the error that made it necessary.
+func (c *Client) deleteCreated(ctx context.Context, made []client.Object, cause error) error {
 	if len(made) == 0 {
 		return cause
 	}
 	var failures []error
 	for _, object := range slices.Backward(made) {
-		if err := c.remove(context.WithoutCancel(ctx), object); err != nil {
+		if err := c.removeObject(context.WithoutCancel(ctx), object); err != nil {
 			failures = append(failures, err)
 		}
 	}
 	if err := errors.Join(failures...); err != nil {
 		return phrase.Errorf("%w; undoing what was created failed too, delete it by hand: %w", cause, err)
 	}
-	return phrase.Errorf("%w; %s was deleted again, nothing is left behind", cause, describe(made[0]))
+	return phrase.Errorf("%w; %s was deleted again, nothing is left behind", cause, describeObject(made[0]))
 }
 
-// remove deletes exactly this object, not a later one of the same name. A missing object is not an error.
-func (c *Client) remove(ctx context.Context, object client.Object) error {
+// removeObject deletes exactly this object, not a later one of the same name. A missing object is not an error.
+func (c *Client) removeObject(ctx context.Context, object client.Object) error {
 	uid := object.GetUID()
-	return c.removeIf(ctx, object, client.Preconditions{UID: &uid})
+	return c.removeWithPreconditions(ctx, object, client.Preconditions{UID: &uid})
 }
 
-func (c *Client) removeIf(ctx context.Context, object client.Object, only client.Preconditions) error {
+func (c *Client) removeWithPreconditions(ctx context.Context, object client.Object, only client.Preconditions) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	err := c.api.Delete(ctx, object, client.PropagationPolicy(metav1.DeletePropagationBackground), only)
 	if client.IgnoreNotFound(err) != nil {
-		return phrase.Errorf("deleting %s: %w", describe(object), err)
+		return phrase.Errorf("deleting %s: %w", describeObject(object), err)
 	}
 	return nil
 }
 
-func own(owner, object client.Object) {
+func setOwner(owner, object client.Object) {
 	object.SetOwnerReferences([]metav1.OwnerReference{referenceTo(owner)})
 }
 
@@ -245,12 +245,12 @@ func isOurs(object client.Object) bool {
 	return object.GetLabels()[names.LabelManagedBy] == names.ManagedByGpuctl
 }
 
-func describe(object client.Object) string {
+func describeObject(object client.Object) string {
 	return object.GetObjectKind().GroupVersionKind().Kind + " " + object.GetName()
 }
 
-// Sign records on the top object of a job who submits it, as the API server knows the user. The job's YAML cannot set this.
-func Sign(top client.Object, user string) {
+// SetSubmitter records on the top object of a job who submits it, as the API server knows the user. The job's YAML cannot set this.
+func SetSubmitter(top client.Object, user string) {
 	annotations := maps.Clone(top.GetAnnotations())
 	if annotations == nil {
 		annotations = map[string]string{}

@@ -12,11 +12,11 @@ import (
 // UploadGoneError says that the folder sent with a job no longer exists in the cluster.
 type UploadGoneError struct{ Ref Ref }
 
-func (e *UploadGoneError) Error() string { return e.Says().String() }
+func (e *UploadGoneError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *UploadGoneError) Says() phrase.Text {
-	return phrase.Of("the folder that was sent with job %q is gone from namespace %s, because somebody deleted it\n"+
+// Message implements [phrase.LocalizedError].
+func (e *UploadGoneError) Message() phrase.Text {
+	return phrase.Textf("the folder that was sent with job %q is gone from namespace %s, because somebody deleted it\n"+
 		"Send it again: gpuctl delete job %s, and create the job from its folder", e.Ref.Name, e.Ref.Namespace, e.Ref.Name)
 }
 
@@ -28,11 +28,11 @@ func fillUpload(object client.Object, before *unstructured.Unstructured) error {
 	case !ok || len(part.BinaryData) > 0:
 		return nil
 	case before == nil:
-		return &UploadGoneError{Ref: Ref{Namespace: object.GetNamespace(), Name: jobOf(object)}}
+		return &UploadGoneError{Ref: Ref{Namespace: object.GetNamespace(), Name: jobNameOf(object)}}
 	}
 	var there corev1.ConfigMap
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(before.Object, &there); err != nil {
-		return phrase.Errorf("reading %s: %w", describe(object), err)
+		return phrase.Errorf("reading %s: %w", describeObject(object), err)
 	}
 	part.BinaryData = there.BinaryData
 	return nil

@@ -21,10 +21,10 @@ import (
 const (
 	// pageSize is the number of objects per list request.
 	pageSize = "250"
-	// largestItem and maxLogBytes limit one file of the bundle, and maxBundleBytes all of them, in uncompressed bytes.
-	largestItem = 32 << 20
-	largestLog  = 2 << 20
-	largest     = 256 << 20
+	// maxItemBytes and maxLogBytes limit one file of the bundle, and maxBundleBytes all of them, in uncompressed bytes.
+	maxItemBytes   = 32 << 20
+	maxLogBytes    = 2 << 20
+	maxBundleBytes = 256 << 20
 )
 
 // Entry describes one file of the bundle.
@@ -59,28 +59,28 @@ func (b *Bundler) Write(ctx context.Context, to io.Writer, more map[string]any) 
 	packed := gzip.NewWriter(to)
 	b.out = tar.NewWriter(packed)
 	for _, name := range []string{"version.json", "doctor.json"} {
-		said, err := read(more[name])
+		said, err := toJSONValue(more[name])
 		if err != nil {
 			return nil, err
 		}
-		if err := b.put(name, "what gpuctl says", Object(b.Server, said)); err != nil {
+		if err := b.putJSON(name, "what gpuctl says", RedactObject(b.Server, said)); err != nil {
 			return nil, err
 		}
 	}
-	pods, err := b.items(ctx, installed(b.Server))
+	pods, err := b.writeItems(ctx, installedItems(b.Server))
 	if err != nil {
 		return nil, err
 	}
-	if err := b.logs(ctx, pods); err != nil {
+	if err := b.addLogs(ctx, pods); err != nil {
 		return nil, err
 	}
-	if err := b.metrics(ctx, pods); err != nil {
+	if err := b.addMetrics(ctx, pods); err != nil {
 		return nil, err
 	}
-	if _, err := b.items(ctx, others); err != nil {
+	if _, err := b.writeItems(ctx, clusterItems); err != nil {
 		return nil, err
 	}
-	if err := b.put("index.json", "what is in the bundle", map[string]any{"files": b.entries}); err != nil {
+	if err := b.putJSON("index.json", "what is in the bundle", map[string]any{"files": b.entries}); err != nil {
 		return nil, err
 	}
 	if err := b.out.Close(); err != nil {
@@ -92,22 +92,22 @@ func (b *Bundler) Write(ctx context.Context, to io.Writer, more map[string]any) 
 	return b.entries, nil
 }
 
-// items writes the objects of each item, and returns our pods among them.
-func (b *Bundler) items(ctx context.Context, items []Item) (pods []any, err error) {
+// writeItems writes the objects of each item, and returns our pods among them.
+func (b *Bundler) writeItems(ctx context.Context, items []Item) (pods []any, err error) {
 	for _, item := range items {
-		b.Report(item.Says())
-		objects, cut, err := b.list(ctx, item)
+		b.Report(item.Message())
+		objects, cut, err := b.listObjects(ctx, item)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		if err != nil {
-			b.entries = append(b.entries, Entry{Name: item.Name, What: item.What, Error: Text(err.Error())})
+			b.entries = append(b.entries, Entry{Name: item.Name, What: item.What, Error: RedactText(err.Error())})
 			continue
 		}
-		if slices.Contains([]string{fileOf(ourPods), fileOf(serverPods), fileOf(agentPods)}, item.Name) {
+		if slices.Contains([]string{objectFile(ourPods), objectFile(serverPods), objectFile(agentPods)}, item.Name) {
 			pods = append(pods, objects...)
 		}
-		if err := b.put(item.Name, item.What, map[string]any{"items": objects}); err != nil {
+		if err := b.putJSON(item.Name, item.What, map[string]any{"items": objects}); err != nil {
 			return nil, err
 		}
 		b.entries[len(b.entries)-1].Cut = cut
@@ -115,8 +115,8 @@ func (b *Bundler) items(ctx context.Context, items []Item) (pods []any, err erro
 	return pods, nil
 }
 
-// list reads the objects of an item, page by page, up to the size limit.
-func (b *Bundler) list(ctx context.Context, item Item) (objects []any, cut bool, err error) {
+// listObjects reads the objects of an item, page by page, up to the size limit.
+func (b *Bundler) listObjects(ctx context.Context, item Item) (objects []any, cut bool, err error) {
 	objects = []any{}
 	query := url.Values{"limit": {pageSize}}
 	for key, values := range item.query {
@@ -124,7 +124,7 @@ func (b *Bundler) list(ctx context.Context, item Item) (objects []any, cut bool,
 	}
 	size := 0
 	for {
-		data, err := b.get(ctx, item.path, query, largestItem)
+		data, err := b.getPath(ctx, item.path, query, maxItemBytes)
 		if err != nil {
 			return nil, false, err
 		}
@@ -142,20 +142,20 @@ func (b *Bundler) list(ctx context.Context, item Item) (objects []any, cut bool,
 			if page.Kind == "ConfigMapList" {
 				object["kind"] = "ConfigMap" // lists omit the kind of their items
 			}
-			objects = append(objects, Object(b.Server, object))
+			objects = append(objects, RedactObject(b.Server, object))
 		}
 		if size += len(data); page.Metadata.Continue == "" {
 			return objects, false, nil
 		}
-		if size > largestItem/2 {
+		if size > maxItemBytes/2 {
 			return objects, true, nil
 		}
 		query.Set("continue", page.Metadata.Continue)
 	}
 }
 
-// get reads a path of the API server.
-func (b *Bundler) get(ctx context.Context, path string, query url.Values, most int64) ([]byte, error) {
+// getPath reads a path of the API server.
+func (b *Bundler) getPath(ctx context.Context, path string, query url.Values, most int64) ([]byte, error) {
 	request := b.REST.Get().AbsPath(path).SetHeader("Accept", "application/json")
 	for key, values := range query {
 		for _, value := range values {
@@ -174,7 +174,7 @@ func (b *Bundler) get(ctx context.Context, path string, query url.Values, most i
 	return data, err //nolint:wrapcheck // the error is complete
 }
 
-func nameOf(object any) (namespace, name string) {
+func objectName(object any) (namespace, name string) {
 	fields, _ := object.(map[string]any)
 	meta, _ := fields["metadata"].(map[string]any)
 	namespace, _ = meta["namespace"].(string)
@@ -182,8 +182,8 @@ func nameOf(object any) (namespace, name string) {
 	return namespace, name
 }
 
-// read converts a value to its JSON representation.
-func read(value any) (said any, err error) {
+// toJSONValue converts a value to its JSON representation.
+func toJSONValue(value any) (said any, err error) {
 	data, err := json.Marshal(value)
 	if err == nil {
 		err = json.Unmarshal(data, &said)
@@ -194,17 +194,17 @@ func read(value any) (said any, err error) {
 	return said, nil
 }
 
-func (b *Bundler) put(name, what string, value any) error {
+func (b *Bundler) putJSON(name, what string, value any) error {
 	data, err := json.MarshalIndent(value, "", " ")
 	if err != nil {
 		return phrase.Errorf("writing %s: %w", name, err)
 	}
-	return b.add(name, what, data)
+	return b.addFile(name, what, data)
 }
 
-// add writes a file, unless the bundle is full.
-func (b *Bundler) add(name, what string, data []byte) error {
-	if b.size += len(data); b.size > largest && name != "index.json" {
+// addFile writes a file, unless the bundle is full.
+func (b *Bundler) addFile(name, what string, data []byte) error {
+	if b.size += len(data); b.size > maxBundleBytes && name != "index.json" {
 		b.entries = append(b.entries, Entry{Name: name, What: what, Error: "the bundle is full"})
 		return nil
 	}

@@ -18,8 +18,8 @@ type Item struct {
 	query url.Values
 }
 
-// Says returns the description in every language.
-func (i *Item) Says() phrase.Text { return phrase.Template(i.What, nil) }
+// Message returns the description in every language.
+func (i *Item) Message() phrase.Text { return phrase.FromTemplate(i.What, nil) }
 
 const (
 	ourLabel = "app.kubernetes.io/part-of=g8s"
@@ -31,19 +31,19 @@ const (
 	container = "/log"
 )
 
-func fileOf(name string) string { return "objects/" + name + ".json" }
+func objectFile(name string) string { return "objects/" + name + ".json" }
 
-func list(name, what, path string, query ...string) Item {
-	item := Item{Name: fileOf(name), What: what, path: path, query: url.Values{}}
+func newItem(name, what, path string, query ...string) Item {
+	item := Item{Name: objectFile(name), What: what, path: path, query: url.Values{}}
 	for i := 0; i+1 < len(query); i += 2 {
 		item.query.Set(query[i], query[i+1])
 	}
 	return item
 }
 
-// labelled is an item for objects with our label in a namespace in which only administrators write: anyone may set the label.
-func labelled(name, what, group, namespace, kind string) Item {
-	return list(name, what, group+"/namespaces/"+namespace+"/"+kind, "labelSelector", ourLabel)
+// newLabelledItem is an item for objects with our label in a namespace in which only administrators write: anyone may set the label.
+func newLabelledItem(name, what, group, namespace, kind string) Item {
+	return newItem(name, what, group+"/namespaces/"+namespace+"/"+kind, "labelSelector", ourLabel)
 }
 
 const (
@@ -52,43 +52,43 @@ const (
 	agentPods  = "agent-pods"
 )
 
-// installed returns the items about our programs. server is the namespace of gpuctl-server.
-func installed(server string) []Item {
+// installedItems returns the items about our programs. server is the namespace of gpuctl-server.
+func installedItems(server string) []Item {
 	return []Item{
-		list(ourPods, "pods of the scheduler, the controller and the others", "/api/v1/namespaces/"+system+"/pods",
+		newItem(ourPods, "pods of the scheduler, the controller and the others", "/api/v1/namespaces/"+system+"/pods",
 			"labelSelector", ourLabel+","+noAgent),
-		labelled("our-deployments", "their Deployments", "/apis/apps/v1", system, "deployments"),
-		labelled("our-daemonsets", "their DaemonSets", "/apis/apps/v1", system, "daemonsets"),
-		labelled("our-statefulsets", "their StatefulSets", "/apis/apps/v1", system, "statefulsets"),
-		labelled("our-configuration", "their configuration: the ConfigMaps with our label", "/api/v1", system, "configmaps"),
-		labelled("component-endpoints", "their Services", "/api/v1", system, "services"),
-		labelled(serverPods, "pods of gpuctl-server", "/api/v1", server, "pods"),
-		labelled("server-deployments", "its Deployment", "/apis/apps/v1", server, "deployments"),
-		labelled("server-configuration", "its ConfigMaps with our label", "/api/v1", server, "configmaps"),
-		labelled("server-endpoints", "its Services", "/api/v1", server, "services"),
-		list(agentPods, "pods of the agents", "/api/v1/namespaces/"+system+"/pods", "labelSelector", ourLabel+","+anAgent),
-		list("leases", "who leads", "/apis/coordination.k8s.io/v1/namespaces/"+system+"/leases"),
+		newLabelledItem("our-deployments", "their Deployments", "/apis/apps/v1", system, "deployments"),
+		newLabelledItem("our-daemonsets", "their DaemonSets", "/apis/apps/v1", system, "daemonsets"),
+		newLabelledItem("our-statefulsets", "their StatefulSets", "/apis/apps/v1", system, "statefulsets"),
+		newLabelledItem("our-configuration", "their configuration: the ConfigMaps with our label", "/api/v1", system, "configmaps"),
+		newLabelledItem("component-endpoints", "their Services", "/api/v1", system, "services"),
+		newLabelledItem(serverPods, "pods of gpuctl-server", "/api/v1", server, "pods"),
+		newLabelledItem("server-deployments", "its Deployment", "/apis/apps/v1", server, "deployments"),
+		newLabelledItem("server-configuration", "its ConfigMaps with our label", "/api/v1", server, "configmaps"),
+		newLabelledItem("server-endpoints", "its Services", "/api/v1", server, "services"),
+		newItem(agentPods, "pods of the agents", "/api/v1/namespaces/"+system+"/pods", "labelSelector", ourLabel+","+anAgent),
+		newItem("leases", "who leads", "/apis/coordination.k8s.io/v1/namespaces/"+system+"/leases"),
 	}
 }
 
-// others are the items about the cluster.
-var others = []Item{
-	list("nodes", "all nodes", "/api/v1/nodes"),
-	list("gpupools", "GPUPools", "/apis/g8s.host/v1alpha1/gpupools"),
-	list("gpuquotas", "GPUQuotas", "/apis/g8s.host/v1alpha1/gpuquotas"),
-	list("gpureservations", "GPUReservations", "/apis/g8s.host/v1alpha1/gpureservations"),
-	list("spotpools", "SpotPools", "/apis/g8s.host/v1alpha1/spotpools"),
-	list("priorityclasses", "priority classes", "/apis/scheduling.k8s.io/v1/priorityclasses"),
-	list("policies", "admission policies", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"),
-	list("policy-bindings", "where they hold", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"),
-	list("pods-that-wait", "pods without a node, of all namespaces", "/api/v1/pods", "fieldSelector", "spec.nodeName=,status.phase=Pending"),
-	list("podgroups", "gangs", "/apis/scheduling.x-k8s.io/v1alpha1/podgroups"),
-	list("jobs", "Jobs of gpuctl", "/apis/batch/v1/jobs", "labelSelector", "g8s.host/job"),
-	list("resourcequotas", "quotas", "/api/v1/resourcequotas"),
-	list("warnings", "events that warn, of all namespaces", "/api/v1/events", "fieldSelector", "type=Warning"),
+// clusterItems are the items about the cluster.
+var clusterItems = []Item{
+	newItem("nodes", "all nodes", "/api/v1/nodes"),
+	newItem("gpupools", "GPUPools", "/apis/g8s.host/v1alpha1/gpupools"),
+	newItem("gpuquotas", "GPUQuotas", "/apis/g8s.host/v1alpha1/gpuquotas"),
+	newItem("gpureservations", "GPUReservations", "/apis/g8s.host/v1alpha1/gpureservations"),
+	newItem("spotpools", "SpotPools", "/apis/g8s.host/v1alpha1/spotpools"),
+	newItem("priorityclasses", "priority classes", "/apis/scheduling.k8s.io/v1/priorityclasses"),
+	newItem("policies", "admission policies", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"),
+	newItem("policy-bindings", "where they hold", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"),
+	newItem("pods-that-wait", "pods without a node, of all namespaces", "/api/v1/pods", "fieldSelector", "spec.nodeName=,status.phase=Pending"),
+	newItem("podgroups", "gangs", "/apis/scheduling.x-k8s.io/v1alpha1/podgroups"),
+	newItem("jobs", "Jobs of gpuctl", "/apis/batch/v1/jobs", "labelSelector", "g8s.host/job"),
+	newItem("resourcequotas", "quotas", "/api/v1/resourcequotas"),
+	newItem("warnings", "events that warn, of all namespaces", "/api/v1/events", "fieldSelector", "type=Warning"),
 }
 
 // Items returns the items of a bundle, besides the files that derive from them: the versions, the output of gpuctl doctor, and the logs of our pods.
 // Content of users comes last, so that it cannot displace other content. Secrets are never read, and only ConfigMaps of ours. server is the result of
 // [doctor.ServerNamespace].
-func Items(server string) []Item { return slices.Concat(installed(server), others) }
+func Items(server string) []Item { return slices.Concat(installedItems(server), clusterItems) }

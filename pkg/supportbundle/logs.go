@@ -13,36 +13,36 @@ import (
 
 // Maximum numbers of pods whose logs are included. Agents are on every node, so they are counted separately and come last.
 const (
-	mostLogs   = 30
-	mostAgents = 10
+	maxLogPods   = 30
+	maxAgentPods = 10
 )
 
-// withLogs returns the pods whose logs are included, and how many of our pods are left out.
-func withLogs(server string, pods []any) (taken []any, left int) {
+// podsWithLogs returns the pods whose logs are included, and how many of our pods are left out.
+func podsWithLogs(server string, pods []any) (taken []any, left int) {
 	var programs, agents []any
 	for _, pod := range pods {
-		namespace, name := nameOf(pod)
+		namespace, name := objectName(pod)
 		switch {
-		case !doctor.Ours(server, namespace, name):
-		case doctor.OfAgent(namespace, name):
+		case !doctor.IsOurs(server, namespace, name):
+		case doctor.IsAgentObject(namespace, name):
 			agents = append(agents, pod)
 		default:
 			programs = append(programs, pod)
 		}
 	}
 	all := len(programs) + len(agents)
-	taken = slices.Concat(programs[:min(len(programs), mostLogs)], agents[:min(len(agents), mostAgents)])
+	taken = slices.Concat(programs[:min(len(programs), maxLogPods)], agents[:min(len(agents), maxAgentPods)])
 	return taken, all - len(taken)
 }
 
-// logs adds the end of our pods' logs, and of those before their last restart.
-func (b *Bundler) logs(ctx context.Context, pods []any) error {
-	taken, left := withLogs(b.Server, pods)
+// addLogs adds the end of our pods' logs, and of those before their last restart.
+func (b *Bundler) addLogs(ctx context.Context, pods []any) error {
+	taken, left := podsWithLogs(b.Server, pods)
 	for _, pod := range taken {
-		namespace, name := nameOf(pod)
-		b.Report(phrase.Of("the log of %s/%s", namespace, name))
+		namespace, name := objectName(pod)
+		b.Report(phrase.Textf("the log of %s/%s", namespace, name))
 		for _, previous := range []string{"false", "true"} {
-			if err := b.log(ctx, namespace, name, previous); err != nil {
+			if err := b.addLog(ctx, namespace, name, previous); err != nil {
 				return err
 			}
 		}
@@ -53,18 +53,18 @@ func (b *Bundler) logs(ctx context.Context, pods []any) error {
 	return nil
 }
 
-func (b *Bundler) log(ctx context.Context, namespace, name, previous string) error {
+func (b *Bundler) addLog(ctx context.Context, namespace, name, previous string) error {
 	file := path.Join("logs", namespace, name+map[string]string{"false": ".log", "true": ".before.log"}[previous])
-	query := url.Values{"tailLines": {logLines}, "limitBytes": {fmt.Sprint(largestLog)}, "previous": {previous}, "timestamps": {"true"}}
-	data, err := b.get(ctx, "/api/v1/namespaces/"+namespace+"/pods/"+name+container, query, largestLog)
+	query := url.Values{"tailLines": {logLines}, "limitBytes": {fmt.Sprint(maxLogBytes)}, "previous": {previous}, "timestamps": {"true"}}
+	data, err := b.getPath(ctx, "/api/v1/namespaces/"+namespace+"/pods/"+name+container, query, maxLogBytes)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil && previous == "true":
 		return nil // it was never restarted
 	case err != nil:
-		b.entries = append(b.entries, Entry{Name: file, Error: Text(err.Error())})
+		b.entries = append(b.entries, Entry{Name: file, Error: RedactText(err.Error())})
 		return nil
 	}
-	return b.add(file, "the log", []byte(Text(string(data))))
+	return b.addFile(file, "the log", []byte(RedactText(string(data))))
 }

@@ -15,33 +15,33 @@ import (
 )
 
 const (
-	// largestMetrics limits the metrics of one pod in bytes; those of a scheduler on 1,000 nodes are a tenth of it.
-	largestMetrics = 4 << 20
-	// metricsPatience is the time limit for one pod, and allMetricsTimeout that for all of them.
-	metricsPatience = 5 * time.Second
-	metricsTime     = time.Minute
-	// nobody explains a refusal by programs that authenticate their callers: the API server's proxy does not forward the caller's
+	// maxMetricsBytes limits the metrics of one pod in bytes; those of a scheduler on 1,000 nodes are a tenth of it.
+	maxMetricsBytes = 4 << 20
+	// podMetricsTimeout is the time limit for one pod, and allMetricsTimeout that for all of them.
+	podMetricsTimeout = 5 * time.Second
+	allMetricsTimeout = time.Minute
+	// unauthenticatedNote explains a refusal by programs that authenticate their callers: the API server's proxy does not forward the caller's
 	// identity.
-	nobody = "the program does not learn from the API server who asks. Prometheus may have its metrics"
+	unauthenticatedNote = "the program does not learn from the API server who asks. Prometheus may have its metrics"
 )
 
-// metrics adds the metrics of our pods, as far as the API server's proxy may read them.
-func (b *Bundler) metrics(ctx context.Context, pods []any) error {
-	within, cancel := context.WithTimeout(ctx, metricsTime)
+// addMetrics adds the metrics of our pods, as far as the API server's proxy may read them.
+func (b *Bundler) addMetrics(ctx context.Context, pods []any) error {
+	within, cancel := context.WithTimeout(ctx, allMetricsTimeout)
 	defer cancel()
-	taken, _ := withLogs(b.Server, pods)
+	taken, _ := podsWithLogs(b.Server, pods)
 	for _, object := range taken {
-		pod, err := podOf(object)
+		pod, err := decodePod(object)
 		if err != nil {
 			return err
 		}
-		port := pod.port()
+		port := pod.metricsPort()
 		if port == "" {
 			continue
 		}
 		namespace, name := pod.Metadata.Namespace, pod.Metadata.Name
-		b.Report(phrase.Of("the metrics of %s/%s", namespace, name))
-		if err := b.metricsOf(within, namespace, name, port); err != nil {
+		b.Report(phrase.Textf("the metrics of %s/%s", namespace, name))
+		if err := b.addPodMetrics(within, namespace, name, port); err != nil {
 			return err
 		}
 		if ctx.Err() != nil {
@@ -51,20 +51,20 @@ func (b *Bundler) metrics(ctx context.Context, pods []any) error {
 	return nil
 }
 
-func (b *Bundler) metricsOf(ctx context.Context, namespace, name, port string) error {
+func (b *Bundler) addPodMetrics(ctx context.Context, namespace, name, port string) error {
 	file := path.Join("metrics", namespace, name+".txt")
-	ctx, cancel := context.WithTimeout(ctx, metricsPatience)
+	ctx, cancel := context.WithTimeout(ctx, podMetricsTimeout)
 	defer cancel()
-	data, err := b.get(ctx, "/api/v1/namespaces/"+namespace+"/pods/"+port+"/proxy/metrics", nil, largestMetrics)
+	data, err := b.getPath(ctx, "/api/v1/namespaces/"+namespace+"/pods/"+port+"/proxy/metrics", nil, maxMetricsBytes)
 	if err != nil {
-		said := Text(err.Error())
+		said := RedactText(err.Error())
 		if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
-			said += ": either you may not get pods/proxy, or " + nobody
+			said += ": either you may not get pods/proxy, or " + unauthenticatedNote
 		}
 		b.entries = append(b.entries, Entry{Name: file, What: "its metrics", Error: said})
 		return nil
 	}
-	return b.add(file, "its metrics", []byte(Text(string(data))))
+	return b.addFile(file, "its metrics", []byte(RedactText(string(data))))
 }
 
 // pod contains the fields needed to locate a pod's metrics. Redaction has changed other fields.
@@ -76,7 +76,7 @@ type pod struct {
 	Status struct{ Phase corev1.PodPhase }
 }
 
-func podOf(object any) (*pod, error) {
+func decodePod(object any) (*pod, error) {
 	read := &pod{}
 	data, err := json.Marshal(object)
 	if err == nil {
@@ -88,10 +88,10 @@ func podOf(object any) (*pod, error) {
 	return read, nil
 }
 
-// port returns a pod's metrics port in the notation of the API server's proxy, or "" if the pod has none or does not run.
-func (p *pod) port() string {
+// metricsPort returns a pod's metrics port in the notation of the API server's proxy, or "" if the pod has none or does not run.
+func (p *pod) metricsPort() string {
 	scheme := "https:"
-	if doctor.OfAgent(p.Metadata.Namespace, p.Metadata.Name) {
+	if doctor.IsAgentObject(p.Metadata.Namespace, p.Metadata.Name) {
 		scheme = ""
 	}
 	for _, container := range p.Spec.Containers {

@@ -33,7 +33,7 @@ func TestMetrics(t *testing.T) {
 		case proxied + "https:gpu-scheduler-1:10259/proxy/metrics":
 			http.Error(w, `Forbidden: "/metrics"`, http.StatusForbidden)
 		case proxied + "https:gpu-controller-1:8443/proxy/metrics":
-			fmt.Fprint(w, strings.Repeat("x", largestMetrics+1))
+			fmt.Fprint(w, strings.Repeat("x", maxMetricsBytes+1))
 		case proxied + "gpu-agent-1:10262/proxy/metrics":
 			fmt.Fprintf(w, "gpu_agent_cards{state=\"healthy\"} 8\nx{token=%q} 1\n", planted)
 		default:

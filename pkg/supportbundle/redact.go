@@ -32,8 +32,8 @@ var secrets = []*regexp.Regexp{
 	regexp.MustCompile(`(\bexec: \\?")[^"\\]+`), // the command of a container that did not start, in a kubelet message
 }
 
-// Text removes possible secrets from a text.
-func Text(text string) string {
+// RedactText removes possible secrets from a text.
+func RedactText(text string) string {
 	for _, secret := range secrets {
 		text = secret.ReplaceAllString(text, "${1}"+removed)
 	}
@@ -43,13 +43,13 @@ func Text(text string) string {
 // secretFlag matches a flag whose value is the next argument.
 var secretFlag = regexp.MustCompile(`^--?` + secretName + `$`)
 
-// Object removes possible secrets from a Kubernetes object, or a list of them, decoded from JSON: all values of variables and headers, all
+// RedactObject removes possible secrets from a Kubernetes object, or a list of them, decoded from JSON: all values of variables and headers, all
 // annotations that are not ours, data of Secrets, and what [RedactText] finds in any other text. Unless the object is [doctor.Ours], it also removes
 // all commands and arguments, and the output of containers: no pattern covers all the ways to write a password there. server is the result of
 // [doctor.ServerNamespace]. It modifies value.
-func Object(server string, value any) any {
-	namespace, name := nameOf(value)
-	return cleaner{ours: doctor.Ours(server, namespace, name)}.clean(value)
+func RedactObject(server string, value any) any {
+	namespace, name := objectName(value)
+	return cleaner{ours: doctor.IsOurs(server, namespace, name)}.cleanValue(value)
 }
 
 // cleaner removes secrets from one object.
@@ -58,38 +58,38 @@ type cleaner struct {
 	ours bool
 }
 
-func (c cleaner) clean(value any) any {
+func (c cleaner) cleanValue(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
 		for key, field := range value {
-			value[key] = c.field(value, key, field)
+			value[key] = c.cleanField(value, key, field)
 		}
 		return value
 	case []any:
 		for i := range value {
-			value[i] = c.clean(value[i])
+			value[i] = c.cleanValue(value[i])
 		}
 		return value
 	case string:
-		return Text(value)
+		return RedactText(value)
 	}
 	return value
 }
 
-func (c cleaner) field(of map[string]any, key string, field any) any {
+func (c cleaner) cleanField(of map[string]any, key string, field any) any {
 	switch key {
 	case "managedFields":
 		return nil
 	case "env", "httpHeaders":
-		return c.variables(field)
+		return c.cleanVariables(field)
 	case "volumeAttributes":
 		return removed
 	case "annotations":
-		return c.annotations(field)
+		return c.cleanAnnotations(field)
 	case "command", "args":
-		return c.arguments(field)
+		return c.cleanArguments(field)
 	case "message":
-		if !c.ours && printed(of) {
+		if !c.ours && mayBePrinted(of) {
 			return removed
 		}
 	case "data", "stringData", "binaryData":
@@ -97,23 +97,23 @@ func (c cleaner) field(of map[string]any, key string, field any) any {
 			return removed
 		}
 	}
-	return c.clean(field)
+	return c.cleanValue(field)
 }
 
 // relayed are the reasons of events whose message is the output of a probe or a hook.
 var relayed = []string{"Unhealthy", "ProbeWarning", "FailedPostStartHook", "FailedPreStopHook"}
 
-// printed reports whether the message of an object may be container output: about its exit, or from its probes.
-func printed(of map[string]any) bool {
+// mayBePrinted reports whether the message of an object may be container output: about its exit, or from its probes.
+func mayBePrinted(of map[string]any) bool {
 	_, ended := of["exitCode"]
 	reason, _ := of["reason"].(string)
 	return ended || slices.Contains(relayed, reason)
 }
 
-func (c cleaner) variables(field any) any {
+func (c cleaner) cleanVariables(field any) any {
 	list, ok := field.([]any)
 	if !ok {
-		return c.clean(field)
+		return c.cleanValue(field)
 	}
 	for _, entry := range list {
 		if variable, ok := entry.(map[string]any); ok && variable["value"] != nil {
@@ -126,16 +126,16 @@ func (c cleaner) variables(field any) any {
 // prefix is the name prefix of our annotations.
 const prefix = names.GroupName + "/"
 
-// annotations keeps the values of our own annotations, except for those with free text of users.
-func (c cleaner) annotations(field any) any {
+// cleanAnnotations keeps the values of our own annotations, except for those with free text of users.
+func (c cleaner) cleanAnnotations(field any) any {
 	values, ok := field.(map[string]any)
 	if !ok {
-		return c.clean(field)
+		return c.cleanValue(field)
 	}
 	for key, value := range values {
 		ours := strings.HasPrefix(key, prefix) && key != names.AnnotationSubmitted && key != names.AnnotationDescription
 		if text, ok := value.(string); ok && ours {
-			values[key] = Text(text)
+			values[key] = RedactText(text)
 			continue
 		}
 		values[key] = removed
@@ -143,14 +143,14 @@ func (c cleaner) annotations(field any) any {
 	return values
 }
 
-// arguments keeps the arguments of our programs, without secrets.
-func (c cleaner) arguments(field any) any {
+// cleanArguments keeps the arguments of our programs, without secrets.
+func (c cleaner) cleanArguments(field any) any {
 	if !c.ours {
 		return removed
 	}
 	list, ok := field.([]any)
 	if !ok {
-		return c.clean(field)
+		return c.cleanValue(field)
 	}
 	hidden := false
 	for i, entry := range list {
@@ -160,7 +160,7 @@ func (c cleaner) arguments(field any) any {
 		case hidden:
 			list[i] = removed
 		default:
-			list[i] = Text(text)
+			list[i] = RedactText(text)
 		}
 		hidden = ok && secretFlag.MatchString(text)
 	}

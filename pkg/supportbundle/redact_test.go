@@ -41,11 +41,11 @@ func TestTextTakesSecretsOut(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := Text(tc.text)
+			got := RedactText(tc.text)
 			if strings.Contains(got, planted) || strings.Contains(got, "AKIAIOSF") || strings.Contains(got, "0123456789abcdef") || !strings.Contains(got, tc.stays) {
 				t.Errorf("%q becomes %q, want it without the secret and with %q", tc.text, got, tc.stays)
 			}
-			if again := Text(got); again != got {
+			if again := RedactText(got); again != got {
 				t.Errorf("a second time it becomes %q", again)
 			}
 		})
@@ -83,7 +83,7 @@ func TestObjectTakesSecretsOut(t *testing.T) {
 			if err := json.Unmarshal([]byte(tc.object), &object); err != nil {
 				t.Fatal(err)
 			}
-			got, err := json.Marshal(Object("gpuctl-server", object))
+			got, err := json.Marshal(RedactObject("gpuctl-server", object))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -16,11 +16,11 @@ type Distribution struct {
 	elapsed, limit time.Duration
 }
 
-// Known reports whether an end is known at all.
-func (d Distribution) Known() bool { return len(d.ran) > 0 || d.limit > 0 }
+// IsKnown reports whether an end is known at all.
+func (d Distribution) IsKnown() bool { return len(d.ran) > 0 || d.limit > 0 }
 
-// Learnt reports whether it is based on other jobs, and not on its limit alone.
-func (d Distribution) Learnt() bool { return len(d.ran) > 0 }
+// HasRecords reports whether it is based on other jobs, and not on its limit alone.
+func (d Distribution) HasRecords() bool { return len(d.ran) > 0 }
 
 // Quantile returns the maximum remaining run time with a probability, by the nearest rank; Never if it is unknown.
 func (d Distribution) Quantile(p float64) time.Duration {
@@ -38,8 +38,8 @@ func (d Distribution) Quantile(p float64) time.Duration {
 	return max(total-d.elapsed, 0)
 }
 
-// before is an order of classes.
-func (c class) before(other class) bool {
+// sortsBefore is an order of classes.
+func (c class) sortsBefore(other class) bool {
 	return cmp.Or(cmp.Compare(c.owner.namespace, other.owner.namespace), cmp.Compare(c.owner.user, other.owner.user),
 		cmp.Compare(c.pool, other.pool), cmp.Compare(c.size, other.size)) < 0
 }

@@ -27,14 +27,14 @@ type Job struct {
 }
 
 const (
-	// enough is how many sufficiently long records a class must have: with fewer, a statement about one in twenty is based on no record.
-	enough = 20
-	// keep is the maximum number of records of a class, the newest ones, and maxOwnerRecords how many of them one owner may have if there
+	// minRecords is how many sufficiently long records a class must have: with fewer, a statement about one in twenty is based on no record.
+	minRecords = 20
+	// maxRecords is the maximum number of records of a class, the newest ones, and maxOwnerRecords how many of them one owner may have if there
 	// are others.
-	keep  = 2000
-	share = keep / 4
-	// most is the maximum number of classes. The class without a new record for the longest time is dropped.
-	most = 500
+	maxRecords      = 2000
+	maxOwnerRecords = maxRecords / 4
+	// maxClasses is the maximum number of classes. The class without a new record for the longest time is dropped.
+	maxClasses = 500
 )
 
 // class is a set of similar jobs. The owner is "" in the classes of all jobs.
@@ -52,8 +52,8 @@ const (
 	anyPool = "*"
 )
 
-// own is how many of the classes of a job, the first ones, only have its owner's jobs.
-const own = 2
+// ownClasses is how many of the classes of a job, the first ones, only have its owner's jobs.
+const ownClasses = 2
 
 // classesOf are the classes of a job, the narrowest first.
 func classesOf(job Job) [5]class {
@@ -67,7 +67,7 @@ func classesOf(job Job) [5]class {
 // History is the recorded run times. The zero value and nil are empty.
 type History struct {
 	classes map[class]*records
-	learnt  int64
+	runs    int64
 }
 
 // records are those of a class.
@@ -86,42 +86,42 @@ type record struct {
 	ran   time.Duration
 }
 
-// Learn adds a job that has ended, with its run time.
-func (h *History) Learn(job Job, ran time.Duration) {
+// AddRun adds a job that has ended, with its run time.
+func (h *History) AddRun(job Job, ran time.Duration) {
 	if h.classes == nil {
 		h.classes = map[class]*records{}
 	}
-	h.learnt++
+	h.runs++
 	for _, of := range classesOf(job) {
 		if h.classes[of] == nil {
-			h.makeRoom()
+			h.evictOldestClass()
 			h.classes[of] = &records{counts: map[owner]int{}}
 		}
-		h.classes[of].at = h.learnt
-		h.classes[of].learn(record{owner{job.Namespace, job.User}, max(ran, 0)})
+		h.classes[of].at = h.runs
+		h.classes[of].addRecord(record{owner{job.Namespace, job.User}, max(ran, 0)})
 	}
 }
 
-// makeRoom drops a class if their number has reached the limit.
-func (h *History) makeRoom() {
-	if len(h.classes) < most {
+// evictOldestClass drops a class if their number has reached the limit.
+func (h *History) evictOldestClass() {
+	if len(h.classes) < maxClasses {
 		return
 	}
 	var oldest class
-	at := h.learnt + 1
+	at := h.runs + 1
 	for of, its := range h.classes {
 		// Those of one job have learnt at the same time: which of them goes must not depend on the order of a map.
-		if its.at < at || its.at == at && of.before(oldest) {
+		if its.at < at || its.at == at && of.sortsBefore(oldest) {
 			oldest, at = of, its.at
 		}
 	}
 	delete(h.classes, oldest)
 }
 
-func (r *records) learn(next record) {
+func (r *records) addRecord(next record) {
 	var gone *record
-	if len(r.all) == keep {
-		at := r.gives(next.owner)
+	if len(r.all) == maxRecords {
+		at := r.indexToEvict(next.owner)
 		gone = &record{r.all[at].owner, r.all[at].ran}
 		if r.counts[gone.owner] > 1 {
 			r.counts[gone.owner]--
@@ -136,11 +136,11 @@ func (r *records) learn(next record) {
 	}
 	r.all = append(r.all, next)
 	r.counts[next.owner]++
-	r.reorder(gone, next.ran)
+	r.updateSorted(gone, next.ran)
 }
 
-// reorder inserts a run time into the sorted ones, in place of that of a removed record, if there is one.
-func (r *records) reorder(gone *record, ran time.Duration) {
+// updateSorted inserts a run time into the sorted ones, in place of that of a removed record, if there is one.
+func (r *records) updateSorted(gone *record, ran time.Duration) {
 	if r.sorted == nil {
 		return
 	}
@@ -156,16 +156,16 @@ func (r *records) reorder(gone *record, ran time.Duration) {
 	r.sorted = slices.Insert(r.sorted, at, ran)
 }
 
-// gives returns the record that makes room for one of an owner: their own oldest once they have their share, else the oldest.
-func (r *records) gives(to owner) int {
-	if r.counts[to] < share {
+// indexToEvict returns the record that makes room for one of an owner: their own oldest once they have their share, else the oldest.
+func (r *records) indexToEvict(to owner) int {
+	if r.counts[to] < maxOwnerRecords {
 		return 0
 	}
 	return slices.IndexFunc(r.all, func(its record) bool { return its.owner == to })
 }
 
-// inOrder are the run times, sorted.
-func (r *records) inOrder() []time.Duration {
+// sortedRunTimes are the run times, sorted.
+func (r *records) sortedRunTimes() []time.Duration {
 	if r.sorted == nil {
 		r.sorted = make([]time.Duration, len(r.all))
 		for i := range r.all {
@@ -176,39 +176,39 @@ func (r *records) inOrder() []time.Duration {
 	return r.sorted
 }
 
-// Settle prepares concurrent reads, until more is recorded.
-func (h *History) Settle() {
+// PrepareReads prepares concurrent reads, until more is recorded.
+func (h *History) PrepareReads() {
 	for _, its := range h.classes {
-		its.inOrder()
+		its.sortedRunTimes()
 	}
 }
 
-// Remaining returns how much longer a job runs that has run for some time. limit is its maximum total run time, 0 for none. If too few records
+// RemainingTime returns how much longer a job runs that has run for some time. limit is its maximum total run time, 0 for none. If too few records
 // exist, only the limit counts, and without one the distribution is unknown.
-func (h *History) Remaining(job Job, elapsed, limit time.Duration) Distribution {
+func (h *History) RemainingTime(job Job, elapsed, limit time.Duration) Distribution {
 	classes := classesOf(job)
-	return h.remaining(classes[:], elapsed, limit)
+	return h.remainingIn(classes[:], elapsed, limit)
 }
 
-// RemainingOwn is RemainingTime based on the owner's jobs alone: no one else can influence it.
-func (h *History) RemainingOwn(job Job, elapsed, limit time.Duration) Distribution {
+// RemainingByOwner is RemainingTime based on the owner's jobs alone: no one else can influence it.
+func (h *History) RemainingByOwner(job Job, elapsed, limit time.Duration) Distribution {
 	classes := classesOf(job)
-	return h.remaining(classes[:own], elapsed, limit)
+	return h.remainingIn(classes[:ownClasses], elapsed, limit)
 }
 
-func (h *History) remaining(classes []class, elapsed, limit time.Duration) Distribution {
+func (h *History) remainingIn(classes []class, elapsed, limit time.Duration) Distribution {
 	out := Distribution{elapsed: max(elapsed, 0), limit: max(limit, 0)}
 	if h == nil {
 		return out
 	}
 	for _, of := range classes {
 		its := h.classes[of]
-		if its == nil || len(its.all) < enough {
+		if its == nil || len(its.all) < minRecords {
 			continue
 		}
-		ran := its.inOrder()
+		ran := its.sortedRunTimes()
 		from, _ := slices.BinarySearch(ran, out.elapsed)
-		if len(ran)-from >= enough {
+		if len(ran)-from >= minRecords {
 			out.ran = ran[from:]
 			break
 		}

@@ -11,7 +11,7 @@ import (
 func taught(job Job, minutes ...int) *History {
 	h := &History{}
 	for _, m := range minutes {
-		h.Learn(job, time.Duration(m)*time.Minute)
+		h.AddRun(job, time.Duration(m)*time.Minute)
 	}
 	return h
 }
@@ -56,13 +56,13 @@ func TestRemaining(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			d := tc.past.Remaining(tc.of, time.Duration(tc.elapsed)*time.Minute, time.Duration(tc.limit)*time.Minute)
+			d := tc.past.RemainingTime(tc.of, time.Duration(tc.elapsed)*time.Minute, time.Duration(tc.limit)*time.Minute)
 			want := time.Duration(tc.want) * time.Minute
 			if tc.want < 0 {
 				want = Never
 			}
-			if got := d.Quantile(0.5); got != want || d.Known() != (tc.want >= 0) {
-				t.Errorf("the median is %s, known %t; want %s", got, d.Known(), want)
+			if got := d.Quantile(0.5); got != want || d.IsKnown() != (tc.want >= 0) {
+				t.Errorf("the median is %s, known %t; want %s", got, d.IsKnown(), want)
 			}
 		})
 	}
@@ -72,8 +72,8 @@ func TestRemaining(t *testing.T) {
 func TestTheNarrowestSpeaks(t *testing.T) {
 	h := &History{}
 	learn := func(job Job, ran time.Duration) {
-		for range enough {
-			h.Learn(job, ran)
+		for range minRecords {
+			h.AddRun(job, ran)
 		}
 	}
 	learn(Job{"team", "ada", "train", 8}, 1*time.Minute)
@@ -89,7 +89,7 @@ func TestTheNarrowestSpeaks(t *testing.T) {
 		4 * time.Minute: {"team", "new", "infer", 50},
 		5 * time.Minute: {"team-b", "ada", "train", 64}, // a namesake elsewhere is somebody else
 	} {
-		if got := h.Remaining(job, 0, 0).Quantile(0.5); got != want {
+		if got := h.RemainingTime(job, 0, 0).Quantile(0.5); got != want {
 			t.Errorf("%+v runs for %s, want %s", job, got, want)
 		}
 	}
@@ -104,14 +104,14 @@ func TestQuantiles(t *testing.T) {
 		h, all := &History{}, []time.Duration{}
 		for range 1 + rng.IntN(300) {
 			ran := time.Duration(rng.ExpFloat64()*3600) * time.Second
-			h.Learn(job, ran)
+			h.AddRun(job, ran)
 			all = append(all, ran)
 		}
 		elapsed, limit := time.Duration(rng.IntN(7200))*time.Second, time.Duration(rng.IntN(3)*3600)*time.Second
-		d := h.Remaining(job, elapsed, limit)
+		d := h.RemainingTime(job, elapsed, limit)
 		want := left(all, elapsed, limit)
-		if d.Learnt() != (len(want) >= enough) {
-			t.Fatalf("learnt %t from %d that ran for as long", d.Learnt(), len(want))
+		if d.HasRecords() != (len(want) >= minRecords) {
+			t.Fatalf("learnt %t from %d that ran for as long", d.HasRecords(), len(want))
 		}
 		before := time.Duration(0)
 		for p := 0.0; p <= 1; p += 0.01 {
@@ -124,7 +124,7 @@ func TestQuantiles(t *testing.T) {
 			}
 			before = got
 		}
-		if !d.Learnt() {
+		if !d.HasRecords() {
 			continue
 		}
 		for i, remaining := range want {
@@ -153,16 +153,16 @@ func left(all []time.Duration, elapsed, limit time.Duration) (out []time.Duratio
 // TestWhoRunsManySpeaksForThemselves: a user with ten thousand jobs of a second leaves what is known of the others.
 func TestWhoRunsManySpeaksForThemselves(t *testing.T) {
 	h := &History{}
-	for i := range keep {
-		h.Learn(Job{Namespace: "team", User: fmt.Sprint("u", i%40), GPUs: 1}, time.Hour)
+	for i := range maxRecords {
+		h.AddRun(Job{Namespace: "team", User: fmt.Sprint("u", i%40), GPUs: 1}, time.Hour)
 	}
-	for range 5 * keep {
-		h.Learn(Job{Namespace: "lab", User: "eve", GPUs: 1}, time.Second)
+	for range 5 * maxRecords {
+		h.AddRun(Job{Namespace: "lab", User: "eve", GPUs: 1}, time.Second)
 	}
-	if got := h.Remaining(Job{Namespace: "new", User: "bob", GPUs: 1}, 0, 0).Quantile(0.5); got != time.Hour {
+	if got := h.RemainingTime(Job{Namespace: "new", User: "bob", GPUs: 1}, 0, 0).Quantile(0.5); got != time.Hour {
 		t.Errorf("the median of all is %s, want 1h: one user has most records", got)
 	}
-	if got := h.Remaining(Job{Namespace: "lab", User: "eve", GPUs: 1}, 0, 0).Quantile(0.5); got != time.Second {
+	if got := h.RemainingTime(Job{Namespace: "lab", User: "eve", GPUs: 1}, 0, 0).Quantile(0.5); got != time.Second {
 		t.Errorf("the median of the user's own is %s, want 1s", got)
 	}
 }
@@ -171,13 +171,13 @@ func TestWhoRunsManySpeaksForThemselves(t *testing.T) {
 func TestWhatIsKeptIsTheNewest(t *testing.T) {
 	h := &History{}
 	job := Job{Namespace: "team", User: "ada", GPUs: 1}
-	for range keep {
-		h.Learn(job, time.Minute)
+	for range maxRecords {
+		h.AddRun(job, time.Minute)
 	}
-	for range keep {
-		h.Learn(job, time.Hour)
+	for range maxRecords {
+		h.AddRun(job, time.Hour)
 	}
-	if got := h.Remaining(job, 0, 0).Quantile(0.01); got != time.Hour {
+	if got := h.RemainingTime(job, 0, 0).Quantile(0.01); got != time.Hour {
 		t.Errorf("one in a hundred runs for %s, want 1h", got)
 	}
 }
@@ -186,18 +186,18 @@ func TestWhatIsKeptIsTheNewest(t *testing.T) {
 func TestMemoryIsBounded(t *testing.T) {
 	teach := func() *History {
 		h := &History{}
-		for i := range 4 * most {
-			h.Learn(Job{Namespace: "team", User: fmt.Sprint("u", i), Pool: fmt.Sprint("p", i%7), GPUs: int64(i)}, time.Duration(i)*time.Second)
+		for i := range 4 * maxClasses {
+			h.AddRun(Job{Namespace: "team", User: fmt.Sprint("u", i), Pool: fmt.Sprint("p", i%7), GPUs: int64(i)}, time.Duration(i)*time.Second)
 		}
 		return h
 	}
 	h, again := teach(), teach()
-	if len(h.classes) > most {
-		t.Errorf("there are %d classes, want at most %d", len(h.classes), most)
+	if len(h.classes) > maxClasses {
+		t.Errorf("there are %d classes, want at most %d", len(h.classes), maxClasses)
 	}
 	for of, its := range h.classes {
-		if len(its.all) > keep {
-			t.Errorf("%+v has %d records, want at most %d", of, len(its.all), keep)
+		if len(its.all) > maxRecords {
+			t.Errorf("%+v has %d records, want at most %d", of, len(its.all), maxRecords)
 		}
 		sum := 0
 		for _, count := range its.counts {
@@ -220,16 +220,16 @@ func TestAskingChangesNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	job := Job{Namespace: "team", User: "ada", GPUs: 8}
 	asked, quiet := &History{}, &History{}
-	for i := range 2 * keep {
+	for i := range 2 * maxRecords {
 		ran := time.Duration(rng.IntN(1000)) * time.Second
-		asked.Learn(job, ran)
-		quiet.Learn(job, ran)
+		asked.AddRun(job, ran)
+		quiet.AddRun(job, ran)
 		if i%7 == 0 {
-			asked.Remaining(job, 0, 0)
+			asked.RemainingTime(job, 0, 0)
 		}
 	}
 	for p := 0.0; p <= 1; p += 0.01 {
-		if got, want := asked.Remaining(job, 0, 0).Quantile(p), quiet.Remaining(job, 0, 0).Quantile(p); got != want {
+		if got, want := asked.RemainingTime(job, 0, 0).Quantile(p), quiet.RemainingTime(job, 0, 0).Quantile(p); got != want {
 			t.Errorf("quantile %.2f is %s, want %s", p, got, want)
 		}
 	}
@@ -239,9 +239,9 @@ func TestAskingChangesNothing(t *testing.T) {
 func TestWhatWasToldStays(t *testing.T) {
 	job := Job{Namespace: "team", User: "ada", GPUs: 1}
 	h := taught(job, upTo(50)...)
-	told := h.Remaining(job, 0, 0)
-	for range keep {
-		h.Learn(job, time.Second)
+	told := h.RemainingTime(job, 0, 0)
+	for range maxRecords {
+		h.AddRun(job, time.Second)
 	}
 	if got := told.Quantile(0.5); got != 25*time.Minute {
 		t.Errorf("the median is %s, and was 25m", got)
@@ -252,12 +252,12 @@ func TestWhatWasToldStays(t *testing.T) {
 func TestNobodyElseSpeaksForAnOwner(t *testing.T) {
 	var h History
 	for range 5000 {
-		h.Learn(Job{Namespace: "others", Pool: "train", GPUs: 8}, time.Minute)
+		h.AddRun(Job{Namespace: "others", Pool: "train", GPUs: 8}, time.Minute)
 	}
 	for range 30 {
-		h.Learn(Job{Namespace: "team", Pool: "train", GPUs: 8}, time.Hour)
+		h.AddRun(Job{Namespace: "team", Pool: "train", GPUs: 8}, time.Hour)
 	}
-	h.Settle()
+	h.PrepareReads()
 	for name, tc := range map[string]struct {
 		job      Job
 		all, own time.Duration
@@ -267,10 +267,10 @@ func TestNobodyElseSpeaksForAnOwner(t *testing.T) {
 		"one who has run none":   {Job{Namespace: "new", Pool: "train", GPUs: 8}, time.Minute, Never},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := h.Remaining(tc.job, 0, 0).Quantile(0.5); got != tc.all {
+			if got := h.RemainingTime(tc.job, 0, 0).Quantile(0.5); got != tc.all {
 				t.Errorf("it runs %s by all, want %s", got, tc.all)
 			}
-			if got := h.RemainingOwn(tc.job, 0, 0).Quantile(0.5); got != tc.own {
+			if got := h.RemainingByOwner(tc.job, 0, 0).Quantile(0.5); got != tc.own {
 				t.Errorf("it runs %s by its own, want %s", got, tc.own)
 			}
 		})

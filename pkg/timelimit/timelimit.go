@@ -19,13 +19,13 @@ type Error struct {
 	What phrase.Text
 }
 
-func (e *Error) Error() string { return e.Says().String() }
+func (e *Error) Error() string { return e.Message().String() }
 
-// Says returns the error in every language.
-func (e *Error) Says() phrase.Text { return phrase.Of("after %s, %s", e.After, e.What) }
+// Message returns the error in every language.
+func (e *Error) Message() phrase.Text { return phrase.Textf("after %s, %s", e.After, e.What) }
 
-// With returns a context that ends after a limit, with a description of what had not happened by then. The function releases it.
-func With(ctx context.Context, limit time.Duration, what phrase.Text) (context.Context, func()) {
+// WithLimit returns a context that ends after a limit, with a description of what had not happened by then. The function releases it.
+func WithLimit(ctx context.Context, limit time.Duration, what phrase.Text) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(limit, func() { cancel(&Error{After: limit, What: what}) })
 	return ctx, func() {

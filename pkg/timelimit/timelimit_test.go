@@ -15,7 +15,7 @@ import (
 func TestTheLimitIsNamed(t *testing.T) {
 	limiter := flowcontrol.NewTokenBucketRateLimiter(0.001, 1)
 	limiter.Accept()
-	ctx, stop := With(t.Context(), 20*time.Millisecond, phrase.Quote("the pod has not ended"))
+	ctx, stop := WithLimit(t.Context(), 20*time.Millisecond, phrase.Quote("the pod has not ended"))
 	defer stop()
 	err := Explain(ctx, limiter.Wait(ctx))
 	var late *Error
@@ -25,7 +25,7 @@ func TestTheLimitIsNamed(t *testing.T) {
 }
 
 func TestOtherErrorsStay(t *testing.T) {
-	ctx, stop := With(t.Context(), time.Hour, phrase.Quote("nothing"))
+	ctx, stop := WithLimit(t.Context(), time.Hour, phrase.Quote("nothing"))
 	if err := Explain(ctx, nil); err != nil {
 		t.Errorf("nothing failed, and the error is %v", err)
 	}

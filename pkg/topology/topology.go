@@ -41,8 +41,8 @@ func IsLevel(name string) bool {
 		strings.Contains(name, "/") && len(validation.IsQualifiedName(name)) == 0
 }
 
-// Names lists the names of the levels that have one.
-func Names() (all []string) {
+// LevelNames lists the names of the levels that have one.
+func LevelNames() (all []string) {
 	for _, level := range Levels {
 		all = append(all, level.Name)
 	}
@@ -63,11 +63,11 @@ func LevelsTo(name string) ([]Level, int) {
 // DomainOf returns the domain of a level for a node with some labels, "" if they do not say.
 func DomainOf(level string, labels map[string]string) string {
 	levels, at := LevelsTo(level)
-	return levels[at].domain(labels)
+	return levels[at].domainName(labels)
 }
 
-// domain returns the name of a node's domain, "" if its labels do not say.
-func (l *Level) domain(labels map[string]string) string {
+// domainName returns the name of a node's domain, "" if its labels do not say.
+func (l *Level) domainName(labels map[string]string) string {
 	value := labels[l.Key]
 	if l.prefix {
 		if dot := strings.LastIndexByte(value, '.'); dot >= 0 {
@@ -111,7 +111,7 @@ type Domain struct {
 // unknown, and unknown is far: the node only lies with those that share the domain of the next level that its labels name, and with no other
 // node if they name none.
 func New(levels []Level, kept int, nodes []Node) (t *Tree, at int) {
-	levels, at = named(levels, kept, nodes)
+	levels, at = namedLevels(levels, kept, nodes)
 	t = &Tree{Levels: levels, Root: &Domain{Level: -1}, at: make([][]*Domain, len(levels))}
 	for level := range levels {
 		t.at[level] = make([]*Domain, len(nodes))
@@ -123,18 +123,18 @@ func New(levels []Level, kept int, nodes []Node) (t *Tree, at int) {
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(nodes[a].Name, nodes[b].Name) })
 	known := map[string]*Domain{}
 	for _, node := range order {
-		t.enter(node, &nodes[node], known)
+		t.addNode(node, &nodes[node], known)
 	}
-	t.Root.sort()
+	t.Root.sortChildren()
 	return t, at
 }
 
-// named returns the levels with labels, and the kept one, with its index among them.
-func named(levels []Level, kept int, nodes []Node) (some []Level, at int) {
+// namedLevels returns the levels with labels, and the kept one, with its index among them.
+func namedLevels(levels []Level, kept int, nodes []Node) (some []Level, at int) {
 	for i, level := range levels {
 		if i == kept {
 			at = len(some)
-		} else if !slices.ContainsFunc(nodes, func(n Node) bool { return level.domain(n.Labels) != "" }) {
+		} else if !slices.ContainsFunc(nodes, func(n Node) bool { return level.domainName(n.Labels) != "" }) {
 			continue
 		}
 		some = append(some, level)
@@ -142,8 +142,8 @@ func named(levels []Level, kept int, nodes []Node) (some []Level, at int) {
 	return some, at
 }
 
-// enter adds a node to its domains.
-func (t *Tree) enter(number int, node *Node, known map[string]*Domain) {
+// addNode adds a node to its domains.
+func (t *Tree) addNode(number int, node *Node, known map[string]*Domain) {
 	parent, path := t.Root, ""
 	parent.Nodes = append(parent.Nodes, number)
 	for level := range t.Levels {
@@ -164,31 +164,31 @@ func (t *Tree) enter(number int, node *Node, known map[string]*Domain) {
 // keyOf returns the name of a node's domain of a level, and a key that distinguishes it within its parent. No label value contains what follows
 // an exclamation mark.
 func (t *Tree) keyOf(level int, node *Node) (name, key string) {
-	if name := t.Levels[level].domain(node.Labels); name != "" {
+	if name := t.Levels[level].domainName(node.Labels); name != "" {
 		return name, name
 	}
 	for below := level + 1; below < len(t.Levels); below++ {
-		if name := t.Levels[below].domain(node.Labels); name != "" {
+		if name := t.Levels[below].domainName(node.Labels); name != "" {
 			return "", "!" + t.Levels[below].Key + "/" + name
 		}
 	}
 	return "", "!!" + node.Name
 }
 
-func (d *Domain) sort() {
+func (d *Domain) sortChildren() {
 	slices.SortFunc(d.Children, func(a, b *Domain) int { return cmp.Compare(a.key, b.key) })
 	for _, child := range d.Children {
-		child.sort()
+		child.sortChildren()
 	}
 }
 
-// Of returns the domain of a node at a level.
-func (t *Tree) Of(node, level int) *Domain { return t.at[level][node] }
+// NodeDomain returns the domain of a node at a level.
+func (t *Tree) NodeDomain(node, level int) *Domain { return t.at[level][node] }
 
-// At returns the domains of a level that labels name, in order.
-func (t *Tree) At(level int) []*Domain {
+// DomainsAt returns the domains of a level that labels name, in order.
+func (t *Tree) DomainsAt(level int) []*Domain {
 	var domains []*Domain
-	t.Root.each(func(d *Domain) {
+	t.Root.visitDomains(func(d *Domain) {
 		if d.Level == level && d.Name != "" {
 			domains = append(domains, d)
 		}
@@ -196,16 +196,16 @@ func (t *Tree) At(level int) []*Domain {
 	return domains
 }
 
-func (d *Domain) each(visit func(*Domain)) {
+func (d *Domain) visitDomains(visit func(*Domain)) {
 	visit(d)
 	for _, child := range d.Children {
-		child.each(visit)
+		child.visitDomains(visit)
 	}
 }
 
-// Crossed returns how many levels lie between two nodes: 0 for a node and itself, 1 for two of the same innermost domain, and one more for each
+// LevelsCrossed returns how many levels lie between two nodes: 0 for a node and itself, 1 for two of the same innermost domain, and one more for each
 // level at which their domains differ.
-func (t *Tree) Crossed(a, b int) int {
+func (t *Tree) LevelsCrossed(a, b int) int {
 	if a == b {
 		return 0
 	}
@@ -218,8 +218,8 @@ func (t *Tree) Crossed(a, b int) int {
 	return crossed
 }
 
-// Common returns the innermost domain that holds all of some nodes.
-func (t *Tree) Common(nodes []int) *Domain {
+// CommonDomain returns the innermost domain that holds all of some nodes.
+func (t *Tree) CommonDomain(nodes []int) *Domain {
 	common := t.Root
 	for level := range t.Levels {
 		if len(nodes) == 0 {
@@ -238,12 +238,12 @@ func (t *Tree) Common(nodes []int) *Domain {
 
 // InOrder iterates over the nodes so that those of a domain are adjacent.
 func (t *Tree) InOrder() iter.Seq[int] {
-	return func(yield func(int) bool) { t.Root.inOrder(yield) }
+	return func(yield func(int) bool) { t.Root.visitNodes(yield) }
 }
 
-func (d *Domain) inOrder(yield func(int) bool) bool {
+func (d *Domain) visitNodes(yield func(int) bool) bool {
 	if len(d.Children) > 0 {
-		return !slices.ContainsFunc(d.Children, func(child *Domain) bool { return !child.inOrder(yield) })
+		return !slices.ContainsFunc(d.Children, func(child *Domain) bool { return !child.visitNodes(yield) })
 	}
 	return !slices.ContainsFunc(d.Nodes, func(node int) bool { return !yield(node) })
 }

@@ -55,7 +55,7 @@ func TestTheTreeOfDomains(t *testing.T) {
 			if tc.level != "" && tree.Levels[at] != levels[kept] {
 				t.Errorf("level %d is %v, want %s", at, tree.Levels[at], tc.level)
 			}
-			for _, d := range tree.At(len(tree.Levels) - 1) {
+			for _, d := range tree.DomainsAt(len(tree.Levels) - 1) {
 				if d.Name == "" {
 					t.Error("a domain that no label names can be required")
 				}
@@ -86,10 +86,10 @@ func (d *Domain) text(nodes []Node) string {
 func TestHowFarNodesAre(t *testing.T) {
 	nodes := []Node{node("a zone=a rack=r1"), node("b zone=a rack=r1"), node("c zone=a rack=r2"), node("d zone=b rack=r1")}
 	tree, _ := New(Levels, -1, nodes)
-	if got, want := fmt.Sprint(tree.Crossed(0, 0), tree.Crossed(0, 1), tree.Crossed(0, 2), tree.Crossed(0, 3)), "0 1 2 3"; got != want {
+	if got, want := fmt.Sprint(tree.LevelsCrossed(0, 0), tree.LevelsCrossed(0, 1), tree.LevelsCrossed(0, 2), tree.LevelsCrossed(0, 3)), "0 1 2 3"; got != want {
 		t.Errorf("levels between a and the others: %s, want %s", got, want)
 	}
-	if got, want := fmt.Sprintln(tree.Common([]int{0, 1}).Name, tree.Common([]int{0, 2}).Name, tree.Common([]int{0, 3}).Level), "r1 a -1\n"; got != want {
+	if got, want := fmt.Sprintln(tree.CommonDomain([]int{0, 1}).Name, tree.CommonDomain([]int{0, 2}).Name, tree.CommonDomain([]int{0, 3}).Level), "r1 a -1\n"; got != want {
 		t.Errorf("what holds a and the others: %s, want %s", got, want)
 	}
 	if got := slices.Collect(tree.InOrder()); !slices.Equal(got, []int{0, 1, 2, 3}) {

@@ -8,14 +8,14 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpumetrics"
 )
 
-// cardsOf returns the GPUs of a node with their holders, as the scheduler counts them.
-func cardsOf(node *corev1.Node, pods []*corev1.Pod, samples gpumetrics.Samples, topologies *gpu.Topologies) []GPU {
+// buildCards returns the GPUs of a node with their holders, as the scheduler counts them.
+func buildCards(node *corev1.Node, pods []*corev1.Pod, samples gpumetrics.Samples, topologies *gpu.Topologies) []GPU {
 	allocator, _ := gpu.AllocatorOf(node, topologies) // the error describes what was ignored; the rest is valid
 	inventory := allocator.Inventory()
-	out := make([]GPU, len(inventory.Cards))
-	for i, card := range inventory.Cards {
+	out := make([]GPU, len(inventory.GPUs))
+	for i, card := range inventory.GPUs {
 		out[i] = newCard(node, card, inventory.Derived)
-		sample, _ := samples.Of(out[i].UUID, node.Name, card.Index)
+		sample, _ := samples.SampleFor(out[i].UUID, node.Name, card.Index)
 		out[i].Utilization, out[i].MemoryUsedMiB = sample.Utilization, sample.MemoryUsedMiB
 		if sample.Utilization != nil {
 			out[i].Measured = 1
@@ -24,7 +24,7 @@ func cardsOf(node *corev1.Node, pods []*corev1.Pod, samples gpumetrics.Samples, 
 	var unknown int64
 	for _, pod := range pods {
 		holding, _ := allocator.HoldingOf(pod) // counted pessimistically if its annotation is invalid
-		hold(out, &holding, pod)
+		recordHolding(out, &holding, pod)
 		unknown += holding.Unknown.Whole + holding.Unknown.Shared
 	}
 	for i := range out {
@@ -36,7 +36,7 @@ func cardsOf(node *corev1.Node, pods []*corev1.Pod, samples gpumetrics.Samples, 
 	return out
 }
 
-func newCard(node *corev1.Node, card gpu.Card, derived bool) GPU {
+func newCard(node *corev1.Node, card gpu.GPU, derived bool) GPU {
 	out := GPU{
 		Node: node.Name, Index: card.Index, Pool: gpu.PoolOf(node), GPUType: gpu.TypeOf(node), MemoryMiB: card.MemoryMiB, State: Free,
 	}
@@ -49,8 +49,8 @@ func newCard(node *corev1.Node, card gpu.Card, derived bool) GPU {
 	return out
 }
 
-// hold records which GPUs a pod holds.
-func hold(cards []GPU, holding *gpu.Holding, pod *corev1.Pod) {
+// recordHolding records which GPUs a pod holds.
+func recordHolding(cards []GPU, holding *gpu.Holding, pod *corev1.Pod) {
 	holder := Holder{Namespace: pod.Namespace, Job: pod.Labels[names.LabelJob], Pod: pod.Name}
 	for i := range cards {
 		state := Whole

@@ -30,14 +30,14 @@ type MachineLoad struct {
 	// Unmeasured says why nothing was measured, "" if something was.
 	Unmeasured string `json:"unmeasured,omitempty"`
 
-	says phrase.Text
+	unmeasuredText phrase.Text
 }
 
-// Says says why nothing was measured, in every language.
-func (l *MachineLoad) Says() phrase.Text { return l.says }
+// Message says why nothing was measured, in every language.
+func (l *MachineLoad) Message() phrase.Text { return l.unmeasuredText }
 
-// machinePatience is how long to wait for metrics-server.
-const machinePatience = 3 * time.Second
+// machineTimeout is how long to wait for metrics-server.
+const machineTimeout = 3 * time.Second
 
 // nodeMetrics contains the used fields of metrics.k8s.io's answer about nodes.
 type nodeMetrics struct {
@@ -50,7 +50,7 @@ type nodeMetrics struct {
 // ReadMachines reads metrics.k8s.io, which metrics-server or a Prometheus adapter serves. A failure is not an error: the result then says why there
 // are no measurements.
 func ReadMachines(ctx context.Context, api rest.Interface) Machines {
-	ctx, cancel := context.WithTimeout(ctx, machinePatience)
+	ctx, cancel := context.WithTimeout(ctx, machineTimeout)
 	defer cancel()
 	body, err := api.Get().AbsPath("/apis/metrics.k8s.io/v1beta1/nodes").DoRaw(ctx)
 	var read nodeMetrics
@@ -60,7 +60,7 @@ func ReadMachines(ctx context.Context, api rest.Interface) Machines {
 	if err != nil {
 		return Machines{unmeasured: whyUnmeasured(err)}
 	}
-	out := Machines{nodes: make(map[string]corev1.ResourceList, len(read.Items)), unmeasured: phrase.Of("metrics-server tells nothing of its nodes")}
+	out := Machines{nodes: make(map[string]corev1.ResourceList, len(read.Items)), unmeasured: phrase.Textf("metrics-server tells nothing of its nodes")}
 	for _, item := range read.Items {
 		out.nodes[item.Metadata.Name] = item.Usage
 	}
@@ -70,15 +70,15 @@ func ReadMachines(ctx context.Context, api rest.Interface) Machines {
 func whyUnmeasured(err error) phrase.Text {
 	switch {
 	case apierrors.IsNotFound(err):
-		return phrase.Of("the cluster has no metrics-server (metrics.k8s.io)")
+		return phrase.Textf("the cluster has no metrics-server (metrics.k8s.io)")
 	case apierrors.IsForbidden(err):
-		return phrase.Of("you may not list nodes of metrics.k8s.io")
+		return phrase.Textf("you may not list nodes of metrics.k8s.io")
 	}
-	return phrase.Of("metrics-server (metrics.k8s.io) does not answer: %w", err)
+	return phrase.Textf("metrics-server (metrics.k8s.io) does not answer: %w", err)
 }
 
-// Of returns the usage of the named nodes.
-func (m Machines) Of(nodes []string) MachineLoad {
+// LoadOf returns the usage of the named nodes.
+func (m Machines) LoadOf(nodes []string) MachineLoad {
 	var cpu, memory resource.Quantity
 	out := MachineLoad{}
 	for _, name := range nodes {
@@ -91,8 +91,8 @@ func (m Machines) Of(nodes []string) MachineLoad {
 		out.Measured++
 	}
 	if out.Measured == 0 {
-		out.says = m.unmeasured
-		out.Unmeasured = out.says.String()
+		out.unmeasuredText = m.unmeasured
+		out.Unmeasured = out.unmeasuredText.String()
 		return out
 	}
 	out.CPU, out.Memory = &cpu, &memory

@@ -59,8 +59,8 @@ func TestMachines(t *testing.T) {
 		"one that talks nonsense": {answer: says("<html>"), nodes: []string{"a"}, unmeasured: "metrics-server (metrics.k8s.io) does not answer: "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			load := machinesOf(t, tc.answer).Of(tc.nodes)
-			if load.Measured != tc.measured || !strings.HasPrefix(load.Unmeasured, tc.unmeasured) || (load.Unmeasured == "") != (tc.unmeasured == "") || load.Says().String() != load.Unmeasured {
+			load := machinesOf(t, tc.answer).LoadOf(tc.nodes)
+			if load.Measured != tc.measured || !strings.HasPrefix(load.Unmeasured, tc.unmeasured) || (load.Unmeasured == "") != (tc.unmeasured == "") || load.Message().String() != load.Unmeasured {
 				t.Errorf("got %+v, want %d nodes and %q", load, tc.measured, tc.unmeasured)
 			}
 			if (load.CPU == nil) != (tc.cpu == "") || (load.Memory == nil) != (tc.memory == "") {
@@ -75,8 +75,8 @@ func TestMachines(t *testing.T) {
 
 func TestAMetricsServerThatHangsIsNotWaitedFor(t *testing.T) {
 	began := time.Now()
-	load := machinesOf(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }).Of([]string{"a"})
-	if load.Unmeasured == "" || time.Since(began) > 10*machinePatience {
+	load := machinesOf(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }).LoadOf([]string{"a"})
+	if load.Unmeasured == "" || time.Since(began) > 10*machineTimeout {
 		t.Errorf("got %+v after %s", load, time.Since(began))
 	}
 }

@@ -16,20 +16,20 @@ type Metrics func(context.Context) (gpumetrics.Samples, error)
 // Read returns the usage of the cluster: it makes two requests to the API server, and calls metrics, which may be nil. If metrics cannot be read, or
 // not completely, the second result says why, and the rest is valid.
 func Read(ctx context.Context, client kubernetes.Interface, metrics Metrics) (out Usage, unmeasured, err error) {
-	return read(ctx, client, metrics, snapshot.Nodes(snapshot.Scope{Cached: true}), holding(""))
+	return readUsage(ctx, client, metrics, snapshot.Nodes(snapshot.Scope{Cached: true}), holdingPods(""))
 }
 
 // ReadJobs returns what the jobs of a namespace hold. It needs rights only in that namespace.
 func ReadJobs(ctx context.Context, client kubernetes.Interface, namespace string, metrics Metrics) (out []Job, unmeasured, err error) {
-	usage, unmeasured, err := read(ctx, client, metrics, holding(namespace))
+	usage, unmeasured, err := readUsage(ctx, client, metrics, holdingPods(namespace))
 	return usage.Jobs, unmeasured, err
 }
 
-func holding(namespace string) snapshot.Want {
-	return snapshot.Pods(snapshot.Scope{Namespace: namespace, Fields: snapshot.Holding, Cached: true})
+func holdingPods(namespace string) snapshot.Query {
+	return snapshot.Pods(snapshot.Scope{Namespace: namespace, Fields: snapshot.PlacedPods, Cached: true})
 }
 
-func read(ctx context.Context, client kubernetes.Interface, metrics Metrics, wants ...snapshot.Want) (out Usage, unmeasured, err error) {
+func readUsage(ctx context.Context, client kubernetes.Interface, metrics Metrics, wants ...snapshot.Query) (out Usage, unmeasured, err error) {
 	var cluster *snapshot.Snapshot
 	var samples gpumetrics.Samples
 	group, ctx := errgroup.WithContext(ctx)

@@ -15,8 +15,8 @@ func compareCards(a, b GPU) int {
 	return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Index, b.Index), cmp.Compare(a.UUID, b.UUID))
 }
 
-// slicesOf returns the MIG slices that the agent of a node reports, with their holders. Their load is not measured.
-func slicesOf(node *corev1.Node, pods []*corev1.Pod) []GPU {
+// buildSlices returns the MIG slices that the agent of a node reports, with their holders. Their load is not measured.
+func buildSlices(node *corev1.Node, pods []*corev1.Pod) []GPU {
 	all := gpu.HeldSlices(node, pods)
 	out := make([]GPU, len(all))
 	for i, slice := range all {

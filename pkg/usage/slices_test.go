@@ -18,8 +18,8 @@ import (
 func TestSlicesAreCounted(t *testing.T) {
 	const profile = "3g.40gb"
 	text, err := gpu.EncodeSlices([]gpu.Slice{
-		{UUID: "MIG-a", Profile: profile, Card: "GPU-c", GPU: 2, MemoryMiB: 40960, Health: gpu.Healthy, Pod: "uid"},
-		{UUID: "MIG-b", Profile: profile, Card: "GPU-c", GPU: 2, MemoryMiB: 40960, Health: gpu.Healthy},
+		{UUID: "MIG-a", Profile: profile, ParentUUID: "GPU-c", GPU: 2, MemoryMiB: 40960, Health: gpu.Healthy, Pod: "uid"},
+		{UUID: "MIG-b", Profile: profile, ParentUUID: "GPU-c", GPU: 2, MemoryMiB: 40960, Health: gpu.Healthy},
 	})
 	if err != nil {
 		t.Fatal(err)

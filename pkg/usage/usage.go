@@ -89,7 +89,7 @@ type Count struct {
 	Free int64 `json:"freeGPUs"`
 }
 
-func (c *Count) add(other Count) {
+func (c *Count) addCount(other Count) {
 	c.GPUs, c.Used, c.Free = c.GPUs+other.GPUs, c.Used+other.Used, c.Free+other.Free
 }
 
@@ -157,13 +157,13 @@ func Build(cluster *snapshot.Snapshot, samples gpumetrics.Samples) Usage {
 	var topologies gpu.Topologies
 	for i := range nodes {
 		pods := onNode[nodes[i].Name]
-		cards := cardsOf(&nodes[i], pods, samples, &topologies)
+		cards := buildCards(&nodes[i], pods, samples, &topologies)
 		judged := fit.NewNode(&nodes[i], pods, &topologies)
 		mig := inventory.CountProfiles(judged, pods)
 		if len(cards) == 0 && len(mig) == 0 {
 			continue
 		}
-		out.GPUs, out.Slices = append(out.GPUs, cards...), append(out.Slices, slicesOf(&nodes[i], pods)...)
+		out.GPUs, out.Slices = append(out.GPUs, cards...), append(out.Slices, buildSlices(&nodes[i], pods)...)
 		node := buildNode(judged, cards)
 		node.MIG = mig
 		out.Nodes = append(out.Nodes, node)
@@ -174,20 +174,20 @@ func Build(cluster *snapshot.Snapshot, samples gpumetrics.Samples) Usage {
 	out.Pools = buildPools(out.Nodes, out.GPUs)
 	for _, node := range out.Nodes {
 		out.Total.Nodes++
-		out.Total.add(node.Count)
+		out.Total.addCount(node.Count)
 		out.Total.MIG = inventory.AddProfiles(out.Total.MIG, node.MIG)
 	}
-	out.Total.Load = meanOf(out.GPUs)
+	out.Total.Load = cardsLoad(out.GPUs)
 	return out
 }
 
 func buildNode(judged *fit.Node, cards []GPU) Node {
 	node := judged.Object
 	out := Node{
-		Name: node.Name, Pool: gpu.PoolOf(node), GPUType: gpu.TypeOf(node), Schedulable: fit.IsOpen(node), Load: meanOf(cards),
+		Name: node.Name, Pool: gpu.PoolOf(node), GPUType: gpu.TypeOf(node), Schedulable: fit.IsOpen(node), Load: cardsLoad(cards),
 	}
 	out.GPUs = int64(len(cards))
-	out.cpu, out.memory = capacityOf(judged, corev1.ResourceCPU), capacityOf(judged, corev1.ResourceMemory)
+	out.cpu, out.memory = resourceCapacity(judged, corev1.ResourceCPU), resourceCapacity(judged, corev1.ResourceMemory)
 	for _, card := range cards {
 		out.Cells = append(out.Cells, card.State)
 		if len(card.Holders) > 0 || card.State == Held {
@@ -195,17 +195,17 @@ func buildNode(judged *fit.Node, cards []GPU) Node {
 		}
 	}
 	if out.Schedulable {
-		out.Free = freeOf(judged)
+		out.Free = freeCards(judged)
 	}
-	if slot := judged.Slot(); !slot.IsWhole() {
-		out.GPUs, out.Used = slot.Cards(out.GPUs), slot.Cards(out.Used)
-		out.Free = min(slot.WholeCards(out.Free), out.GPUs-out.Used)
+	if slot := judged.GPUSlot(); !slot.IsWhole() {
+		out.GPUs, out.Used = slot.GPUsForSlots(out.GPUs), slot.GPUsForSlots(out.Used)
+		out.Free = min(slot.WholeGPUs(out.Free), out.GPUs-out.Used)
 	}
 	return out
 }
 
-// capacityOf returns a node's capacity of a resource, and how much of it pods request.
-func capacityOf(node *fit.Node, name corev1.ResourceName) inventory.Capacity {
+// resourceCapacity returns a node's capacity of a resource, and how much of it pods request.
+func resourceCapacity(node *fit.Node, name corev1.ResourceName) inventory.Capacity {
 	allocatable := node.Object.Status.Allocatable[name]
 	requested := allocatable.DeepCopy()
 	requested.Sub(node.Free[name])
@@ -215,15 +215,15 @@ func capacityOf(node *fit.Node, name corev1.ResourceName) inventory.Capacity {
 // WithMachines fills in the CPU and memory usage of pools.
 func (u *Usage) WithMachines(machines Machines) {
 	for i := range u.Pools {
-		load := machines.Of(u.Pools[i].nodes)
+		load := machines.LoadOf(u.Pools[i].nodes)
 		u.Pools[i].Use = &load
 	}
 }
 
-// freeOf returns how many GPUs a new pod could get: whole ones, or, on a node that only shares its GPUs, those of which no part is held.
-func freeOf(node *fit.Node) int64 {
+// freeCards returns how many GPUs a new pod could get: whole ones, or, on a node that only shares its GPUs, those of which no part is held.
+func freeCards(node *fit.Node) int64 {
 	if whole := node.Object.Status.Allocatable[names.ResourceGPU]; whole.IsZero() {
-		return int64(node.FreeCards())
+		return int64(node.IdleGPUs())
 	}
 	return node.FreeGPUs()
 }
@@ -237,26 +237,26 @@ func buildPools(nodes []Node, cards []GPU) []Pool {
 		pool := byName[node.Pool]
 		pool.Nodes++
 		pool.nodes = append(pool.nodes, node.Name)
-		pool.CPU, pool.Memory = pool.CPU.Plus(node.cpu), pool.Memory.Plus(node.memory)
-		byName[node.Pool].add(node.Count)
+		pool.CPU, pool.Memory = pool.CPU.Add(node.cpu), pool.Memory.Add(node.memory)
+		byName[node.Pool].addCount(node.Count)
 		byName[node.Pool].MIG = inventory.AddProfiles(byName[node.Pool].MIG, node.MIG)
 	}
 	out := make([]Pool, 0, len(byName))
 	for name, pool := range byName {
-		pool.Load = meanOf(slices.DeleteFunc(slices.Clone(cards), func(card GPU) bool { return card.Pool != name }))
+		pool.Load = cardsLoad(slices.DeleteFunc(slices.Clone(cards), func(card GPU) bool { return card.Pool != name }))
 		out = append(out, *pool)
 	}
 	slices.SortFunc(out, func(a, b Pool) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 
-// meanOf returns the mean load of several GPUs.
-func meanOf(cards []GPU) Load {
+// cardsLoad returns the mean load of several GPUs.
+func cardsLoad(cards []GPU) Load {
 	var sum loadSum
 	for _, card := range cards {
-		sum.add(card.Load)
+		sum.addLoad(card.Load)
 	}
-	return sum.load()
+	return sum.meanLoad()
 }
 
 // loadSum adds up the loads of GPUs, some of which are unknown.
@@ -265,7 +265,7 @@ type loadSum struct {
 	measured, withMemory int
 }
 
-func (s *loadSum) add(l Load) {
+func (s *loadSum) addLoad(l Load) {
 	if l.Utilization != nil {
 		s.utilization += *l.Utilization
 		s.measured++
@@ -276,7 +276,7 @@ func (s *loadSum) add(l Load) {
 	}
 }
 
-func (s *loadSum) load() Load {
+func (s *loadSum) meanLoad() Load {
 	out := Load{Measured: s.measured}
 	if s.measured > 0 {
 		mean := s.utilization / float64(s.measured)
@@ -306,16 +306,16 @@ func buildJobs(pods []corev1.Pod, samples gpumetrics.Samples) []Job {
 		jobs[key].GPUs = amounts.Add(jobs[key].GPUs, amounts.Add(request.Whole, request.Shared))
 		jobs[key].addSlices(inventory.ProfilesOf(pod))
 		jobs[key].Nodes = append(jobs[key].Nodes, pod.Spec.NodeName)
-		for _, device := range devicesOf(pod) {
-			sample, _ := samples.Of(device.UUID, pod.Spec.NodeName, device.Index)
-			loads[key].add(Load{Utilization: sample.Utilization, MemoryUsedMiB: sample.MemoryUsedMiB})
+		for _, device := range assignedDevices(pod) {
+			sample, _ := samples.SampleFor(device.UUID, pod.Spec.NodeName, device.Index)
+			loads[key].addLoad(Load{Utilization: sample.Utilization, MemoryUsedMiB: sample.MemoryUsedMiB})
 		}
 	}
 	out := make([]Job, 0, len(jobs))
 	for key, job := range jobs {
 		slices.Sort(job.Nodes)
 		job.Nodes = slices.Compact(job.Nodes)
-		job.Load = loads[key].load()
+		job.Load = loads[key].meanLoad()
 		out = append(out, *job)
 	}
 	slices.SortFunc(out, func(a, b Job) int {
@@ -324,8 +324,8 @@ func buildJobs(pods []corev1.Pod, samples gpumetrics.Samples) []Job {
 	return out
 }
 
-// devicesOf returns the GPUs of a pod's annotation, without duplicates.
-func devicesOf(pod *corev1.Pod) []gpu.Device {
+// assignedDevices returns the GPUs of a pod's annotation, without duplicates.
+func assignedDevices(pod *corev1.Pod) []gpu.Device {
 	assignment, err := gpu.ParseAssignment(pod.Annotations[names.AnnotationGPUDevices])
 	if err != nil {
 		return nil // its GPUs are unknown

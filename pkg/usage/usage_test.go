@@ -25,11 +25,11 @@ func node(t *testing.T, name, pool string) corev1.Node {
 	t.Helper()
 	inventory := gpu.Inventory{}
 	for i := range 4 {
-		card := gpu.Card{UUID: fmt.Sprintf("GPU-%s-%d", name, i), Index: i, MemoryMiB: 81920, Health: gpu.Healthy}
+		card := gpu.GPU{UUID: fmt.Sprintf("GPU-%s-%d", name, i), Index: i, MemoryMiB: 81920, Health: gpu.Healthy}
 		if i == 3 {
 			card.Health = "Xid79"
 		}
-		inventory.Cards = append(inventory.Cards, card)
+		inventory.GPUs = append(inventory.GPUs, card)
 	}
 	text, err := inventory.Encode()
 	if err != nil {
@@ -91,7 +91,7 @@ func measured(t *testing.T) gpumetrics.Samples {
 	if err != nil {
 		t.Fatal(err)
 	}
-	samples, err := client.Read(context.Background(), time.Unix(0, 0))
+	samples, err := client.ReadSamples(context.Background(), time.Unix(0, 0))
 	if err != nil {
 		t.Fatal(err)
 	}

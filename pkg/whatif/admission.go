@@ -18,34 +18,34 @@ import (
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
-// judged adds the jobs that the API server refuses, and restores the order of the requested jobs.
-func (a Answer) judged(jobs [][]client.Object, verdicts []submit.Verdict) Answer {
+// addRefused adds the jobs that the API server refuses, and restores the order of the requested jobs.
+func (a Answer) addRefused(jobs [][]client.Object, verdicts []submit.AdmissionResult) Answer {
 	order := map[[3]string]int{}
 	for i, objects := range jobs {
 		top := objects[0]
-		order[keyOf(top.GetNamespace(), top.GetLabels()[names.LabelJobType], top.GetLabels()[names.LabelJob])] = i
+		order[jobKey(top.GetNamespace(), top.GetLabels()[names.LabelJobType], top.GetLabels()[names.LabelJob])] = i
 		if verdicts[i].Refused != nil {
-			a.Jobs = append(a.Jobs, Job{Report: refusal(top, verdicts[i].Refused)})
+			a.Jobs = append(a.Jobs, Job{Report: refusalReport(top, verdicts[i].Refused)})
 		}
-		a.Said = append(a.Said, verdicts[i].Unasked...)
+		a.UncheckedTexts = append(a.UncheckedTexts, verdicts[i].Unchecked...)
 	}
-	for _, sentence := range a.Said {
-		a.Unasked = append(a.Unasked, sentence.String())
+	for _, sentence := range a.UncheckedTexts {
+		a.Unchecked = append(a.Unchecked, sentence.String())
 	}
 	slices.SortStableFunc(a.Jobs, func(x, y Job) int {
-		return cmp.Compare(order[keyOf(x.Namespace, x.Kind, x.Job)], order[keyOf(y.Namespace, y.Kind, y.Job)])
+		return cmp.Compare(order[jobKey(x.Namespace, x.Kind, x.Job)], order[jobKey(y.Namespace, y.Kind, y.Job)])
 	})
 	return a
 }
 
-func keyOf(namespace, kind, name string) [3]string { return [3]string{namespace, kind, name} }
+func jobKey(namespace, kind, name string) [3]string { return [3]string{namespace, kind, name} }
 
-// refusal explains why the API server refuses a job, as gpuctl why would for the created job.
-func refusal(top client.Object, refused error) diagnosis.Report {
+// refusalReport explains why the API server refuses a job, as gpuctl why would for the created job.
+func refusalReport(top client.Object, refused error) diagnosis.Report {
 	facts := diagnosis.Facts{}
 	facts.Job.Namespace, facts.Job.Name = top.GetNamespace(), top.GetLabels()[names.LabelJob]
 	facts.Job.Kind, facts.Job.Status = top.GetLabels()[names.LabelJobType], inventory.StatusPending
-	facts.Job.Trouble = inventory.Trouble{Reason: "FailedCreate", Message: plain(refused)}
+	facts.Job.Trouble = inventory.Trouble{Reason: "FailedCreate", Message: apiMessage(refused)}
 	report := diagnosis.Diagnose(facts)
 	report.Unread = nil // nothing was left out for lack of rights
 	if isWithoutNamespace(refused) {
@@ -62,25 +62,25 @@ func refusal(top client.Object, refused error) diagnosis.Report {
 func withoutNamespace(cause reason.Cause, namespace string) diagnosis.Finding {
 	command := "kubectl create namespace " + namespace
 	return diagnosis.Finding{
-		Cause: cause, Says: phrase.Of("there is no namespace %s", namespace),
+		Cause: cause, Message: phrase.Textf("there is no namespace %s", namespace),
 		Steps: []diagnosis.Step{{
-			Action: reason.UseNamespace, Command: command, Says: phrase.Of("choose one that is there with -n, or have it made: %s", command),
+			Action: reason.UseNamespace, Command: command, Message: phrase.Textf("choose one that is there with -n, or have it made: %s", command),
 		}},
-	}.Worded()
+	}.WithText()
 }
 
 func overQuota(excess quota.Excess, namespace string) diagnosis.Finding {
-	out := diagnosis.Finding{Cause: reason.QuotaExceeded, Says: phrase.Of("it %s", excess.Says())}
+	out := diagnosis.Finding{Cause: reason.QuotaExceeded, Message: phrase.Textf("it %s", excess.Message())}
 	if !excess.Never {
 		out.Steps = append(out.Steps, diagnosis.Step{
-			Action: reason.Wait, Says: phrase.Of("wait until jobs of this namespace end, or end one that is not needed"),
+			Action: reason.Wait, Message: phrase.Textf("wait until jobs of this namespace end, or end one that is not needed"),
 		})
 	}
 	command := "gpuctl get quotas -n " + namespace
 	out.Steps = append(out.Steps, diagnosis.Step{
-		Action: reason.Inspect, Command: command, Says: phrase.Of("ask for less, or for a higher quota: %s", command),
+		Action: reason.Inspect, Command: command, Message: phrase.Textf("ask for less, or for a higher quota: %s", command),
 	})
-	return out.Worded()
+	return out.WithText()
 }
 
 // isWithoutNamespace reports whether an object was refused because its namespace does not exist.
@@ -93,14 +93,14 @@ func isWithoutNamespace(err error) bool {
 	return details != nil && details.Kind == "namespaces"
 }
 
-// ofAPod matches the prefix of a refusal with the name of a pod that will never exist.
-var ofAPod = regexp.MustCompile(`^(?:pods|Pod) "[^"]*" is (?:forbidden|invalid): `)
+// podPrefix matches the prefix of a refusal with the name of a pod that will never exist.
+var podPrefix = regexp.MustCompile(`^(?:pods|Pod) "[^"]*" is (?:forbidden|invalid): `)
 
-// plain returns the API server's message without the name of the checked pod.
-func plain(err error) string {
+// apiMessage returns the API server's message without the name of the checked pod.
+func apiMessage(err error) string {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
-		return ofAPod.ReplaceAllString(status.Status().Message, "")
+		return podPrefix.ReplaceAllString(status.Status().Message, "")
 	}
 	return err.Error()
 }

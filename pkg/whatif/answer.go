@@ -15,7 +15,7 @@ import (
 // NewAnswer converts an outcome to an answer about jobs, using the state of the cluster.
 func NewAnswer(cluster *snapshot.Snapshot, outcome *Outcome, policy string) Answer {
 	answer := Answer{Jobs: []Job{}, Evicted: outcome.Evicted, Policy: policy}
-	for _, pods := range byJob(outcome.Pods) {
+	for _, pods := range groupByJob(outcome.Pods) {
 		facts := diagnosis.Facts{Cluster: *cluster, Pods: pods, Simulated: true}
 		facts.Job.Namespace, facts.Job.Name = pods[0].Namespace, pods[0].Labels[names.LabelJob]
 		facts.Job.Kind = pods[0].Labels[names.LabelJobType]
@@ -24,7 +24,7 @@ func NewAnswer(cluster *snapshot.Snapshot, outcome *Outcome, policy string) Answ
 		if job.Starts {
 			facts.Job.Status = inventory.StatusRunning
 		}
-		facts.Records = recordsOf(outcome.Records, pods)
+		facts.Records = podRecords(outcome.Records, pods)
 		job.Report = diagnosis.Diagnose(facts)
 		if job.Starts { // the job does not run, it only would
 			job.Status, job.Cause = inventory.StatusPending, ""
@@ -34,8 +34,8 @@ func NewAnswer(cluster *snapshot.Snapshot, outcome *Outcome, policy string) Answ
 	return answer
 }
 
-// byJob groups pods by job, in the order of the jobs.
-func byJob(pods []corev1.Pod) [][]corev1.Pod {
+// groupByJob groups pods by job, in the order of the jobs.
+func groupByJob(pods []corev1.Pod) [][]corev1.Pod {
 	type key struct{ namespace, kind, name string }
 	var all [][]corev1.Pod
 	at := map[key]int{}
@@ -52,7 +52,7 @@ func byJob(pods []corev1.Pod) [][]corev1.Pod {
 	return all
 }
 
-func recordsOf(records []explain.Record, pods []corev1.Pod) []explain.Record {
+func podRecords(records []explain.Record, pods []corev1.Pod) []explain.Record {
 	var own []explain.Record
 	for _, record := range records {
 		if slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return pod.Namespace == record.Namespace && pod.Name == record.Name }) {

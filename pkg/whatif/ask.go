@@ -19,8 +19,8 @@ const program = "gpu-scheduler"
 var ErrNoSimulator = phrase.Errorf("this needs the program %s beside the one you run, or in the PATH: "+
 	`"make build" builds both, and the image of the scheduler has it`, program)
 
-// Find returns the path of the simulator: beside the running program, else in the PATH.
-func Find() (string, error) {
+// FindSimulator returns the path of the simulator: beside the running program, else in the PATH.
+func FindSimulator() (string, error) {
 	if self, err := os.Executable(); err == nil {
 		if beside, err := exec.LookPath(filepath.Join(filepath.Dir(self), program)); err == nil {
 			return beside, nil
@@ -33,8 +33,8 @@ func Find() (string, error) {
 	return path, nil
 }
 
-// Ask runs a simulation with the program at path. It ends with ctx.
-func Ask(ctx context.Context, path string, question *Question) (*Outcome, error) {
+// RunSimulator runs a simulation with the program at path. It ends with ctx.
+func RunSimulator(ctx context.Context, path string, question *Question) (*Outcome, error) {
 	input, err := json.Marshal(question)
 	if err != nil {
 		return nil, phrase.Errorf("writing what to simulate: %w", err)

@@ -51,9 +51,9 @@ type Answer struct {
 	Evicted []string `json:"evicted,omitempty"`
 	// Policy says which scoring policy was used: that of the cluster, or the shipped one.
 	Policy string `json:"policy"`
-	// Unasked lists the checks that were skipped for lack of rights, each as an English sentence; UncheckedTexts contains the same as texts.
-	Unasked []string      `json:"unasked,omitempty"`
-	Said    []phrase.Text `json:"-"`
+	// Unchecked lists the checks that were skipped for lack of rights, each as an English sentence; UncheckedTexts contains the same as texts.
+	Unchecked      []string      `json:"unasked,omitempty"`
+	UncheckedTexts []phrase.Text `json:"-"`
 }
 
 // Job is the prediction for one job.

@@ -26,55 +26,55 @@ const (
 	policyKey       = "score-policy.yaml"
 )
 
-// Where predicts the placement of jobs if they were created now; each job consists of the objects that gpuctl renders. The API server is asked
+// Simulate predicts the placement of jobs if they were created now; each job consists of the objects that gpuctl renders. The API server is asked
 // whether it would admit them and their pods, as far as the caller may create such objects; refused jobs are not placed. The caller must be able to
 // list nodes, and the pods of all namespaces: otherwise the simulation would place jobs on GPUs that others hold. Without the right to read the
 // scheduler's policy, the shipped policy is used.
-func Where(ctx context.Context, reader kubernetes.Interface, writer *submit.Client, jobs [][]client.Object, now time.Time) (Answer, error) {
-	simulator, err := Find()
+func Simulate(ctx context.Context, reader kubernetes.Interface, writer *submit.Client, jobs [][]client.Object, now time.Time) (Answer, error) {
+	simulator, err := FindSimulator()
 	if err != nil {
 		return Answer{}, err
 	}
-	cluster, err := snapshot.Read(ctx, reader, diagnosis.Around(now)...)
+	cluster, err := snapshot.Read(ctx, reader, diagnosis.ClusterQueries(now)...)
 	if err != nil {
 		return Answer{}, err
 	}
 	for _, needed := range []snapshot.Part{snapshot.PartNodes, snapshot.PartAllPods} {
-		if !cluster.Has(needed) {
+		if !cluster.HasPart(needed) {
 			return Answer{}, missingRight(needed)
 		}
 	}
-	policy, of, err := policyOf(ctx, reader)
+	policy, of, err := readPolicy(ctx, reader)
 	if err != nil {
 		return Answer{}, err
 	}
-	verdicts, err := admitted(ctx, writer, jobs)
+	verdicts, err := checkAdmission(ctx, writer, jobs)
 	if err != nil {
 		return Answer{}, err
 	}
 	question := &Question{
-		Nodes: cluster.Nodes, Pods: onThese(cluster.Nodes, cluster.Pods), Policy: policy, Reservations: cluster.GPUReservations, Now: cluster.Now,
+		Nodes: cluster.Nodes, Pods: podsOnNodes(cluster.Nodes, cluster.Pods), Policy: policy, Reservations: cluster.GPUReservations, Now: cluster.Now,
 		Quotas: cluster.GPUQuotas,
 	}
-	if question.Workload, err = workloadOf(jobs, verdicts); err != nil {
+	if question.Workload, err = admittedWorkload(jobs, verdicts); err != nil {
 		return Answer{}, err
 	}
 	outcome := &Outcome{}
 	if len(question.Workload) > 0 {
-		if outcome, err = Ask(ctx, simulator, question); err != nil {
+		if outcome, err = RunSimulator(ctx, simulator, question); err != nil {
 			return Answer{}, err
 		}
 	}
-	return NewAnswer(cluster, outcome, of).judged(jobs, verdicts), nil
+	return NewAnswer(cluster, outcome, of).addRefused(jobs, verdicts), nil
 }
 
-// admitted asks for each job whether the API server would admit it, together with the admitted ones before it.
-func admitted(ctx context.Context, writer *submit.Client, jobs [][]client.Object) ([]submit.Verdict, error) {
-	verdicts := make([]submit.Verdict, len(jobs))
+// checkAdmission asks for each job whether the API server would admit it, together with the admitted ones before it.
+func checkAdmission(ctx context.Context, writer *submit.Client, jobs [][]client.Object) ([]submit.AdmissionResult, error) {
+	verdicts := make([]submit.AdmissionResult, len(jobs))
 	var before []client.Object
 	for i, objects := range jobs {
 		var err error
-		if verdicts[i], err = writer.Admit(ctx, objects, before...); err != nil {
+		if verdicts[i], err = writer.CheckAdmission(ctx, objects, before...); err != nil {
 			return nil, err
 		}
 		if verdicts[i].Refused == nil {
@@ -84,8 +84,8 @@ func admitted(ctx context.Context, writer *submit.Client, jobs [][]client.Object
 	return verdicts, nil
 }
 
-// workloadOf returns the objects of the jobs that the API server would admit.
-func workloadOf(jobs [][]client.Object, verdicts []submit.Verdict) ([]json.RawMessage, error) {
+// admittedWorkload returns the objects of the jobs that the API server would admit.
+func admittedWorkload(jobs [][]client.Object, verdicts []submit.AdmissionResult) ([]json.RawMessage, error) {
 	var out []json.RawMessage
 	for i, objects := range jobs {
 		if verdicts[i].Refused != nil {
@@ -102,8 +102,8 @@ func workloadOf(jobs [][]client.Object, verdicts []submit.Verdict) ([]json.RawMe
 	return out, nil
 }
 
-// onThese returns the pods whose node exists: the pods of a deleted node remain for a while, but hold nothing.
-func onThese(nodes []corev1.Node, pods []corev1.Pod) []corev1.Pod {
+// podsOnNodes returns the pods whose node exists: the pods of a deleted node remain for a while, but hold nothing.
+func podsOnNodes(nodes []corev1.Node, pods []corev1.Pod) []corev1.Pod {
 	there := map[string]bool{}
 	for i := range nodes {
 		there[nodes[i].Name] = true
@@ -122,8 +122,8 @@ func missingRight(what snapshot.Part) error {
 	return apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", phrase.Errorf("you may not list %s: %s", what, advice))
 }
 
-// policyOf returns the scoring policy of the cluster, or "" for the shipped one, and which of the two it is.
-func policyOf(ctx context.Context, reader kubernetes.Interface) (policy, of string, err error) {
+// readPolicy returns the scoring policy of the cluster, or "" for the shipped one, and which of the two it is.
+func readPolicy(ctx context.Context, reader kubernetes.Interface) (policy, of string, err error) {
 	got, err := reader.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, policyConfigMap, metav1.GetOptions{})
 	switch {
 	case apierrors.IsForbidden(err) || apierrors.IsNotFound(err):

@@ -57,7 +57,7 @@ func TestNewAnswer(t *testing.T) {
 // TestPodsOfNodesThatAreGone hold nothing: a simulation would refuse them.
 func TestPodsOfNodesThatAreGone(t *testing.T) {
 	nodes := []corev1.Node{*fixture.Node("n").Obj()}
-	got := onThese(nodes, []corev1.Pod{member("a", "a-0", "n"), member("b", "b-0", "gone")})
+	got := podsOnNodes(nodes, []corev1.Pod{member("a", "a-0", "n"), member("b", "b-0", "gone")})
 	if len(got) != 1 || got[0].Name != "a-0" {
 		t.Errorf("kept %v", got)
 	}
@@ -76,7 +76,7 @@ func TestAsk(t *testing.T) {
 			if err := os.WriteFile(path, []byte("#!/bin/sh\n"+tc.script+"\n"), 0o700); err != nil { //nolint:gosec // it has to run
 				t.Fatal(err)
 			}
-			_, err := Ask(t.Context(), path, &Question{})
+			_, err := RunSimulator(t.Context(), path, &Question{})
 			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
 				t.Errorf("error %v, want %q", err, tc.want)
 			}
@@ -86,7 +86,7 @@ func TestAsk(t *testing.T) {
 
 func TestFind(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	if _, err := Find(); !errors.Is(err, ErrNoSimulator) {
+	if _, err := FindSimulator(); !errors.Is(err, ErrNoSimulator) {
 		t.Errorf("error %v, want %v", err, ErrNoSimulator)
 	}
 	folder := t.TempDir()
@@ -95,7 +95,7 @@ func TestFind(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", folder)
-	if got, err := Find(); err != nil || got != path {
+	if got, err := FindSimulator(); err != nil || got != path {
 		t.Errorf("found %q, %v, want %q", got, err, path)
 	}
 }

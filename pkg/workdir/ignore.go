@@ -64,8 +64,8 @@ func trimBlanks(line string) string {
 	return trimmed
 }
 
-// matches reports whether the line applies to a path below the root.
-func (r rule) matches(file string, isDir bool) bool {
+// matchesPath reports whether the line applies to a path below the root.
+func (r rule) matchesPath(file string, isDir bool) bool {
 	if r.folder && !isDir {
 		return false
 	}
@@ -79,10 +79,10 @@ func (r rule) matches(file string, isDir bool) bool {
 	return doublestar.MatchUnvalidated(r.glob, file)
 }
 
-// ignored reports whether rules exclude a path: the last matching rule decides. Its parent folders must not be excluded.
-func ignored(rules []rule, file string, isDir bool) bool {
+// isIgnored reports whether rules exclude a path: the last matching rule decides. Its parent folders must not be excluded.
+func isIgnored(rules []rule, file string, isDir bool) bool {
 	for i := len(rules) - 1; i >= 0; i-- {
-		if rules[i].matches(file, isDir) {
+		if rules[i].matchesPath(file, isDir) {
 			return !rules[i].keep
 		}
 	}

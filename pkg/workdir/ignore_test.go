@@ -45,7 +45,7 @@ func TestIgnored(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := ignored(parseIgnore("", []byte(tc.lines)), tc.path, tc.folder); got != tc.want {
+			if got := isIgnored(parseIgnore("", []byte(tc.lines)), tc.path, tc.folder); got != tc.want {
 				t.Errorf("%q of %q: got %v, want %v", tc.path, tc.lines, got, tc.want)
 			}
 		})

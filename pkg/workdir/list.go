@@ -35,7 +35,7 @@ func List(folder Folder, limit int64) (*Listing, error) {
 	if err := w.readDockerIgnore(); err != nil {
 		return nil, err
 	}
-	if err := w.folder("."); err != nil {
+	if err := w.walkFolder("."); err != nil {
 		return nil, err
 	}
 	if w.out.Files == 0 && len(w.out.Secret) > 0 {
@@ -65,7 +65,7 @@ type walker struct {
 }
 
 func (w *walker) readDockerIgnore() error {
-	text, err := w.small(dockerIgnore)
+	text, err := w.readIgnoreFile(dockerIgnore)
 	if text == nil || err != nil {
 		return err
 	}
@@ -80,14 +80,14 @@ func (w *walker) readDockerIgnore() error {
 	return nil
 }
 
-// small reads an ignore file; nil if there is no regular file of the name.
-func (w *walker) small(name string) ([]byte, error) {
+// readIgnoreFile reads an ignore file; nil if there is no regular file of the name.
+func (w *walker) readIgnoreFile(name string) ([]byte, error) {
 	info, err := w.links.Lstat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular():
 		return nil, nil
-	case err == nil && info.Size() > mostIgnore:
-		return nil, phrase.Errorf("%s has %s: it would take too long to go by", name, Bytes(info.Size()))
+	case err == nil && info.Size() > maxIgnoreSize:
+		return nil, phrase.Errorf("%s has %s: it would take too long to go by", name, FormatBytes(info.Size()))
 	}
 	text, err := fs.ReadFile(w.files, name)
 	if err != nil {
@@ -96,9 +96,9 @@ func (w *walker) small(name string) ([]byte, error) {
 	return text, nil
 }
 
-// folder walks through a folder and everything below it.
-func (w *walker) folder(dir string) error {
-	text, err := w.small(path.Join(dir, gitIgnore))
+// walkFolder walks through a folder and everything below it.
+func (w *walker) walkFolder(dir string) error {
+	text, err := w.readIgnoreFile(path.Join(dir, gitIgnore))
 	if err != nil {
 		return err
 	}
@@ -113,15 +113,15 @@ func (w *walker) folder(dir string) error {
 		if entry.Name() == gitFolder {
 			continue
 		}
-		if err := w.entry(path.Join(dir, entry.Name()), entry); err != nil {
+		if err := w.visitEntry(path.Join(dir, entry.Name()), entry); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// entry handles one file or folder.
-func (w *walker) entry(at string, entry fs.DirEntry) error {
+// visitEntry handles one file or folder.
+func (w *walker) visitEntry(at string, entry fs.DirEntry) error {
 	left := false
 	if w.docker != nil {
 		var err error
@@ -130,26 +130,26 @@ func (w *walker) entry(at string, entry fs.DirEntry) error {
 		}
 	}
 	switch {
-	case ignored(w.rules, path.Join(w.prefix, at), entry.IsDir()), left && (!entry.IsDir() || !w.docker.Exclusions()):
+	case isIgnored(w.rules, path.Join(w.prefix, at), entry.IsDir()), left && (!entry.IsDir() || !w.docker.Exclusions()):
 		w.out.Ignored++
 		return nil
-	case w.secret(path.Join(w.prefix, at), at, entry.IsDir()):
+	case w.isSecret(path.Join(w.prefix, at), at, entry.IsDir()):
 		w.out.Secret = append(w.out.Secret, at)
 		return nil
 	case !utf8.ValidString(at):
 		return readError(at, phrase.Errorf("its name is no UTF-8 text"))
 	case left: // but its content may be included
-		return w.folder(at)
+		return w.walkFolder(at)
 	case entry.IsDir():
-		if err := w.add(Entry{Path: at, Mode: fs.ModeDir}); err != nil {
+		if err := w.addEntry(Entry{Path: at, Mode: fs.ModeDir}); err != nil {
 			return err
 		}
-		return w.folder(at)
+		return w.walkFolder(at)
 	}
-	return w.file(at, entry)
+	return w.addFile(at, entry)
 }
 
-func (w *walker) file(at string, entry fs.DirEntry) error {
+func (w *walker) addFile(at string, entry fs.DirEntry) error {
 	out := Entry{Path: at, Mode: entry.Type()}
 	switch {
 	case out.Mode.IsRegular():
@@ -164,7 +164,7 @@ func (w *walker) file(at string, entry fs.DirEntry) error {
 			return readError(at, err)
 		}
 		out.Target = target
-		if outside(at, target) {
+		if leadsOutside(at, target) {
 			w.out.Outside = append(w.out.Outside, at)
 		}
 	default:
@@ -173,20 +173,20 @@ func (w *walker) file(at string, entry fs.DirEntry) error {
 	}
 	w.out.Files++
 	w.out.Size += out.Size
-	return w.add(out)
+	return w.addEntry(out)
 }
 
-// add adds an entry, after its parent folders that would be excluded otherwise.
-func (w *walker) add(entry Entry) error {
+// addEntry adds an entry, after its parent folders that would be excluded otherwise.
+func (w *walker) addEntry(entry Entry) error {
 	if around := path.Dir(entry.Path); around != "." && !w.added[around] {
-		if err := w.add(Entry{Path: around, Mode: fs.ModeDir}); err != nil {
+		if err := w.addEntry(Entry{Path: around, Mode: fs.ModeDir}); err != nil {
 			return err
 		}
 	}
 	w.added[entry.Path] = entry.Mode.IsDir()
 	w.out.Entries = append(w.out.Entries, entry)
-	if len(w.out.Entries) > mostFiles {
-		return w.out.tooMany()
+	if len(w.out.Entries) > maxFiles {
+		return w.out.countError()
 	}
 	return nil
 }

@@ -17,14 +17,14 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// longestPlain is the maximum length of names in every tar format.
-const longestPlain = 100
+// maxPlainName is the maximum length of names in every tar format.
+const maxPlainName = 100
 
-// attempts is how often a file that changes meanwhile is read.
-const attempts = 3
+// readAttempts is how often a file that changes meanwhile is read.
+const readAttempts = 3
 
-// written is the modification time of all files in the archive: the real times say nothing about the content.
-var written = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
+// archiveTime is the modification time of all files in the archive: the real times say nothing about the content.
+var archiveTime = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 // Archive is a gzip-compressed tar archive.
 type Archive struct {
@@ -36,13 +36,13 @@ type Archive struct {
 // errFull ends an archive that has become too large.
 var errFull = phrase.Errorf("the archive is too large")
 
-// bounded is a buffer with a maximum size.
-type bounded struct {
+// boundedBuffer is a buffer with a maximum size.
+type boundedBuffer struct {
 	bytes.Buffer
 	left int64
 }
 
-func (b *bounded) Write(data []byte) (int, error) {
+func (b *boundedBuffer) Write(data []byte) (int, error) {
 	if b.left -= int64(len(data)); b.left < 0 {
 		return 0, errFull
 	}
@@ -51,17 +51,17 @@ func (b *bounded) Write(data []byte) (int, error) {
 
 // Pack packs the listed files. The archive has at most limit bytes.
 func Pack(files fs.FS, listing *Listing, limit int64) (*Archive, error) {
-	if listing.Size > ratio*limit {
-		return nil, listing.tooLarge(limit, false)
+	if listing.Size > maxCompressionRatio*limit {
+		return nil, listing.sizeError(limit, false)
 	}
-	out, sum := &bounded{left: limit}, sha256.New()
+	out, sum := &boundedBuffer{left: limit}, sha256.New()
 	compressed, err := gzip.NewWriterLevel(out, gzip.BestCompression)
 	if err != nil {
 		return nil, err
 	}
 	archive := tar.NewWriter(io.MultiWriter(sum, compressed))
-	for _, entry := range inOrder(listing.Entries) {
-		if err = packOne(archive, files, entry, ratio*limit); err != nil {
+	for _, entry := range linksLast(listing.Entries) {
+		if err = packEntry(archive, files, entry, maxCompressionRatio*limit); err != nil {
 			break
 		}
 	}
@@ -70,23 +70,23 @@ func Pack(files fs.FS, listing *Listing, limit int64) (*Archive, error) {
 	}
 	switch {
 	case errors.Is(err, errFull):
-		return nil, listing.tooLarge(limit, true)
+		return nil, listing.sizeError(limit, true)
 	case err != nil:
 		return nil, err
 	}
 	return &Archive{Digest: hex.EncodeToString(sum.Sum(nil)), Data: out.Bytes()}, nil
 }
 
-// inOrder moves links to the end, so that unpacking never writes through one.
-func inOrder(entries []Entry) []Entry {
+// linksLast moves links to the end, so that unpacking never writes through one.
+func linksLast(entries []Entry) []Entry {
 	isLink := func(entry Entry) bool { return entry.Mode&fs.ModeSymlink != 0 }
 	links := slices.DeleteFunc(slices.Clone(entries), func(entry Entry) bool { return !isLink(entry) })
 	return append(slices.DeleteFunc(slices.Clone(entries), isLink), links...)
 }
 
-// packOne adds an entry. Of its permissions only the executable bit is kept.
-func packOne(archive *tar.Writer, files fs.FS, entry Entry, most int64) error {
-	header := &tar.Header{Name: entry.Path, ModTime: written, Mode: 0o644, Typeflag: tar.TypeReg}
+// packEntry adds an entry. Of its permissions only the executable bit is kept.
+func packEntry(archive *tar.Writer, files fs.FS, entry Entry, most int64) error {
+	header := &tar.Header{Name: entry.Path, ModTime: archiveTime, Mode: 0o644, Typeflag: tar.TypeReg}
 	var content []byte
 	switch {
 	case entry.Mode.IsDir():
@@ -95,7 +95,7 @@ func packOne(archive *tar.Writer, files fs.FS, entry Entry, most int64) error {
 		header.Typeflag, header.Linkname, header.Mode = tar.TypeSymlink, entry.Target, 0o777
 	default:
 		var err error
-		if content, err = read(files, entry.Path, most); err != nil {
+		if content, err = readStable(files, entry.Path, most); err != nil {
 			return err
 		}
 		header.Size = int64(len(content))
@@ -118,16 +118,16 @@ func packOne(archive *tar.Writer, files fs.FS, entry Entry, most int64) error {
 // unpack the file under a truncated name.
 func formatOf(header *tar.Header) tar.Format {
 	for _, name := range []string{header.Name, header.Linkname} {
-		if len(name) > longestPlain || strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII }) {
+		if len(name) > maxPlainName || strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII }) {
 			return tar.FormatGNU
 		}
 	}
 	return tar.FormatUnknown // the oldest format that suffices
 }
 
-// read reads a consistent version of a file.
-func read(files fs.FS, at string, most int64) ([]byte, error) {
-	for range attempts {
+// readStable reads a consistent version of a file.
+func readStable(files fs.FS, at string, most int64) ([]byte, error) {
+	for range readAttempts {
 		content, same, err := readOnce(files, at, most)
 		if err != nil {
 			return nil, readError(at, err)

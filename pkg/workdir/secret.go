@@ -60,27 +60,27 @@ application_default_credentials.json
 .vault-token
 `))
 
-// secret reports whether a path below the repository root has the name of a secret file, and no line of a .gitignore or .dockerignore includes it
+// isSecret reports whether a path below the repository root has the name of a secret file, and no line of a .gitignore or .dockerignore includes it
 // by name with a !. A line such as !src/** names no file.
-func (w *walker) secret(file, at string, isDir bool) bool {
-	if !ignored(secrets, strings.ToLower(file), isDir) {
+func (w *walker) isSecret(file, at string, isDir bool) bool {
+	if !isIgnored(secrets, strings.ToLower(file), isDir) {
 		return false
 	}
 	for _, r := range w.rules {
-		if r.keep && r.names() && r.matches(file, isDir) {
+		if r.keep && r.isSpecific() && r.matchesPath(file, isDir) {
 			return false
 		}
 	}
 	for _, r := range w.dockerKeeps {
-		if r.names() && r.matches(at, isDir) {
+		if r.isSpecific() && r.matchesPath(at, isDir) {
 			return false
 		}
 	}
 	return true
 }
 
-// names reports whether a line matches specific names instead of everything.
-func (r rule) names() bool { return strings.Trim(path.Base(r.glob), "*") != "" }
+// isSpecific reports whether a line matches specific names instead of everything.
+func (r rule) isSpecific() bool { return strings.Trim(path.Base(r.glob), "*") != "" }
 
 // dockerKeeps returns the lines of a .dockerignore that include files again, as paths relative to its folder.
 func dockerKeeps(patterns []string) []rule {

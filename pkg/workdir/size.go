@@ -19,40 +19,40 @@ type SizeError struct {
 	Largest []Entry
 }
 
-func (e *SizeError) Error() string { return e.Says().String() }
+func (e *SizeError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *SizeError) Says() phrase.Text {
-	says := phrase.Of("the folder holds %s, and at most %s may be sent, which compress to %s", Bytes(e.Size), Bytes(ratio*e.Limit), Bytes(e.Limit))
+// Message implements [phrase.LocalizedError].
+func (e *SizeError) Message() phrase.Text {
+	says := phrase.Textf("the folder holds %s, and at most %s may be sent, which compress to %s", FormatBytes(e.Size), FormatBytes(maxCompressionRatio*e.Limit), FormatBytes(e.Limit))
 	if e.Packed {
-		says = phrase.Of("the folder holds %s, which do not compress to the %s that may be sent", Bytes(e.Size), Bytes(e.Limit))
+		says = phrase.Textf("the folder holds %s, which do not compress to the %s that may be sent", FormatBytes(e.Size), FormatBytes(e.Limit))
 	}
 	var named []string
 	for _, entry := range e.Largest {
-		named = append(named, fmt.Sprintf("%s (%s)", entry.Path, Bytes(entry.Size)))
+		named = append(named, fmt.Sprintf("%s (%s)", entry.Path, FormatBytes(entry.Size)))
 	}
-	return says.And("; the largest files are %s\nName what the job does not need in .gitignore, and mount data with storage", strings.Join(named, ", "))
+	return says.Addf("; the largest files are %s\nName what the job does not need in .gitignore, and mount data with storage", strings.Join(named, ", "))
 }
 
 // CountError says that a folder has too many files to be sent, and where most of them are.
 type CountError struct{ Fullest []string }
 
-func (e *CountError) Error() string { return e.Says().String() }
+func (e *CountError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *CountError) Says() phrase.Text {
-	return phrase.Of("the folder has more than %d files; most of them are in %s\nName what the job does not need in .gitignore",
-		mostFiles, strings.Join(e.Fullest, ", "))
+// Message implements [phrase.LocalizedError].
+func (e *CountError) Message() phrase.Text {
+	return phrase.Textf("the folder has more than %d files; most of them are in %s\nName what the job does not need in .gitignore",
+		maxFiles, strings.Join(e.Fullest, ", "))
 }
 
-// tooLarge returns the error of a folder that is too large.
-func (l *Listing) tooLarge(limit int64, packed bool) error {
+// sizeError returns the error of a folder that is too large.
+func (l *Listing) sizeError(limit int64, packed bool) error {
 	largest := slices.SortedStableFunc(slices.Values(l.Entries), func(a, b Entry) int { return cmp.Compare(b.Size, a.Size) })
 	return &SizeError{Limit: limit, Size: l.Size, Packed: packed, Largest: largest[:min(len(largest), largestNamed)]}
 }
 
-// tooMany returns the error of a folder with too many files.
-func (l *Listing) tooMany() error {
+// countError returns the error of a folder with too many files.
+func (l *Listing) countError() error {
 	count := map[string]int{}
 	for _, entry := range l.Entries {
 		top, _, _ := strings.Cut(entry.Path, "/")
@@ -68,8 +68,8 @@ func (l *Listing) tooMany() error {
 	return &CountError{Fullest: folders[:min(len(folders), largestNamed)]}
 }
 
-// Bytes formats a size for people.
-func Bytes(n int64) string {
+// FormatBytes formats a size for people.
+func FormatBytes(n int64) string {
 	const step = 1024
 	if n < step {
 		return fmt.Sprintf("%d B", n)

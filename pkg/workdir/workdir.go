@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// ratio is the maximum ratio of a folder's size to its archive's size: the node unpacks all of it, and anything that compresses
+	// maxCompressionRatio is the maximum ratio of a folder's size to its archive's size: the node unpacks all of it, and anything that compresses
 	// better than code is data.
-	ratio = 16
-	// mostFiles is the maximum number of files and folders. A larger folder contains installed or computed files.
-	mostFiles = 20_000
-	// mostIgnore is the maximum size of a .gitignore.
-	mostIgnore = 1 << 20
+	maxCompressionRatio = 16
+	// maxFiles is the maximum number of files and folders. A larger folder contains installed or computed files.
+	maxFiles = 20_000
+	// maxIgnoreSize is the maximum size of a .gitignore.
+	maxIgnoreSize = 1 << 20
 	// largestNamed is how many of the largest files, or of the fullest folders, an error names.
 	largestNamed = 3
 )
@@ -62,8 +62,8 @@ type Listing struct {
 	Outside []string
 }
 
-// outside reports whether a link at a path leads out of the root.
-func outside(at, target string) bool {
+// leadsOutside reports whether a link at a path leads out of the root.
+func leadsOutside(at, target string) bool {
 	return path.IsAbs(target) || !fs.ValidPath(path.Join(path.Dir(at), target))
 }
 
@@ -73,20 +73,20 @@ type ReadError struct {
 	Cause error
 }
 
-func (e *ReadError) Error() string { return e.Says().String() }
+func (e *ReadError) Error() string { return e.Message().String() }
 func (e *ReadError) Unwrap() error { return e.Cause }
 
-// Says implements [phrase.LocalizedError].
-func (e *ReadError) Says() phrase.Text {
-	return phrase.Of("%s cannot be read: %w\nMake it readable, or name it in .gitignore to leave it out", e.Path, e.Cause)
+// Message implements [phrase.LocalizedError].
+func (e *ReadError) Message() phrase.Text {
+	return phrase.Textf("%s cannot be read: %w\nMake it readable, or name it in .gitignore to leave it out", e.Path, e.Cause)
 }
 
 // ChangedError says that a file changed each time it was read.
 type ChangedError struct{ Path string }
 
-func (e *ChangedError) Error() string { return e.Says().String() }
+func (e *ChangedError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *ChangedError) Says() phrase.Text {
-	return phrase.Of("%s changes while it is read: wait until it is written, or name it in .gitignore to leave it out", e.Path)
+// Message implements [phrase.LocalizedError].
+func (e *ChangedError) Message() phrase.Text {
+	return phrase.Textf("%s changes while it is read: wait until it is written, or name it in .gitignore to leave it out", e.Path)
 }

@@ -240,7 +240,7 @@ func TestWhatCannotBeSent(t *testing.T) {
 	noise := make([]byte, 3*limit/2)
 	rand.New(rand.NewSource(1)).Read(noise)
 	many := fstest.MapFS{"a": text("a")}
-	for i := range mostFiles {
+	for i := range maxFiles {
 		many[fmt.Sprintf("node_modules/%d", i)] = text("")
 	}
 	tests := map[string]struct {
@@ -248,7 +248,7 @@ func TestWhatCannotBeSent(t *testing.T) {
 		want  string
 	}{
 		"files that are too large, before they are read": {
-			files: fstest.MapFS{"data/big.bin": {Data: make([]byte, ratio*limit)}, "a": text("a"), "b": text("bb"), "c": text("ccc")},
+			files: fstest.MapFS{"data/big.bin": {Data: make([]byte, maxCompressionRatio*limit)}, "a": text("a"), "b": text("bb"), "c": text("ccc")},
 			want:  "the folder holds 16 MiB, and at most 16 MiB may be sent, which compress to 1 MiB; the largest files are data/big.bin (16 MiB), c (3 B), b (2 B)\n",
 		},
 		"files that do not compress":   {files: fstest.MapFS{"noise": {Data: noise}}, want: "the folder holds 1.5 MiB, which do not compress to the 1 MiB that may be sent; the largest files are noise (1.5 MiB)\n"},
@@ -257,7 +257,7 @@ func TestWhatCannotBeSent(t *testing.T) {
 		"a file that is being written": {files: &growing{MapFS: fstest.MapFS{"log": text("")}}, want: "log changes while it is read: wait until it is written"},
 		"nothing":                      {files: fstest.MapFS{".gitignore": text("*"), "a": text("a")}, want: "the folder has no file that is sent; 2 are left out"},
 		"a .dockerignore that is none": {files: fstest.MapFS{".dockerignore": text("[a"), "a": text("a")}, want: ".dockerignore: syntax error in pattern"},
-		"a .gitignore without end":     {files: fstest.MapFS{".gitignore": {Data: make([]byte, mostIgnore+1)}}, want: ".gitignore has 1 MiB: it would take too long to go by"},
+		"a .gitignore without end":     {files: fstest.MapFS{".gitignore": {Data: make([]byte, maxIgnoreSize+1)}}, want: ".gitignore has 1 MiB: it would take too long to go by"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -272,8 +272,8 @@ func TestWhatCannotBeSent(t *testing.T) {
 // TestAFileIsReadAgainThatHasChanged: a file that is written while it is read is read until it is whole.
 func TestAFileIsReadAgainThatHasChanged(t *testing.T) {
 	files := &growing{MapFS: fstest.MapFS{"log": text("")}}
-	if _, err := read(files, "log", limit); !errors.As(err, new(*ChangedError)) || files.opened != attempts {
-		t.Errorf("got error %v after %d attempts, want a ChangedError after %d", err, files.opened, attempts)
+	if _, err := readStable(files, "log", limit); !errors.As(err, new(*ChangedError)) || files.opened != readAttempts {
+		t.Errorf("got error %v after %d attempts, want a ChangedError after %d", err, files.opened, readAttempts)
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// tasks matches a range of tasks, with an optional number of concurrent tasks.
-var tasks = regexp.MustCompile(`^(\d{1,9})-(\d{1,9})(?:%(\d{1,9}))?$`)
+// tasksPattern matches a range of tasks, with an optional number of concurrent tasks.
+var tasksPattern = regexp.MustCompile(`^(\d{1,9})-(\d{1,9})(?:%(\d{1,9}))?$`)
 
 // maxTaskPods is the maximum number of pods that an array may leave behind: each failed run of a task leaves one until the job is deleted. It
 // corresponds to a thousand tasks with the default retries.
@@ -34,7 +34,7 @@ func checkArray(d *decoder, j *Job) {
 
 // taskRange parses the tasks of an array: 0-99, or 0-99%10 for at most ten at a time.
 func taskRange(s string) (Array, error) {
-	found := tasks.FindStringSubmatch(s)
+	found := tasksPattern.FindStringSubmatch(s)
 	if found == nil {
 		return Array{}, phrase.Errorf("is no range of tasks such as 0-99, or %s for ten at once", "0-99%10")
 	}

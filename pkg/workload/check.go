@@ -36,7 +36,7 @@ func checkJob(d *decoder, j *Job) {
 }
 
 func checkGPU(d *decoder, r *Resources) {
-	if r.AsksGPUs() || d.means("resources.mig") || (d.means("resources.gpu") && !isZero(d, "resources.gpu")) {
+	if r.AsksGPUs() || d.intendsField("resources.mig") || (d.intendsField("resources.gpu") && !isZero(d, "resources.gpu")) {
 		return
 	}
 	if len(r.GPUTypes) > 0 && r.Preset == "" {
@@ -57,7 +57,7 @@ func checkGang(d *decoder, j *Job) {
 		d.errorf(d.valueAt("job.name"), "job.name: %q is too long: it has %d characters, and a job on several nodes may have at most %d",
 			j.Name, len(j.Name), maxGangName)
 	}
-	if j.Resources.Topology != nil && j.Resources.Nodes == 1 && d.has("resources.nodes") {
+	if j.Resources.Topology != nil && j.Resources.Nodes == 1 && d.hasField("resources.nodes") {
 		d.warnf(d.keys["resources.topology"], "the job runs on one node, so resources.topology changes nothing")
 	} else if t := j.Resources.Topology; t != nil && t.Segment >= j.Resources.Nodes {
 		d.warnf(d.keys["resources.topology.segment"], "the job runs on %d nodes, so all of them are one segment", j.Resources.Nodes)
@@ -76,14 +76,14 @@ func checkSHM(d *decoder, j *Job) {
 		d.errorf(d.valueAt("resources.shm"), "resources.shm is larger than resources.memory (%s), of which it is a part", r.Memory)
 	}
 	for dir, at := range j.Storage.Dirs() {
-		if path.Clean(dir.mountedAt()) == "/dev/shm" {
+		if path.Clean(dir.effectiveMountPath()) == "/dev/shm" {
 			d.errorf(d.valueAt("resources.shm"), "/dev/shm is mounted twice: by resources.shm and %s", at)
 		}
 	}
 }
 
-// mountedAt returns the mount path before defaults are filled in.
-func (w *Workdir) mountedAt() string {
+// effectiveMountPath returns the mount path before defaults are filled in.
+func (w *Workdir) effectiveMountPath() string {
 	if w.MountPath != "" {
 		return w.MountPath
 	}
@@ -91,18 +91,18 @@ func (w *Workdir) mountedAt() string {
 }
 
 func checkToleration(d *decoder, at string, t *corev1.Toleration) {
-	wrong := func(field string, says phrase.Text) { d.errorf(d.valueAt(join(at, field)), "%s: %s", at, says) }
+	wrong := func(field string, says phrase.Text) { d.errorf(d.valueAt(joinPath(at, field)), "%s: %s", at, says) }
 	if !d.isSection(at) {
 		return
 	}
 	switch {
-	case t.Key == "" && !d.means(join(at, "key")) && t.Operator != corev1.TolerationOpExists:
-		wrong("key", phrase.Of("a toleration needs a key, or the operator Exists to accept every taint"))
+	case t.Key == "" && !d.intendsField(joinPath(at, "key")) && t.Operator != corev1.TolerationOpExists:
+		wrong("key", phrase.Textf("a toleration needs a key, or the operator Exists to accept every taint"))
 	case t.Operator == corev1.TolerationOpExists && t.Value != "":
-		wrong("value", phrase.Of("the operator Exists accepts every value: leave value out, or use Equal"))
+		wrong("value", phrase.Textf("the operator Exists accepts every value: leave value out, or use Equal"))
 	}
 	if t.TolerationSeconds != nil && t.Effect != "" && t.Effect != corev1.TaintEffectNoExecute {
-		wrong("toleration-seconds", phrase.Of("toleration-seconds needs the effect NoExecute"))
+		wrong("toleration-seconds", phrase.Textf("toleration-seconds needs the effect NoExecute"))
 	}
 }
 
@@ -121,7 +121,7 @@ func taintValue(s string) (string, error) {
 }
 
 func checkService(d *decoder, j *Job) {
-	if j.Kind == KindNotebook && d.has("service.replicas") {
+	if j.Kind == KindNotebook && d.hasField("service.replicas") {
 		if j.Service.Replicas == 1 {
 			d.warnf(d.keys["service.replicas"], "a notebook always has one replica: service.replicas may be left out")
 		} else {
@@ -141,7 +141,7 @@ func checkAutoscaling(d *decoder, j *Job) {
 	if a.Max != 0 && a.Min > a.Max {
 		d.errorf(d.valueAt(at+".min"), "service.autoscaling.min is %d, more than max, which is %d", a.Min, a.Max)
 	}
-	if !d.means(at+".cpu-utilization") && !d.means(at+".gpu-utilization") {
+	if !d.intendsField(at+".cpu-utilization") && !d.intendsField(at+".gpu-utilization") {
 		d.errorf(d.keys[at], "service.autoscaling needs a measure: write \"cpu-utilization: 80\" or \"gpu-utilization: 70\"")
 	}
 }
@@ -150,24 +150,24 @@ func checkWorkdir(d *decoder, at string, w *Workdir) {
 	if !d.isSection(at) {
 		return
 	}
-	has := func(field string) bool { return d.has(join(at, field)) }
-	wrong := func(field string, says phrase.Text) { d.errorf(d.valueAt(join(at, field)), "%s: %s", at, says) }
+	has := func(field string) bool { return d.hasField(joinPath(at, field)) }
+	wrong := func(field string, says phrase.Text) { d.errorf(d.valueAt(joinPath(at, field)), "%s: %s", at, says) }
 	claim := has("pvc") || has("size")
 	switch {
 	case claim && has("path") && has("mount-path"):
-		wrong("path", phrase.Of("a claim has one path: keep path or mount-path"))
-	case !d.means(join(at, "path")) && (!claim || !d.means(join(at, "mount-path"))):
+		wrong("path", phrase.Textf("a claim has one path: keep path or mount-path"))
+	case !d.intendsField(joinPath(at, "path")) && (!claim || !d.intendsField(joinPath(at, "mount-path"))):
 		d.errorf(d.keys[at], "%s.path is missing (for example \"path: /datasets\")", at)
 	}
 	if w.Path != "" && !has("mount-path") {
 		if _, err := mountPath(w.Path); err != nil {
-			wrong("path", phrase.Of("%q %v", w.Path, err))
+			wrong("path", phrase.Textf("%q %v", w.Path, err))
 		}
 	}
 }
 
 func checkMountedOnce(d *decoder, at string, w *Workdir, mounted map[string]int) {
-	where := w.mountedAt()
+	where := w.effectiveMountPath()
 	if where == "" {
 		return
 	}

@@ -9,10 +9,10 @@ import (
 
 // checkQuota validates relations between fields of a quota.
 func checkQuota(d *decoder, q *Quota) {
-	if d.has("metadata") && !d.means("default") && !d.means("namespace") && !d.means("spec") && !d.means(singleNamespace) {
+	if d.hasField("metadata") && !d.intendsField("default") && !d.intendsField("namespace") && !d.intendsField("spec") && !d.intendsField(singleNamespace) {
 		d.errorf(d.keys["metadata"], "the quota names no namespace: write for example \"namespace: {alice: {gpu: 8}}\"")
 	}
-	if d.has(singleNamespace) && len(q.Namespaces) == 1 && d.has("spec") {
+	if d.hasField(singleNamespace) && len(q.Namespaces) == 1 && d.hasField("spec") {
 		checkBounded(d, d.keys["spec"], "spec")
 	}
 	named := 0
@@ -23,7 +23,7 @@ func checkQuota(d *decoder, q *Quota) {
 	}
 	if named > 1 {
 		at := d.valueAt("namespace")
-		if d.has("spec.namespace") {
+		if d.hasField("spec.namespace") {
 			at = d.valueAt("spec.namespace")
 		}
 		d.errorf(at, "the namespace default is given twice: keep default at the side of namespace, or in it")
@@ -36,11 +36,11 @@ func checkBounded(d *decoder, at *yaml.Node, path string) {
 		return
 	}
 	for _, f := range amountFields(&NamespaceQuota{}) {
-		if d.means(join(path, f.name)) {
+		if d.intendsField(joinPath(path, f.name)) {
 			return
 		}
 	}
-	d.errorf(at, "%s bounds nothing: write at least one of %s", path, alternatives(amountFields(&NamespaceQuota{}).names(KindQuota)))
+	d.errorf(at, "%s bounds nothing: write at least one of %s", path, joinAlternatives(amountFields(&NamespaceQuota{}).fieldNames(KindQuota)))
 }
 
 // fillDerived sets the defaults that depend on other fields.
@@ -52,9 +52,9 @@ func (q *Quota) fillDerived() {
 	}
 }
 
-// AllowNoOther sets the MIG profiles that the quota of a namespace does not name to zero if its GPUs are bounded, and returns which profiles
+// DenyOtherProfiles sets the MIG profiles that the quota of a namespace does not name to zero if its GPUs are bounded, and returns which profiles
 // these are.
-func (n *NamespaceQuota) AllowNoOther(profiles []string) []string {
+func (n *NamespaceQuota) DenyOtherProfiles(profiles []string) []string {
 	if n.GPU == nil {
 		return nil
 	}

@@ -28,8 +28,8 @@ type Diagnostic struct {
 	Column   int      `json:"column"`
 	Severity Severity `json:"severity"`
 	Message  string   `json:"message"`
-	// Says is the message in every language.
-	Says phrase.Text `json:"-"`
+	// Text is the message in every language.
+	Text phrase.Text `json:"-"`
 	// Source is the text of the line without its line break.
 	Source string `json:"source,omitempty"`
 }
@@ -38,10 +38,10 @@ type Diagnostic struct {
 const excerptWidth = 120
 
 // String renders the diagnostic as "file:line:column: message", the source line and a caret below it.
-func (d Diagnostic) String() string { return d.In(phrase.English) }
+func (d Diagnostic) String() string { return d.Localize(phrase.English) }
 
-// In is String in a language.
-func (d Diagnostic) In(language phrase.Language) string {
+// Localize is String in a language.
+func (d Diagnostic) Localize(language phrase.Language) string {
 	var b strings.Builder
 	b.WriteString(d.File)
 	if d.Line > 0 {
@@ -52,30 +52,30 @@ func (d Diagnostic) In(language phrase.Language) string {
 	}
 	b.WriteString(": ")
 	if d.Severity == SeverityWarning {
-		b.WriteString(phrase.Of("warning: ").In(language))
+		b.WriteString(phrase.Textf("warning: ").Localize(language))
 	}
-	b.WriteString(d.Says.In(language))
+	b.WriteString(d.Text.Localize(language))
 	if d.Source != "" && d.Column > 0 {
-		excerpt, caret := d.excerpt()
+		excerpt, caret := d.sourceExcerpt()
 		fmt.Fprintf(&b, "\n  %s\n  %s^", excerpt, caret)
 	}
 	return b.String()
 }
 
-// excerpt returns the part of the source line around the column, and the blanks that put a caret under it.
-func (d Diagnostic) excerpt() (line, blanks string) {
-	runes := []rune(printable(d.Source))
+// sourceExcerpt returns the part of the source line around the column, and the blanks that put a caret under it.
+func (d Diagnostic) sourceExcerpt() (line, blanks string) {
+	runes := []rune(replaceUnprintable(d.Source))
 	at := min(d.Column-1, len(runes))
 	start := max(0, at-excerptWidth/2)
 	if len(runes) <= excerptWidth {
 		start = 0
 	}
 	end := min(len(runes), start+excerptWidth)
-	return string(runes[start:end]), strings.Map(blank, string(runes[start:at]))
+	return string(runes[start:end]), strings.Map(blankRune, string(runes[start:at]))
 }
 
-// printable replaces characters that would disturb a terminal, one by one.
-func printable(s string) string {
+// replaceUnprintable replaces characters that would disturb a terminal, one by one.
+func replaceUnprintable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\t' || unicode.IsPrint(r) {
 			return r
@@ -84,8 +84,8 @@ func printable(s string) string {
 	}, s)
 }
 
-// blank returns a space as wide on a terminal as r.
-func blank(r rune) rune {
+// blankRune returns a space as wide on a terminal as r.
+func blankRune(r rune) rune {
 	const ideographicSpace = '\u3000'
 	switch {
 	case r == '\t':
@@ -118,8 +118,8 @@ func (ds Diagnostics) String() string {
 // maxDiagnostics bounds the reported problems of one file: people do not read more, and a hostile file can have a million.
 const maxDiagnostics = 50
 
-// sorted returns the diagnostics ordered by position, truncated to maxDiagnostics.
-func (ds Diagnostics) sorted() Diagnostics {
+// sortAndLimit returns the diagnostics ordered by position, truncated to maxDiagnostics.
+func (ds Diagnostics) sortAndLimit() Diagnostics {
 	slices.SortStableFunc(ds, func(a, b Diagnostic) int {
 		if a.Line != b.Line {
 			return a.Line - b.Line
@@ -134,6 +134,6 @@ func (ds Diagnostics) sorted() Diagnostics {
 	if ds[maxDiagnostics:].HasErrors() {
 		severity = SeverityError
 	}
-	says := phrase.Of("%d more problems are not shown: correct those above first", hidden)
-	return append(ds[:maxDiagnostics:maxDiagnostics], Diagnostic{File: ds[0].File, Severity: severity, Message: says.String(), Says: says})
+	says := phrase.Textf("%d more problems are not shown: correct those above first", hidden)
+	return append(ds[:maxDiagnostics:maxDiagnostics], Diagnostic{File: ds[0].File, Severity: severity, Message: says.String(), Text: says})
 }

@@ -125,7 +125,7 @@ func onlyFor(kinds []Kind, all int) string {
 	if len(kinds) == all {
 		return ""
 	}
-	return fmt.Sprintf(" Only for %s.", strings.ReplaceAll(oneOf(kinds), " or ", " and "))
+	return fmt.Sprintf(" Only for %s.", strings.ReplaceAll(englishAlternatives(kinds), " or ", " and "))
 }
 
 // defaultText renders the default, by kind where it differs.

@@ -15,7 +15,7 @@ func TestDurationsAreReadAsTheyAreWritten(t *testing.T) {
 		if text != want {
 			t.Errorf("%s is %s, want %s", d, text, want)
 		}
-		if again, err := duration(0)(text); err != nil || again != d {
+		if again, err := durationParser(0)(text); err != nil || again != d {
 			t.Errorf("%s is read as %s, %v", text, again, err)
 		}
 	}

@@ -14,10 +14,10 @@ func environmentVariables(to *[]corev1.EnvVar) value {
 	return value{describe: "list of name and value, or section", wrap: variablesSchema, decode: func(d *decoder, node *yaml.Node, path string) {
 		e := &envDecoder{decoder: d, to: to, seen: map[string]*yaml.Node{}}
 		if node.Kind == yaml.MappingNode {
-			e.pairs(node, path)
+			e.decodePairs(node, path)
 			return
 		}
-		d.list(node, path, e.entry)
+		d.decodeList(node, path, e.decodeListEntry)
 	}}
 }
 
@@ -28,42 +28,42 @@ type envDecoder struct {
 	seen map[string]*yaml.Node
 }
 
-// entry decodes an entry of the list form.
-func (e *envDecoder) entry(_ int, node *yaml.Node, path string) {
+// decodeListEntry decodes an entry of the list form.
+func (e *envDecoder) decodeListEntry(_ int, node *yaml.Node, path string) {
 	if node.Kind == yaml.MappingNode && !hasKey(node, "name") {
-		e.pairs(node, path)
+		e.decodePairs(node, path)
 		return
 	}
 	var v corev1.EnvVar
-	e.section(node, path, envFields(&v))
+	e.decodeSection(node, path, envFields(&v))
 	if node.Kind != yaml.MappingNode {
 		return
 	}
-	e.add(node, v)
+	e.addVariable(node, v)
 }
 
-// pairs decodes NAME: value.
-func (e *envDecoder) pairs(node *yaml.Node, path string) {
+// decodePairs decodes NAME: value.
+func (e *envDecoder) decodePairs(node *yaml.Node, path string) {
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key, val := node.Content[i], node.Content[i+1]
 		name, err := envName(key.Value)
-		full := join(path, clip(key.Value))
+		full := joinPath(path, truncateText(key.Value))
 		switch {
 		case key.Kind != yaml.ScalarNode:
 			e.errorf(key, "%s: the name of a variable must be plain text, not %s", path, nodeWord(key))
 			continue
 		case err != nil:
-			e.errorf(key, "%s: %q %v", path, clip(key.Value), err)
+			e.errorf(key, "%s: %q %v", path, truncateText(key.Value), err)
 		case isNull(val):
 			e.errorf(key, "%s has no value: write \"\" for an empty one", full)
 		}
 		v := corev1.EnvVar{Name: name}
-		scalar(&v.Value, "text", anyText).decode(e.decoder, val, full)
-		e.add(key, v)
+		scalarValue(&v.Value, "text", anyText).decode(e.decoder, val, full)
+		e.addVariable(key, v)
 	}
 }
 
-func (e *envDecoder) add(at *yaml.Node, v corev1.EnvVar) {
+func (e *envDecoder) addVariable(at *yaml.Node, v corev1.EnvVar) {
 	if first := e.seen[v.Name]; first != nil && v.Name != "" {
 		e.errorf(at, "environment variable %s is set twice: first on line %d", v.Name, e.source.first+first.Line)
 	}
@@ -80,11 +80,11 @@ func envName(s string) (string, error) {
 
 func envFields(v *corev1.EnvVar) fields {
 	return fields{
-		{name: "name", required: true, value: scalar(&v.Name, "text", envName), example: "OMP_NUM_THREADS",
+		{name: "name", required: true, value: scalarValue(&v.Name, "text", envName), example: "OMP_NUM_THREADS",
 			doc: "The name of the variable."},
-		{name: "value", value: scalar(&v.Value, "text", anyText), def: "empty", example: `"8"`,
+		{name: "value", value: scalarValue(&v.Value, "text", anyText), def: "empty", example: `"8"`,
 			doc: "Its value. Numbers and booleans are taken as they are written."},
-		{name: "value-from", excludes: []string{"value"}, value: section(envSourceFields(v)),
+		{name: "value-from", excludes: []string{"value"}, value: sectionValue(envSourceFields(v)),
 			doc: "Where the value comes from, instead of value. Exactly one source."},
 	}
 }

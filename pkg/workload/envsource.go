@@ -24,13 +24,13 @@ func envSourceFields(v *corev1.EnvVar) fields {
 		{name: "field-ref", doc: "A property of the pod itself.",
 			value: use(fields{{
 				name: "field-path", required: true, example: "status.podIP",
-				value: choice(&property.FieldPath, podProperties...),
+				value: choiceValue(&property.FieldPath, podProperties...),
 				doc:   "The property of the pod.",
 			}}, func() { from.FieldRef = property })},
 		{name: "resource-field-ref", doc: "An amount that the container asks for.",
 			value: use(fields{{
 				name: "resource", required: true, example: "limits.cpu",
-				value: choice(&amount.Resource, containerAmounts...),
+				value: choiceValue(&amount.Resource, containerAmounts...),
 				doc:   "What the container reserves (requests) or may use (limits).",
 			}}, func() { from.ResourceFieldRef = amount })},
 	}
@@ -47,7 +47,7 @@ var containerAmounts = []string{"limits.cpu", "limits.memory", "requests.cpu", "
 
 // envSource is a section that makes itself the only source of v.
 func envSource(v *corev1.EnvVar, from *corev1.EnvVarSource, fs fields, set func()) value {
-	plain := section(fs)
+	plain := sectionValue(fs)
 	return value{describe: plain.describe, fields: fs, decode: func(d *decoder, node *yaml.Node, path string) {
 		if v.ValueFrom != nil {
 			d.errorf(node, "%s is a second source of the value: keep one of them", path)
@@ -61,10 +61,10 @@ func envSource(v *corev1.EnvVar, from *corev1.EnvVarSource, fs fields, set func(
 // keyFields select a key of a Secret or ConfigMap.
 func keyFields(name, key *string, optionalRef **bool) fields {
 	return fields{
-		{name: "name", required: true, value: scalar(name, "name", subdomain), example: "hugging-face",
+		{name: "name", required: true, value: scalarValue(name, "name", parseSubdomain), example: "hugging-face",
 			doc: "The name of the object, in the job's namespace."},
-		{name: "key", required: true, value: scalar(key, "text", dataKey), example: "token", doc: "The key in it."},
-		{name: "optional", value: optional(optionalRef, "true or false", boolean), def: "false", example: "true",
+		{name: "key", required: true, value: scalarValue(key, "text", dataKey), example: "token", doc: "The key in it."},
+		{name: "optional", value: optionalValue(optionalRef, "true or false", parseBool), def: "false", example: "true",
 			doc: "Start the job even if the object or the key does not exist."},
 	}
 }

@@ -59,10 +59,10 @@ type value struct {
 // fields is the table of a section.
 type fields []field
 
-// find returns the field that the key spells.
-func (fs fields) find(key string) (field, bool) {
+// findField returns the field that the key spells.
+func (fs fields) findField(key string) (field, bool) {
 	for _, f := range fs {
-		if Spells(key, f.name) || slices.ContainsFunc(f.aliases, func(a string) bool { return Spells(key, a) }) {
+		if IsSpelling(key, f.name) || slices.ContainsFunc(f.aliases, func(a string) bool { return IsSpelling(key, a) }) {
 			return f, true
 		}
 	}
@@ -74,28 +74,28 @@ func freeField(name, example string, v value, doc string) field {
 	return field{name: name, free: true, example: example, value: v, def: "none", doc: doc}
 }
 
-// names lists the fields that documents of the kind may have.
-func (fs fields) names(kind Kind) []string {
+// fieldNames lists the fields that documents of the kind may have.
+func (fs fields) fieldNames(kind Kind) []string {
 	var out []string
 	for _, f := range fs {
-		if f.allows(kind) && !f.free {
+		if f.allowsKind(kind) && !f.free {
 			out = append(out, f.name)
 		}
 	}
 	return out
 }
 
-// chosen returns the free field for a key, unless the key looks like a misspelt field name.
-func (fs fields) chosen(key string, val *yaml.Node, kind Kind) (field, bool) {
+// matchFreeField returns the free field for a key, unless the key looks like a misspelt field name.
+func (fs fields) matchFreeField(key string, val *yaml.Node, kind Kind) (field, bool) {
 	last := fs[len(fs)-1]
-	if !last.free || val.Kind != yaml.MappingNode || spelling.Nearest(key, fs.names(kind)) != "" {
+	if !last.free || val.Kind != yaml.MappingNode || spelling.Nearest(key, fs.fieldNames(kind)) != "" {
 		return field{}, false
 	}
 	last.name = key
 	return last, true
 }
 
-func (f field) allows(kind Kind) bool {
+func (f field) allowsKind(kind Kind) bool {
 	return len(f.only) == 0 || slices.Contains(f.only, kind)
 }
 
@@ -118,7 +118,7 @@ type Field struct {
 // Fields lists every field of a kind, each section before its fields.
 func Fields(kind Kind) []Field {
 	var out []Field
-	walk(tableOf(kind), kind, "", func(path string, f field) {
+	walkFields(fieldTable(kind), kind, "", func(path string, f field) {
 		out = append(out, Field{
 			Path: path, Type: f.value.describe, Default: f.def, Example: f.example, Doc: f.doc,
 			Required: f.required, Section: len(f.value.fields) > 0,
@@ -127,8 +127,8 @@ func Fields(kind Kind) []Field {
 	return out
 }
 
-// tableOf returns the table of a kind, bound to a job or pool that is discarded.
-func tableOf(kind Kind) fields {
+// fieldTable returns the table of a kind, bound to a job or pool that is discarded.
+func fieldTable(kind Kind) fields {
 	switch kind {
 	case KindPool:
 		return poolFields(&Pool{})
@@ -141,10 +141,10 @@ func tableOf(kind Kind) fields {
 	}
 }
 
-// walk visits every field of a kind with its path, each section before its fields.
-func walk(fs fields, kind Kind, prefix string, visit func(path string, f field)) {
+// walkFields visits every field of a kind with its path, each section before its fields.
+func walkFields(fs fields, kind Kind, prefix string, visit func(path string, f field)) {
 	for _, f := range fs {
-		if !f.allows(kind) {
+		if !f.allowsKind(kind) {
 			continue
 		}
 		path := prefix + f.name
@@ -152,48 +152,48 @@ func walk(fs fields, kind Kind, prefix string, visit func(path string, f field))
 		if f.value.list {
 			path += "[]"
 		}
-		walk(f.value.fields, kind, path+".", visit)
+		walkFields(f.value.fields, kind, path+".", visit)
 	}
 }
 
-// section is a value that contains other fields.
-func section(fs fields) value {
+// sectionValue is a value that contains other fields.
+func sectionValue(fs fields) value {
 	return value{
 		describe: "section",
 		fields:   fs,
-		decode:   func(d *decoder, node *yaml.Node, path string) { d.section(node, path, fs) },
+		decode:   func(d *decoder, node *yaml.Node, path string) { d.decodeSection(node, path, fs) },
 	}
 }
 
-// pointer is an optional section: the pointer stays nil if the section is absent.
-func pointer[T any](to **T, table func(*T) fields) value {
+// optionalSection is an optional section: the pointer stays nil if the section is absent.
+func optionalSection[T any](to **T, table func(*T) fields) value {
 	return value{
 		describe: "section",
 		fields:   table(new(T)),
 		decode: func(d *decoder, node *yaml.Node, path string) {
 			*to = new(T)
-			d.section(node, path, table(*to))
+			d.decodeSection(node, path, table(*to))
 		},
 	}
 }
 
-// sections is a list whose entries all have the fields that table returns for a new T.
-func sections[T any](to *[]T, table func(*T) fields) value {
+// sectionList is a list whose entries all have the fields that table returns for a new T.
+func sectionList[T any](to *[]T, table func(*T) fields) value {
 	return value{
 		describe: "list",
 		fields:   table(new(T)),
 		list:     true,
-		wrap:     listOf,
+		wrap:     listSchema,
 		decode: func(d *decoder, node *yaml.Node, path string) {
 			*to = make([]T, len(node.Content))
-			d.list(node, path, func(i int, entry *yaml.Node, path string) {
-				d.section(entry, path, table(&(*to)[i]))
+			d.decodeList(node, path, func(i int, entry *yaml.Node, path string) {
+				d.decodeSection(entry, path, table(&(*to)[i]))
 			})
 		},
 	}
 }
 
-// join appends a key to the path of its section.
-func join(path, key string) string {
+// joinPath appends a key to the path of its section.
+func joinPath(path, key string) string {
 	return strings.TrimPrefix(path+"."+key, ".")
 }

@@ -13,16 +13,16 @@ import (
 // and description in spec.
 func poolFields(p *Pool) fields {
 	return append(headFields(KindPool),
-		field{name: "metadata", aliases: []string{"pool"}, required: true, value: section(poolIdentityFields(p)),
+		field{name: "metadata", aliases: []string{"pool"}, required: true, value: sectionValue(poolIdentityFields(p)),
 			doc: "What the pool is called. May also be written as pool."},
 		nodesField(p, "spec.nodes"),
-		field{name: "constraints", value: section(constraintFields(&p.Constraints)), def: "none",
+		field{name: "constraints", value: sectionValue(constraintFields(&p.Constraints)), def: "none",
 			doc: "What each node of the pool must be like, and what the pool must have. A node that breaks it is refused."},
-		field{name: "access", value: section(accessFields(&p.Access)), def: "everybody",
+		field{name: "access", value: sectionValue(accessFields(&p.Access)), def: "everybody",
 			doc: "Who may use the pool. The API server refuses the pods of others."},
-		field{name: "defaults", value: section(defaultsFields(p)), def: "none",
+		field{name: "defaults", value: sectionValue(defaultsFields(p)), def: "none",
 			doc: "What jobs of the pool get that do not say otherwise."},
-		field{name: "spec", value: section(fields{nodesField(p), describedIn(&p.Description, "8-GPU machines for training", "metadata.description")}),
+		field{name: "spec", value: sectionValue(fields{nodesField(p), descriptionField(&p.Description, "8-GPU machines for training", "metadata.description")}),
 			doc: "May hold nodes, instead of the top of the document, and description, instead of metadata."},
 	)
 }
@@ -40,7 +40,7 @@ func constraintFields(c *names.PoolConstraints) fields {
 	return fields{
 		{name: "gpu-type", aliases: []string{"gpu-types"}, value: oneOrList(&c.GPUTypes, maxListed, "GPU type", labelValue), def: "any", example: "[A100-80G, A800-80G]",
 			doc: "The types of GPU that nodes may have."},
-		{name: "min-node", value: section(minNodeFields(&c.MinNode)), def: "none", doc: "The least that each node must offer to pods."},
+		{name: "min-node", value: sectionValue(minNodeFields(&c.MinNode)), def: "none", doc: "The least that each node must offer to pods."},
 		{name: "region", aliases: []string{"regions"}, value: oneOrList(&c.Regions, maxPlaces, "region", labelValue), def: "any", example: "ap-singapore",
 			doc: "The regions that nodes may be in, by their label topology.kubernetes.io/region."},
 		{name: "zone", aliases: []string{"zones"}, value: oneOrList(&c.Zones, maxPlaces, "zone", labelValue), def: "any", example: "[ap-singapore-1, ap-singapore-2]",
@@ -54,17 +54,17 @@ func constraintFields(c *names.PoolConstraints) fields {
 
 func defaultsFields(p *Pool) fields {
 	return fields{
-		{name: "idle-timeout", value: optional(&p.IdleTimeout, "duration", durationWithin(MinIdleTimeout, MaxIdleTimeout)), def: "never", example: "2h",
+		{name: "idle-timeout", value: optionalValue(&p.IdleTimeout, "duration", durationWithin(MinIdleTimeout, MaxIdleTimeout)), def: "never", example: "2h",
 			doc: "For how long the GPUs of a training job, a notebook or a computation may do nothing until it is paused. Services never are."},
-		{name: "min-runtime", value: optional(&p.MinRuntime, "duration", durationWithin(0, names.MaxMinRuntime)), def: "none", example: "30m",
+		{name: "min-runtime", value: optionalValue(&p.MinRuntime, "duration", durationWithin(0, names.MaxMinRuntime)), def: "none", example: "30m",
 			doc: "For how long after its start a pod is not evicted for jobs of higher priority. See docs/preemption.md."},
-		{name: "max-min-runtime", value: optional(&p.MaxMinRuntime, "duration", durationWithin(0, names.MaxMinRuntime)), def: "min-runtime", example: "4h",
+		{name: "max-min-runtime", value: optionalValue(&p.MaxMinRuntime, "duration", durationWithin(0, names.MaxMinRuntime)), def: "min-runtime", example: "4h",
 			doc: "The longest that this is for any pod, whatever its job says. 0s protects none."},
-		{name: "checkpoint-grace", value: optional(&p.CheckpointGrace, "duration", durationWithin(0, names.MaxCheckpointGrace)), def: "none", example: "2m",
+		{name: "checkpoint-grace", value: optionalValue(&p.CheckpointGrace, "duration", durationWithin(0, names.MaxCheckpointGrace)), def: "none", example: "2m",
 			doc: "How long a pod has to save its work before it is evicted for jobs of higher priority. See docs/preemption.md."},
-		{name: "max-checkpoint-grace", value: optional(&p.MaxCheckpointGrace, "duration", durationWithin(0, names.MaxCheckpointGrace)), def: "5m, or checkpoint-grace",
+		{name: "max-checkpoint-grace", value: optionalValue(&p.MaxCheckpointGrace, "duration", durationWithin(0, names.MaxCheckpointGrace)), def: "5m, or checkpoint-grace",
 			example: "10m", doc: "The longest that this is for any pod, whatever its job says. 0s has every pod evicted at once."},
-		{name: "gpu-share", value: optional(&p.GPUShare, "amount of memory", wholeMebibytes), def: "whole GPUs", example: "8Gi",
+		{name: "gpu-share", value: optionalValue(&p.GPUShare, "amount of memory", wholeMebibytes), def: "whole GPUs", example: "8Gi",
 			doc: "The memory that a job gets of each GPU that it asks for, where it says neither gpu-share nor mig. For pools whose machines share " +
 				"their GPUs. gpu-share: 0 of a job asks for whole ones."},
 	}
@@ -96,19 +96,19 @@ func accessFields(a *names.PoolAccess) fields {
 func minNodeFields(m *names.NodeMinimum) fields {
 	return fields{
 		{name: "gpu", value: optionalWhole(&m.GPUs, "whole number", 0, maxGPUs), def: "none", example: "8", doc: "GPUs."},
-		{name: "gpu-memory", value: optional(&m.GPUMemory, "amount of memory", total(phrase.Of("an amount of memory such as 80Gi"))), def: "none", example: "80Gi",
+		{name: "gpu-memory", value: optionalValue(&m.GPUMemory, "amount of memory", totalParser(phrase.Textf("an amount of memory such as 80Gi"))), def: "none", example: "80Gi",
 			doc: "The memory of each GPU."},
-		{name: "cpu", value: optional(&m.CPU, "amount of CPU", total(phrase.Of("an amount of CPU such as 8 or 500m"))), def: "none", example: "64", doc: "CPU cores."},
-		{name: "memory", value: optional(&m.Memory, "amount of memory", total(phrase.Of("an amount of memory such as 512Mi or 32Gi"))), def: "none", example: "512Gi",
+		{name: "cpu", value: optionalValue(&m.CPU, "amount of CPU", totalParser(phrase.Textf("an amount of CPU such as 8 or 500m"))), def: "none", example: "64", doc: "CPU cores."},
+		{name: "memory", value: optionalValue(&m.Memory, "amount of memory", totalParser(phrase.Textf("an amount of memory such as 512Mi or 32Gi"))), def: "none", example: "512Gi",
 			doc: "Memory."},
 	}
 }
 
 func poolIdentityFields(p *Pool) fields {
 	return fields{
-		{name: "name", required: true, value: scalar(&p.Name, "name", poolName), example: "training-pool",
+		{name: "name", required: true, value: scalarValue(&p.Name, "name", poolName), example: "training-pool",
 			doc: "The name of the pool: the value of the label g8s.host/pool of its nodes. Not default: that pool is all nodes in no other."},
-		describedIn(&p.Description, "8-GPU machines for training"),
+		descriptionField(&p.Description, "8-GPU machines for training"),
 	}
 }
 
@@ -120,14 +120,14 @@ func poolName(s string) (string, error) {
 	return labelValue(s)
 }
 
-// describedIn is the description field of a pool or quota; excludes lists alternative places for it.
-func describedIn(to *string, example string, excludes ...string) field {
-	return field{name: "description", excludes: excludes, value: scalar(to, "text", anyText), def: "none",
+// descriptionField is the description field of a pool or quota; excludes lists alternative places for it.
+func descriptionField(to *string, example string, excludes ...string) field {
+	return field{name: "description", excludes: excludes, value: scalarValue(to, "text", anyText), def: "none",
 		example: `"` + example + `"`, doc: "A sentence for your colleagues; any language."}
 }
 
 func nodesField(p *Pool, excludes ...string) field {
-	nodes := namedSections(&p.Nodes, named[PoolNode]{
+	nodes := namedSections(&p.Nodes, namedSpec[PoolNode]{
 		noun: "node", describe: "section of host names, or list", empty: true,
 		table: poolNodeFields, name: func(n *PoolNode) string { return n.Name },
 	})
@@ -137,9 +137,9 @@ func nodesField(p *Pool, excludes ...string) field {
 
 func poolNodeFields(n *PoolNode) fields {
 	return fields{
-		{name: "name", required: true, value: scalar(&n.Name, "host name", subdomain), example: "gpu-node-1",
+		{name: "name", required: true, value: scalarValue(&n.Name, "host name", parseSubdomain), example: "gpu-node-1",
 			doc: "The host name of the node, in the list form; in the section form it is the key."},
-		{name: "gpu-type", value: scalar(&n.GPUType, "GPU type or nothing", typeOrNone), def: "the node's label stays as it is", example: "A100-100G",
+		{name: "gpu-type", value: scalarValue(&n.GPUType, "GPU type or nothing", typeOrNone), def: "the node's label stays as it is", example: "A100-100G",
 			doc: "The model of the node's GPUs, written to its label g8s.host/gpu-type. It may be \"\", as for a node without GPUs."},
 	}
 }
@@ -157,7 +157,7 @@ func checkPool(d *decoder, p *Pool) {
 	if least, zones := p.Constraints.MinZones, p.Constraints.Zones; least != nil && len(zones) > 0 && int(*least) > len(zones) {
 		d.errorf(d.keys["constraints.min-zones"], "constraints.min-zones is %d, and there are %d zones", *least, len(zones))
 	}
-	if len(p.Nodes) == 0 && !d.means("nodes") && !d.means("spec.nodes") && d.has("metadata") {
+	if len(p.Nodes) == 0 && !d.intendsField("nodes") && !d.intendsField("spec.nodes") && d.hasField("metadata") {
 		d.warnf(d.keys["metadata"], "the pool lists no nodes: it does not exist until a node is added to it")
 	}
 }

@@ -18,7 +18,7 @@ const (
 // namespace and spec with its amounts.
 func quotaFields(q *Quota, single *NamespaceQuota) fields {
 	fs := append(headFields(KindQuota),
-		field{name: "metadata", aliases: []string{"quota"}, required: true, value: section(quotaIdentityFields(q, single)),
+		field{name: "metadata", aliases: []string{"quota"}, required: true, value: sectionValue(quotaIdentityFields(q, single)),
 			doc: "What the quota is called. May also be written as quota."},
 	)
 	fs = append(fs, namespacesFields(q, "spec.")...)
@@ -27,7 +27,7 @@ func quotaFields(q *Quota, single *NamespaceQuota) fields {
 		f.needs, f.excludes = []string{singleNamespace}, severalNamespaces
 		spec = append(spec, f)
 	}
-	return append(fs, field{name: "spec", value: section(spec), example: "{gpu: 8}",
+	return append(fs, field{name: "spec", value: sectionValue(spec), example: "{gpu: 8}",
 		doc: "May hold default and namespace, instead of the top of the document, or the amounts of the one namespace in metadata."})
 }
 
@@ -38,11 +38,11 @@ var severalNamespaces = []string{".default", ".namespace", "spec.default", "spec
 
 func quotaIdentityFields(q *Quota, single *NamespaceQuota) fields {
 	return fields{
-		{name: "name", required: true, value: scalar(&q.Name, "name", labelValue), example: "research-quota",
+		{name: "name", required: true, value: scalarValue(&q.Name, "name", labelValue), example: "research-quota",
 			doc: "The name of the quota."},
-		describedIn(&q.Description, "GPUs of the research groups"),
+		descriptionField(&q.Description, "GPUs of the research groups"),
 		{name: "namespace", needs: []string{".spec"}, excludes: severalNamespaces, def: "none", example: "alice",
-			value: scalar(&single.Namespace, "name", dnsLabel(63)),
+			value: scalarValue(&single.Namespace, "name", dnsLabel(63)),
 			doc:   "The only namespace of the quota, whose amounts are in spec. A namespace that does not exist is made."},
 	}
 }
@@ -55,10 +55,10 @@ func namespacesFields(q *Quota, elsewhere string) fields {
 		}
 		return []string{elsewhere + name}
 	}
-	namespaces := namedSections(&q.Namespaces, named[NamespaceQuota]{
+	namespaces := namedSections(&q.Namespaces, namedSpec[NamespaceQuota]{
 		noun: "namespace", describe: "section of namespaces, or list",
 		table: func(n *NamespaceQuota) fields {
-			return append(fields{{name: "name", required: true, value: scalar(&n.Namespace, "name", dnsLabel(63)), example: "alice",
+			return append(fields{{name: "name", required: true, value: scalarValue(&n.Namespace, "name", dnsLabel(63)), example: "alice",
 				doc: "The namespace, in the list form; in the section form it is the key."}}, amountFields(n)...)
 		},
 		name:  func(n *NamespaceQuota) string { return n.Namespace },
@@ -76,7 +76,7 @@ func namespacesFields(q *Quota, elsewhere string) fields {
 // defaultNamespace is the section of the namespace default, which every cluster has.
 func defaultNamespace(to *[]NamespaceQuota) value {
 	n := NamespaceQuota{Namespace: corev1.NamespaceDefault}
-	v := section(amountFields(&n))
+	v := sectionValue(amountFields(&n))
 	amounts := v.decode
 	v.decode = func(d *decoder, node *yaml.Node, path string) {
 		amounts(d, node, path)
@@ -95,11 +95,11 @@ func amountFields(n *NamespaceQuota) fields {
 			doc: "Parts of GPUs: as many GPUs as jobs with gpu-share may hold a part of, in pools that share them."},
 		{name: "mig", value: migSlices(&n.MIG, 0, maxQuotaGPUs), def: "none of what nodes offer, where gpu is bounded",
 			doc: "MIG slices, by profile: {3g.20gb: 4, 1g.5gb: 0}."},
-		{name: "cpu", value: optional(&n.CPU, "amount of CPU", total(phrase.Of("an amount of CPU such as 8 or 500m"))), def: unbounded, example: "128",
+		{name: "cpu", value: optionalValue(&n.CPU, "amount of CPU", totalParser(phrase.Textf("an amount of CPU such as 8 or 500m"))), def: unbounded, example: "128",
 			doc: "CPU cores. Each pod of the namespace must then say its cpu."},
-		{name: "memory", value: optional(&n.Memory, "amount of memory", total(phrase.Of("an amount of memory such as 512Mi or 32Gi"))), def: unbounded, example: "1Ti",
+		{name: "memory", value: optionalValue(&n.Memory, "amount of memory", totalParser(phrase.Textf("an amount of memory such as 512Mi or 32Gi"))), def: unbounded, example: "1Ti",
 			doc: "Memory, as reserved and as limited. Each pod of the namespace must then say its memory."},
-		{name: "storage", value: optional(&n.Storage, "amount of storage", total(phrase.Of("an amount of storage such as 500Gi or 2Ti"))), def: unbounded, example: "10Ti",
+		{name: "storage", value: optionalValue(&n.Storage, "amount of storage", totalParser(phrase.Textf("an amount of storage such as 500Gi or 2Ti"))), def: unbounded, example: "10Ti",
 			doc: "The size of all claims together."},
 		{name: "pods", value: optionalWhole(&n.Pods, "whole number", 0, maxQuotaPods), def: unbounded, example: "100",
 			doc: "Pods that run or wait."},

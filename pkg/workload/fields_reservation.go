@@ -13,38 +13,38 @@ const (
 	maxReservedNodes = 256
 	maxReservedFor   = 64
 	maxReason        = 256
-	leastReserved    = time.Minute
+	minReservation   = time.Minute
 )
 
 // reservationFields is the table of kind reservation. It decodes into r.
 func reservationFields(r *Reservation) fields {
 	return append(headFields(KindReservation),
 		field{name: "metadata", aliases: []string{"reservation"}, required: true,
-			value: section(fields{{name: "name", required: true, value: scalar(&r.Name, "name", subdomain), example: "firmware-december", doc: "The name of the reservation."}}),
+			value: sectionValue(fields{{name: "name", required: true, value: scalarValue(&r.Name, "name", parseSubdomain), example: "firmware-december", doc: "The name of the reservation."}}),
 			doc:   "What the reservation is called. May also be written as reservation."},
-		field{name: "pool", excludes: []string{"nodes"}, value: scalar(&r.Pool, "pool", labelValue), def: "none", example: "h100",
+		field{name: "pool", excludes: []string{"nodes"}, value: scalarValue(&r.Pool, "pool", labelValue), def: "none", example: "h100",
 			doc: "The pool of which all nodes are kept, also those that join it later; default is the nodes in no other. Or nodes."},
 		field{name: "nodes", aliases: []string{"node"}, excludes: []string{"pool"}, typical: true, def: "none", example: "[train-03, train-04]",
-			value: someOf(&r.Nodes, maxReservedNodes, "host name", subdomain, phrase.Of("name some, or write pool")),
+			value: nonEmptyList(&r.Nodes, maxReservedNodes, "host name", parseSubdomain, phrase.Textf("name some, or write pool")),
 			doc:   "The nodes that are kept, by name. They need not be there yet."},
-		field{name: "from", required: true, value: scalar(&r.From, "time, or now", momentOrNow), example: "2026-12-01 14:00 +01:00",
+		field{name: "from", required: true, value: scalarValue(&r.From, "time, or now", parseMomentOrNow), example: "2026-12-01 14:00 +01:00",
 			doc: "When the nodes are kept from: a time with its zone, or now, which is when the reservation is made."},
-		field{name: "to", aliases: []string{"until"}, excludes: []string{"for"}, typical: true, value: optional(&r.To, "time", moment), def: "for after from", example: "2026-12-01 18:00 +01:00",
+		field{name: "to", aliases: []string{"until"}, excludes: []string{"for"}, typical: true, value: optionalValue(&r.To, "time", parseMoment), def: "for after from", example: "2026-12-01 18:00 +01:00",
 			doc: "Until when: from then on the nodes are for all again."},
-		field{name: "for", excludes: []string{"to"}, value: scalar(&r.For, "duration", duration(leastReserved)), def: "until to", example: "4h",
+		field{name: "for", excludes: []string{"to"}, value: scalarValue(&r.For, "duration", durationParser(minReservation)), def: "until to", example: "4h",
 			doc: "For how long, instead of to."},
 		field{name: "namespaces", aliases: []string{"namespace"}, def: "none, which is maintenance", example: "[team-vision]",
-			value: someOf(&r.Namespaces, maxReservedFor, "namespace", dnsLabel(63), phrase.Of("leave it out for a maintenance window, in which nobody may be there")),
+			value: nonEmptyList(&r.Namespaces, maxReservedFor, "namespace", dnsLabel(63), phrase.Textf("leave it out for a maintenance window, in which nobody may be there")),
 			doc:   "Whose jobs may be there meanwhile."},
-		field{name: "reason", value: scalar(&r.Reason, "text", reasonText), def: "none", example: `"new firmware, ask @gpu-ops"`,
+		field{name: "reason", value: scalarValue(&r.Reason, "text", reasonText), def: "none", example: `"new firmware, ask @gpu-ops"`,
 			doc: "A sentence for those who wait."},
-		field{name: "evict", value: scalar(&r.Evict, "true or false", boolean), def: "false", example: "true",
+		field{name: "evict", value: scalarValue(&r.Evict, "true or false", parseBool), def: "false", example: "true",
 			doc: "Whether gpu-controller evicts those who are still there when it begins, and may not be. It keeps to PodDisruptionBudgets."},
 	)
 }
 
-// someOf is [oneOrList] for lists that must not be empty; instead says what to write in place of an empty list.
-func someOf(to *[]string, most int, describe string, parse func(string) (string, error), instead phrase.Text) value {
+// nonEmptyList is [oneOrList] for lists that must not be empty; instead says what to write in place of an empty list.
+func nonEmptyList(to *[]string, most int, describe string, parse func(string) (string, error), instead phrase.Text) value {
 	v := oneOrList(to, most, describe, parse)
 	decode := v.decode
 	v.decode = func(d *decoder, node *yaml.Node, path string) {
@@ -69,10 +69,10 @@ func reasonText(s string) (string, error) {
 
 // checkReservation validates relations between fields of a reservation.
 func checkReservation(d *decoder, r *Reservation) {
-	if !d.means("pool") && !d.means("nodes") {
+	if !d.intendsField("pool") && !d.intendsField("nodes") {
 		d.errorf(d.valueAt("metadata"), "the reservation keeps no node: write nodes, such as \"nodes: [train-03]\", or pool for all nodes of one")
 	}
-	if !d.means("to") && !d.means("for") {
+	if !d.intendsField("to") && !d.intendsField("for") {
 		d.errorf(d.valueAt("from"), "the reservation has no end: write to, or for how long, such as \"for: 4h\"")
 	}
 	if r.From != nil && r.To != nil && !r.From.Before(*r.To) {

@@ -13,17 +13,17 @@ import (
 // name if there is one.
 func Lookup(path string) (kind Kind, found Field, below []Field, err error) {
 	word, rest, _ := strings.Cut(path, ".")
-	kind, ok := kindOf(word)
+	kind, ok := lookupKind(word)
 	if !ok {
-		return "", Field{}, nil, phrase.Errorf("there is no kind %q%s: write one of %s", word, spelling.DidYouMean(word, kindWordsOf(Kinds)), alternatives(Kinds))
+		return "", Field{}, nil, phrase.Errorf("there is no kind %q%s: write one of %s", word, spelling.DidYouMean(word, kindNames(Kinds)), joinAlternatives(Kinds))
 	}
-	fs, at := tableOf(kind), ""
+	fs, at := fieldTable(kind), ""
 	for _, step := range strings.FieldsFunc(strings.NewReplacer("[]", "").Replace(rest), func(r rune) bool { return r == '.' }) {
-		f, ok := fs.find(step)
-		if !ok || !f.allows(kind) {
-			return "", Field{}, nil, phrase.Errorf("%s has no field %q%s", strings.TrimSuffix(string(kind)+"."+at, "."), step, spelling.DidYouMean(step, fs.names(kind)))
+		f, ok := fs.findField(step)
+		if !ok || !f.allowsKind(kind) {
+			return "", Field{}, nil, phrase.Errorf("%s has no field %q%s", strings.TrimSuffix(string(kind)+"."+at, "."), step, spelling.DidYouMean(step, fs.fieldNames(kind)))
 		}
-		at, fs = join(at, f.name), f.value.fields
+		at, fs = joinPath(at, f.name), f.value.fields
 	}
 	prefix := ""
 	for _, f := range Fields(kind) {
@@ -38,7 +38,7 @@ func Lookup(path string) (kind Kind, found Field, below []Field, err error) {
 	return kind, found, below, nil
 }
 
-func kindWordsOf(kinds []Kind) []string {
+func kindNames(kinds []Kind) []string {
 	out := make([]string, len(kinds))
 	for i, kind := range kinds {
 		out[i] = string(kind)

@@ -28,14 +28,14 @@ func migProfile(s string) (string, error) {
 	}
 	var hint phrase.Text
 	if like := strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(s, "mig-")), "+", "."); like != s && migPattern.MatchString(like) {
-		hint = phrase.Of(" (for example %q)", like)
+		hint = phrase.Textf(" (for example %q)", like)
 	}
 	return "", phrase.Errorf("is not a MIG profile: write its name, such as 3g.20gb%s", hint)
 }
 
 // migSlices is a value that accepts a profile, a section of PROFILE: count, a section of profile and count, and a list of profiles and such sections.
 func migSlices(to *[]MIGSlices, least, most int64) value {
-	v := namedSections(to, named[MIGSlices]{
+	v := namedSections(to, namedSpec[MIGSlices]{
 		noun: "MIG profile", describe: "MIG profile, section of MIG profiles, or list", empty: true,
 		table: func(m *MIGSlices) fields { return migFields(m, least, most) },
 		name:  func(m *MIGSlices) string { return m.Profile },
@@ -49,9 +49,9 @@ func migSlices(to *[]MIGSlices, least, most int64) value {
 func migFields(m *MIGSlices, least, most int64) fields {
 	m.Count = 1
 	return fields{
-		{name: "profile", required: true, value: scalar(&m.Profile, "MIG profile", migProfile), example: "3g.20gb",
+		{name: "profile", required: true, value: scalarValue(&m.Profile, "MIG profile", migProfile), example: "3g.20gb",
 			doc: "The size of the slice, as NVIDIA calls it. In a section of PROFILE: count it is the key."},
-		{name: "count", value: whole(&m.Count, "whole number", least, most), def: "1", example: "2",
+		{name: "count", value: wholeValue(&m.Count, "whole number", least, most), def: "1", example: "2",
 			doc: "How many slices of that size."},
 	}
 }
@@ -80,5 +80,5 @@ func migList(node *yaml.Node) *yaml.Node {
 func migSchema(section schema) schema {
 	profile := scalarSchema("MIG profile")
 	counts := schema{"type": "object", "additionalProperties": wholeSchema(0, maxQuotaGPUs)}
-	return schema{"anyOf": []schema{profile, section, counts, listOf(schema{"anyOf": []schema{profile, section}})}}
+	return schema{"anyOf": []schema{profile, section, counts, listSchema(schema{"anyOf": []schema{profile, section}})}}
 }

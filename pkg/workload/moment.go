@@ -9,8 +9,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// now is the word for the time of creation.
-const now = "now"
+// nowWord is the word for the time of creation.
+const nowWord = "now"
 
 // momentLayouts are the layouts of a time with a zone offset, or the Z of UTC.
 var momentLayouts = []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02 15:04Z07:00", "2006-01-02 15:04 Z07:00", "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05 Z07:00"}
@@ -21,8 +21,8 @@ var localLayouts = []string{"2006-01-02 15:04", "2006-01-02 15:04:05"}
 // withoutZone matches a day, or a time without a zone.
 var withoutZone = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2})?)?$`)
 
-// moment parses a time with its zone. A file is read on machines in several zones, so a time without a zone is ambiguous.
-func moment(s string) (time.Time, error) {
+// parseMoment parses a time with its zone. A file is read on machines in several zones, so a time without a zone is ambiguous.
+func parseMoment(s string) (time.Time, error) {
 	for _, layout := range momentLayouts {
 		if at, err := time.Parse(layout, s); err == nil {
 			return at, nil
@@ -33,32 +33,32 @@ func moment(s string) (time.Time, error) {
 	}
 	cut := strings.LastIndexByte(s, ' ')
 	if cut < 0 {
-		return time.Time{}, notAMoment()
+		return time.Time{}, momentError()
 	}
-	return momentIn(s[:cut], s[cut+1:])
+	return parseMomentInZone(s[:cut], s[cut+1:])
 }
 
-// momentIn parses a time in a zone given by name.
-func momentIn(local, name string) (time.Time, error) {
+// parseMomentInZone parses a time in a zone given by name.
+func parseMomentInZone(local, name string) (time.Time, error) {
 	for _, layout := range localLayouts {
 		if _, err := time.Parse(layout, local); err != nil {
 			continue
 		}
-		zone, err := zoneOf(name)
+		zone, err := findZone(name)
 		if err != nil {
 			return time.Time{}, err
 		}
 		at, err := time.ParseInLocation(layout, local, zone)
-		if err != nil || at.Format(layout) != local || isTwice(at, layout) {
+		if err != nil || at.Format(layout) != local || isAmbiguousTime(at, layout) {
 			return time.Time{}, phrase.Errorf("is not one time in %s, where clocks are changed then: write it with an offset, such as +01:00", name)
 		}
 		return at, nil
 	}
-	return time.Time{}, notAMoment()
+	return time.Time{}, momentError()
 }
 
-// isTwice reports whether the clocks of a zone show a time twice, as at the end of daylight saving time.
-func isTwice(at time.Time, layout string) bool {
+// isAmbiguousTime reports whether the clocks of a zone show a time twice, as at the end of daylight saving time.
+func isAmbiguousTime(at time.Time, layout string) bool {
 	for _, change := range []time.Duration{30 * time.Minute, time.Hour} { // all changes that exist
 		if local := at.Format(layout); at.Add(change).Format(layout) == local || at.Add(-change).Format(layout) == local {
 			return true
@@ -67,8 +67,8 @@ func isTwice(at time.Time, layout string) bool {
 	return false
 }
 
-// zoneOf finds a zone by name. Abbreviations are refused: CST exists in America, Asia and Australia.
-func zoneOf(name string) (*time.Location, error) {
+// findZone finds a zone by name. Abbreviations are refused: CST exists in America, Asia and Australia.
+func findZone(name string) (*time.Location, error) {
 	if name == "UTC" || name == "GMT" {
 		return time.UTC, nil
 	}
@@ -77,19 +77,19 @@ func zoneOf(name string) (*time.Location, error) {
 			return zone, nil
 		}
 	}
-	return nil, phrase.Errorf("has no zone that is known: %q is none. Write an offset such as +01:00, UTC, or a name such as Europe/Berlin", clip(name))
+	return nil, phrase.Errorf("has no zone that is known: %q is none. Write an offset such as +01:00, UTC, or a name such as Europe/Berlin", truncateText(name))
 }
 
-func notAMoment() error {
+func momentError() error {
 	return phrase.Errorf("is not a time: write for example 2026-12-01 14:00 +01:00, 2026-12-01 14:00 Europe/Berlin or 2026-12-01T14:00:00Z")
 }
 
-// momentOrNow is [parseMoment], and nil for now.
-func momentOrNow(s string) (*time.Time, error) {
-	if s == now {
+// parseMomentOrNow is [parseMoment], and nil for now.
+func parseMomentOrNow(s string) (*time.Time, error) {
+	if s == nowWord {
 		return nil, nil
 	}
-	at, err := moment(s)
+	at, err := parseMoment(s)
 	if err != nil {
 		return nil, err
 	}

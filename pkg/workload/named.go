@@ -4,8 +4,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// named describes the notation of a list of named things.
-type named[T any] struct {
+// namedSpec describes the notation of a list of named things.
+type namedSpec[T any] struct {
 	// noun is the singular, such as node, and describe covers all forms of the list.
 	noun, describe string
 	// table returns the table of one thing. Its first field is the name.
@@ -19,19 +19,19 @@ type named[T any] struct {
 }
 
 // namedSections is a value that accepts a section {name: {...}}, and a list of names or of sections with a name.
-func namedSections[T any](to *[]T, n named[T]) value {
+func namedSections[T any](to *[]T, n namedSpec[T]) value {
 	return value{
 		describe: n.describe,
 		fields:   n.table(new(T)),
 		list:     true,
 		wrap:     func(section schema) schema { return namedSchema(section, n.empty) },
 		decode: func(d *decoder, node *yaml.Node, path string) {
-			l := namedDecoder[T]{decoder: d, named: n, to: to, seen: map[string]*yaml.Node{}}
+			l := namedDecoder[T]{decoder: d, namedSpec: n, to: to, seen: map[string]*yaml.Node{}}
 			if node.Kind == yaml.MappingNode {
-				l.pairs(node, path)
+				l.decodePairs(node, path)
 				return
 			}
-			d.list(node, path, l.entry)
+			d.decodeList(node, path, l.decodeListEntry)
 		},
 	}
 }
@@ -39,43 +39,43 @@ func namedSections[T any](to *[]T, n named[T]) value {
 // namedDecoder collects named things. A name may appear only once.
 type namedDecoder[T any] struct {
 	*decoder
-	named[T]
+	namedSpec[T]
 	to   *[]T
 	seen map[string]*yaml.Node
 }
 
-// pairs decodes the form in which the key is the name.
-func (l *namedDecoder[T]) pairs(node *yaml.Node, path string) {
+// decodePairs decodes the form in which the key is the name.
+func (l *namedDecoder[T]) decodePairs(node *yaml.Node, path string) {
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key, val := node.Content[i], node.Content[i+1]
 		one := new(T)
 		fs := l.table(one)
 		fs[0].value.decode(l.decoder, key, path)
-		full := join(path, clip(key.Value))
+		full := joinPath(path, truncateText(key.Value))
 		l.keys[full], l.values[full] = key, val
 		switch {
 		case !isNull(val) && !isEmpty(val):
-			l.section(val, full, fs[1:])
+			l.decodeSection(val, full, fs[1:])
 		case !l.empty:
 			l.errorf(key, "%s has no value", full)
 		}
-		l.add(key, full, one)
+		l.addNamed(key, full, one)
 	}
 }
 
-// entry decodes an entry of the list form.
-func (l *namedDecoder[T]) entry(_ int, entry *yaml.Node, path string) {
+// decodeListEntry decodes an entry of the list form.
+func (l *namedDecoder[T]) decodeListEntry(_ int, entry *yaml.Node, path string) {
 	one := new(T)
 	fs := l.table(one)
 	if entry.Kind == yaml.ScalarNode && l.empty {
 		fs[0].value.decode(l.decoder, entry, path)
 	} else {
-		l.section(entry, path, fs)
+		l.decodeSection(entry, path, fs)
 	}
-	l.add(entry, path, one)
+	l.addNamed(entry, path, one)
 }
 
-func (l *namedDecoder[T]) add(at *yaml.Node, path string, one *T) {
+func (l *namedDecoder[T]) addNamed(at *yaml.Node, path string, one *T) {
 	name := l.name(one)
 	if name == "" {
 		return

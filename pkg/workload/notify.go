@@ -24,7 +24,7 @@ var notifyDefault = []string{names.NotifySucceeded, names.NotifyFailed, names.No
 
 func notifyFields(n *Notify) fields {
 	return fields{
-		{name: "channel", required: true, value: scalar(&n.Channel, "name", dnsLabel(63)), example: "ml-alerts",
+		{name: "channel", required: true, value: scalarValue(&n.Channel, "name", dnsLabel(63)), example: "ml-alerts",
 			doc: "The channel to tell. Administrators set channels up, and say which namespaces may use them; an address cannot be written here."},
 		{name: "when", aliases: []string{"on"}, value: oneOrList(&n.On, len(names.NotifyWords), "word", notifyWord), def: "succeeded, failed and cancelled", example: "[failed, evicted]",
 			doc: "Of what to tell; on is another name of it, which many programs read as true: succeeded, failed, cancelled, evicted; one, or a list. evicted is each time that pods of the job lose their places, after which it starts again by itself."},

@@ -29,38 +29,38 @@ const versionAlias = "v1"
 // Parse reads the documents of a file; name is its name in diagnostics. It returns the documents without errors. Callers that create anything must
 // check [Diagnostics.HasErrors] first, so that a file takes effect as a whole or not at all.
 func Parse(name string, data []byte) ([]Document, Diagnostics) {
-	return parse(&source{file: name}, data)
+	return parseSource(&source{file: name}, data)
 }
 
 // ParseWithoutAliases is [Parse] for text from the network, in which an alias is an error: few people write aliases by hand, but attackers do.
 func ParseWithoutAliases(name string, data []byte) ([]Document, Diagnostics) {
-	return parse(&source{file: name, noAliases: true}, data)
+	return parseSource(&source{file: name, noAliases: true}, data)
 }
 
 // ParseFilled is [Parse] for a document whose preset is filled in: no other source can provide the fields that its fields need.
 func ParseFilled(data []byte) ([]Document, Diagnostics) {
-	return parse(&source{filled: true}, data)
+	return parseSource(&source{filled: true}, data)
 }
 
-func parse(src *source, data []byte) ([]Document, Diagnostics) {
+func parseSource(src *source, data []byte) ([]Document, Diagnostics) {
 	name := src.file
 	if len(data) > MaxFileSize {
-		return nil, refuse(name, phrase.Of("the file is too large: it has %d bytes, and at most %d (1 MiB) are read",
+		return nil, newFileError(name, phrase.Textf("the file is too large: it has %d bytes, and at most %d (1 MiB) are read",
 			len(data), MaxFileSize))
 	}
 	src.lines = splitLines(strings.TrimPrefix(string(data), "\ufeff"))
 	if line, column := invalidUTF8(src.lines); line > 0 {
-		src.report(SeverityError, line, column, phrase.Of("the file is not UTF-8 text: save it with the encoding UTF-8"))
+		src.addDiagnostic(SeverityError, line, column, phrase.Textf("the file is not UTF-8 text: save it with the encoding UTF-8"))
 		return nil, src.diagnostics
 	}
 	chunks := splitDocuments(src.lines)
 	switch {
 	case len(data) == 0:
-		return nil, refuse(name, phrase.Of("the file is empty"))
+		return nil, newFileError(name, phrase.Textf("the file is empty"))
 	case len(chunks) == 0:
-		return nil, refuse(name, phrase.Of("the file holds only comments and no document"))
+		return nil, newFileError(name, phrase.Textf("the file holds only comments and no document"))
 	case len(chunks) > MaxDocuments:
-		return nil, refuse(name, phrase.Of("the file holds %d documents, and at most %d are read", len(chunks), MaxDocuments))
+		return nil, newFileError(name, phrase.Textf("the file holds %d documents, and at most %d are read", len(chunks), MaxDocuments))
 	}
 	var docs []Document
 	for _, c := range chunks {
@@ -69,12 +69,12 @@ func parse(src *source, data []byte) ([]Document, Diagnostics) {
 		}
 	}
 	reportDuplicates(src, docs)
-	return docs, src.diagnostics.sorted()
+	return docs, src.diagnostics.sortAndLimit()
 }
 
-// refuse returns an error about the whole file, at its beginning.
-func refuse(name string, says phrase.Text) Diagnostics {
-	return Diagnostics{{File: name, Line: 1, Column: 1, Severity: SeverityError, Message: says.String(), Says: says}}
+// newFileError returns an error about the whole file, at its beginning.
+func newFileError(name string, says phrase.Text) Diagnostics {
+	return Diagnostics{{File: name, Line: 1, Column: 1, Severity: SeverityError, Message: says.String(), Text: says}}
 }
 
 // parseDocument parses one document. It returns false after reporting at least one error.
@@ -84,7 +84,7 @@ func parseDocument(src *source, c chunk) (Document, bool) {
 	lines := src.lines[c.first:c.end]
 	text := strings.Join(lines, "")
 	if len(text) > MaxDocumentSize {
-		src.report(SeverityError, 1, 1, phrase.Of("the document is too large: it has %d bytes, and at most %d are read",
+		src.addDiagnostic(SeverityError, 1, 1, phrase.Textf("the document is too large: it has %d bytes, and at most %d are read",
 			len(text), MaxDocumentSize))
 		return Document{}, false
 	}
@@ -92,7 +92,7 @@ func parseDocument(src *source, c chunk) (Document, bool) {
 	if root == nil || len(root.Content) == 0 {
 		return Document{}, false
 	}
-	if !flatten(src, root) {
+	if !unfoldAliases(src, root) {
 		return Document{}, false
 	}
 	doc, ok := decodeDocument(src, root.Content[0])
@@ -106,10 +106,10 @@ func parseDocument(src *source, c chunk) (Document, bool) {
 
 // decodeDocument determines the kind and decodes the document by its table.
 func decodeDocument(src *source, root *yaml.Node) (Document, bool) {
-	return newDecoder(src, "").document(root)
+	return newDecoder(src, "").decodeRoot(root)
 }
 
-func (d *decoder) document(root *yaml.Node) (Document, bool) {
+func (d *decoder) decodeRoot(root *yaml.Node) (Document, bool) {
 	if root.Kind != yaml.MappingNode {
 		d.errorf(root, "a document must begin with a kind, such as \"kind: training\", not with %s", nodeWord(root))
 		return Document{}, false
@@ -123,14 +123,14 @@ func (d *decoder) document(root *yaml.Node) (Document, bool) {
 	switch kind {
 	case KindPool:
 		pool := &Pool{}
-		d.section(root, "", poolFields(pool))
+		d.decodeSection(root, "", poolFields(pool))
 		checkPool(d, pool)
 		d.checkRelations()
 		return Document{Kind: kind, Name: pool.Name, Pool: pool}, true
 	case KindQuota:
 		quota, single := &Quota{}, NamespaceQuota{}
-		d.section(root, "", quotaFields(quota, &single))
-		if d.has(singleNamespace) {
+		d.decodeSection(root, "", quotaFields(quota, &single))
+		if d.hasField(singleNamespace) {
 			quota.Namespaces = append(quota.Namespaces, single)
 		}
 		checkQuota(d, quota)
@@ -139,15 +139,15 @@ func (d *decoder) document(root *yaml.Node) (Document, bool) {
 		return Document{Kind: kind, Name: quota.Name, Quota: quota}, true
 	case KindReservation:
 		reservation := &Reservation{}
-		d.section(root, "", reservationFields(reservation))
+		d.decodeSection(root, "", reservationFields(reservation))
 		checkReservation(d, reservation)
 		d.checkRelations()
 		return Document{Kind: kind, Name: reservation.Name, Reservation: reservation}, true
 	}
 	job := newJob(kind)
-	d.section(root, "", jobFields(job))
+	d.decodeSection(root, "", jobFields(job))
 	if job.Name == "" && job.GenerateName != "" {
-		job.Name = job.GenerateName + UnmadeSuffix
+		job.Name = job.GenerateName + PlaceholderSuffix
 	}
 	checkJob(d, job)
 	d.checkRelations()
@@ -162,19 +162,19 @@ func (d *decoder) findKind(root *yaml.Node) (Kind, bool) {
 			return d.parseKind(root, root.Content[i+1])
 		}
 	}
-	d.errorf(root, "kind is missing: write one of %s", alternatives(Kinds))
+	d.errorf(root, "kind is missing: write one of %s", joinAlternatives(Kinds))
 	return "", false
 }
 
 func (d *decoder) parseKind(root, node *yaml.Node) (Kind, bool) {
-	kind, known := kindOf(node.Value)
+	kind, known := lookupKind(node.Value)
 	switch {
 	case node.Kind != yaml.ScalarNode || isNull(node):
-		d.errorf(node, "kind must be %s, not %s", alternatives(Kinds), nodeWord(node))
+		d.errorf(node, "kind must be %s, not %s", joinAlternatives(Kinds), nodeWord(node))
 	case known:
 		return kind, true
 	case hasKey(root, "apiVersion"):
-		d.errorf(node, "kind %q with an apiVersion is a Kubernetes manifest: apply it with kubectl", clip(node.Value))
+		d.errorf(node, "kind %q with an apiVersion is a Kubernetes manifest: apply it with kubectl", truncateText(node.Value))
 	default:
 		candidates := []string{aliasOfPool}
 		for _, k := range Kinds {
@@ -182,15 +182,15 @@ func (d *decoder) parseKind(root, node *yaml.Node) (Kind, bool) {
 		}
 		hint := spelling.DidYouMean(node.Value, candidates)
 		if len(hint) == 0 {
-			hint = phrase.Of(": write one of %s", alternatives(Kinds))
+			hint = phrase.Textf(": write one of %s", joinAlternatives(Kinds))
 		}
-		d.errorf(node, "unknown kind %q%s", clip(node.Value), hint)
+		d.errorf(node, "unknown kind %q%s", truncateText(node.Value), hint)
 	}
 	return "", false
 }
 
-// kindOf returns the kind that a word names.
-func kindOf(word string) (Kind, bool) {
+// lookupKind returns the kind that a word names.
+func lookupKind(word string) (Kind, bool) {
 	if word == aliasOfPool {
 		return KindPool, true
 	}
@@ -217,7 +217,7 @@ func reportDuplicates(src *source, docs []Document) {
 	first := map[identity]int{}
 	src.first = 0
 	for _, doc := range docs {
-		if doc.NamesItself() {
+		if doc.GeneratesName() {
 			continue
 		}
 		id := identity{"job", doc.Namespace, doc.Name}
@@ -225,7 +225,7 @@ func reportDuplicates(src *source, docs []Document) {
 			id.space = string(doc.Kind)
 		}
 		if line, ok := first[id]; ok {
-			src.report(SeverityError, doc.Line, 1, phrase.Of("the name %q is taken already, on line %d", doc.Name, line))
+			src.addDiagnostic(SeverityError, doc.Line, 1, phrase.Textf("the name %q is taken already, on line %d", doc.Name, line))
 			continue
 		}
 		first[id] = doc.Line

@@ -384,8 +384,8 @@ func TestTheBeginningOfAName(t *testing.T) {
 		t.Fatalf("the same beginning twice: %d documents, %s", len(docs), diagnostics)
 	}
 	for _, doc := range docs {
-		if !doc.NamesItself() || doc.Name != "lab-xxxxx" || doc.Job.Name != doc.Name {
-			t.Errorf("names itself: %t, name %q, of the job %q", doc.NamesItself(), doc.Name, doc.Job.Name)
+		if !doc.GeneratesName() || doc.Name != "lab-xxxxx" || doc.Job.Name != doc.Name {
+			t.Errorf("names itself: %t, name %q, of the job %q", doc.GeneratesName(), doc.Name, doc.Job.Name)
 		}
 	}
 }

@@ -18,7 +18,7 @@ func TestPlaceOf(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			line, column, ok := PlaceOf(tc.text, tc.path)
+			line, column, ok := FieldPosition(tc.text, tc.path)
 			if got := fmt.Sprintf("%d:%d %t", line, column, ok); got != tc.want {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}

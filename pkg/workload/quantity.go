@@ -23,9 +23,9 @@ var (
 	maxTotal  = resource.MustParse("1000Pi")
 )
 
-// cpus accepts an amount of CPU: whole cores, or thousandths with the unit m.
-func cpus(s string) (resource.Quantity, error) {
-	q, err := parseQuantity(s, phrase.Of("an amount of CPU such as 8 or 500m"))
+// parseCPU accepts an amount of CPU: whole cores, or thousandths with the unit m.
+func parseCPU(s string) (resource.Quantity, error) {
+	q, err := parseQuantity(s, phrase.Textf("an amount of CPU such as 8 or 500m"))
 	switch {
 	case err != nil:
 		return q, err
@@ -37,8 +37,8 @@ func cpus(s string) (resource.Quantity, error) {
 	return q, nil
 }
 
-// memory accepts an amount of memory of at least 1 MiB.
-func memory(s string) (resource.Quantity, error) {
+// parseMemory accepts an amount of memory of at least 1 MiB.
+func parseMemory(s string) (resource.Quantity, error) {
 	return byteAmount(s, maxMemory)
 }
 
@@ -47,8 +47,8 @@ func claimSize(s string) (resource.Quantity, error) {
 	return byteAmount(s, maxClaim)
 }
 
-// total returns a parser for amounts in quotas: they may be 0, and as large as a whole cluster.
-func total(what phrase.Text) func(string) (resource.Quantity, error) {
+// totalParser returns a parser for amounts in quotas: they may be 0, and as large as a whole cluster.
+func totalParser(what phrase.Text) func(string) (resource.Quantity, error) {
 	return func(s string) (resource.Quantity, error) {
 		q, err := parseQuantity(s, what)
 		if err == nil && q.Cmp(maxTotal) > 0 {
@@ -63,12 +63,12 @@ func memoryOrNone(s string) (resource.Quantity, error) {
 	if s == "0" {
 		return resource.Quantity{}, nil
 	}
-	return memory(s)
+	return parseMemory(s)
 }
 
 // wholeMebibytes accepts an amount of memory as a GPUPool does: in whole units of a mebibyte or more.
 func wholeMebibytes(s string) (resource.Quantity, error) {
-	share, err := memory(s)
+	share, err := parseMemory(s)
 	if err == nil && !strings.ContainsAny(share.String(), "MGT") {
 		return share, phrase.Errorf("is not whole: write an amount such as 512Mi or 8Gi")
 	}
@@ -76,7 +76,7 @@ func wholeMebibytes(s string) (resource.Quantity, error) {
 }
 
 func byteAmount(s string, most resource.Quantity) (resource.Quantity, error) {
-	q, err := parseQuantity(s, phrase.Of("an amount of memory such as 512Mi or 32Gi"))
+	q, err := parseQuantity(s, phrase.Textf("an amount of memory such as 512Mi or 32Gi"))
 	switch {
 	case err != nil:
 		return q, err
@@ -95,9 +95,9 @@ func forgottenUnit(s string) phrase.Text {
 		return nil
 	}
 	if strings.HasSuffix(s, "m") {
-		return phrase.Of(" (did you mean %sMi?)", number)
+		return phrase.Textf(" (did you mean %sMi?)", number)
 	}
-	return phrase.Of(" (did you mean %sGi?)", number)
+	return phrase.Textf(" (did you mean %sGi?)", number)
 }
 
 func parseQuantity(s string, what phrase.Text) (resource.Quantity, error) {
@@ -120,5 +120,5 @@ func otherUnit(s string) phrase.Text {
 	if parts == nil {
 		return nil
 	}
-	return phrase.Of(" (did you mean %s%si?)", parts[1], strings.ToUpper(parts[2]))
+	return phrase.Textf(" (did you mean %s%si?)", parts[1], strings.ToUpper(parts[2]))
 }

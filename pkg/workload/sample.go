@@ -27,11 +27,11 @@ func SampleOf(kind Kind, path string) (Sample, error) {
 	if !ok || len(f.value.fields) > 0 {
 		return Sample{}, fmt.Errorf("finding a sample: kind %s has no field %q that holds a value", kind, path)
 	}
-	s := &sampler{kind: kind, table: tableOf(kind)}
-	with := s.document(path, f.example)
-	out := Sample{With: with, Changed: s.document(path, otherValue(f))}
+	s := &sampler{kind: kind, table: fieldTable(kind)}
+	with := s.sampleDocument(path, f.example)
+	out := Sample{With: with, Changed: s.sampleDocument(path, otherValue(f))}
 	if !f.required {
-		out.Without = s.document(path, "")
+		out.Without = s.sampleDocument(path, "")
 	}
 	if s.err != nil {
 		return Sample{}, fmt.Errorf("writing a sample of %s %s: %w", kind, path, s.err)
@@ -41,10 +41,10 @@ func SampleOf(kind Kind, path string) (Sample, error) {
 
 // fieldAt finds a field by its path in [Fields].
 func fieldAt(kind Kind, path string) (field, bool) {
-	fs := tableOf(kind)
+	fs := fieldTable(kind)
 	var found field
 	for _, name := range strings.Split(strings.ReplaceAll(path, "[]", ""), ".") {
-		i := slices.IndexFunc(fs, func(f field) bool { return f.name == name && f.allows(kind) })
+		i := slices.IndexFunc(fs, func(f field) bool { return f.name == name && f.allowsKind(kind) })
 		if i < 0 {
 			return field{}, false
 		}
@@ -61,12 +61,12 @@ type sampler struct {
 	err error
 }
 
-// document returns a small document with the field at a path, or, if value is "", with everything that the field needs but without the field.
-func (s *sampler) document(path, value string) string {
-	root := s.small(s.table)
-	s.put(root, path, value)
+// sampleDocument returns a small document with the field at a path, or, if value is "", with everything that the field needs but without the field.
+func (s *sampler) sampleDocument(path, value string) string {
+	root := s.smallSection(s.table)
+	s.setPath(root, path, value)
 	if value == "" {
-		remove(root, path)
+		removePath(root, path)
 	}
 	var out bytes.Buffer
 	encoder := yaml.NewEncoder(&out)
@@ -77,31 +77,31 @@ func (s *sampler) document(path, value string) string {
 	return out.String()
 }
 
-// small returns a section with the required and typical fields, and their examples.
-func (s *sampler) small(fs fields) *yaml.Node {
+// smallSection returns a section with the required and typical fields, and their examples.
+func (s *sampler) smallSection(fs fields) *yaml.Node {
 	section := &yaml.Node{Kind: yaml.MappingNode}
 	for _, f := range fs {
-		if f.allows(s.kind) && (f.required || f.typical) {
-			set(section, f.name, s.valueOf(f))
+		if f.allowsKind(s.kind) && (f.required || f.typical) {
+			setValue(section, f.name, s.exampleNode(f))
 		}
 	}
 	return section
 }
 
-// valueOf returns the example of a field, or a small section.
-func (s *sampler) valueOf(f field) *yaml.Node {
+// exampleNode returns the example of a field, or a small section.
+func (s *sampler) exampleNode(f field) *yaml.Node {
 	if f.example != "" {
-		return s.parse(f.example)
+		return s.parseValue(f.example)
 	}
-	section := s.small(f.value.fields)
+	section := s.smallSection(f.value.fields)
 	if f.value.list {
 		return &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{section}}
 	}
 	return section
 }
 
-// put sets the field at a path, and creates the sections around it.
-func (s *sampler) put(root *yaml.Node, path, value string) {
+// setPath sets the field at a path, and creates the sections around it.
+func (s *sampler) setPath(root *yaml.Node, path, value string) {
 	at, fs, section := root, s.table, ""
 	steps := strings.Split(strings.ReplaceAll(path, "[]", ""), ".")
 	for i, name := range steps {
@@ -110,36 +110,36 @@ func (s *sampler) put(root *yaml.Node, path, value string) {
 		if i == len(steps)-1 {
 			given = value
 		}
-		at = s.putField(root, at, section, f, given)
-		fs, section = f.value.fields, join(section, f.name)
+		at = s.setField(root, at, section, f, given)
+		fs, section = f.value.fields, joinPath(section, f.name)
 		if f.value.list {
 			section += "[]"
 		}
 	}
 }
 
-// putField sets one field of a section, to its example if no value is given and it has none. It removes excluded fields and adds needed ones. It
+// setField sets one field of a section, to its example if no value is given and it has none. It removes excluded fields and adds needed ones. It
 // returns the section that the field is, for a list the first one.
-func (s *sampler) putField(root, at *yaml.Node, section string, f field, value string) *yaml.Node {
+func (s *sampler) setField(root, at *yaml.Node, section string, f field, value string) *yaml.Node {
 	for _, other := range s.excludedBy(section, f) {
-		remove(root, other)
+		removePath(root, other)
 	}
 	name := f.name
 	if f.free {
 		name = freeKey
 	}
-	node := get(at, name)
+	node := getValue(at, name)
 	switch {
 	case value != "":
-		node = s.parse(value)
+		node = s.parseValue(value)
 	case node == nil:
-		node = s.valueOf(f)
+		node = s.exampleNode(f)
 	}
-	set(at, name, node)
+	setValue(at, name, node)
 	for _, need := range f.needs {
-		if need = relative(section, need); !has(root, need) {
+		if need = relativePath(section, need); !hasPath(root, need) {
 			needed, _ := fieldAt(s.kind, need)
-			s.put(root, need, needed.example)
+			s.setPath(root, need, needed.example)
 		}
 	}
 	if node.Kind == yaml.SequenceNode && len(node.Content) > 0 {
@@ -151,21 +151,21 @@ func (s *sampler) putField(root, at *yaml.Node, section string, f field, value s
 // excludedBy returns the paths of fields that exclude f or that f excludes.
 func (s *sampler) excludedBy(section string, f field) []string {
 	var out []string
-	path := join(section, f.name)
+	path := joinPath(section, f.name)
 	for _, name := range f.excludes {
-		out = append(out, relative(section, name))
+		out = append(out, relativePath(section, name))
 	}
-	walk(s.table, s.kind, "", func(other string, o field) {
+	walkFields(s.table, s.kind, "", func(other string, o field) {
 		parent, _ := splitPath(other)
-		if slices.ContainsFunc(o.excludes, func(name string) bool { return relative(parent, name) == path }) {
+		if slices.ContainsFunc(o.excludes, func(name string) bool { return relativePath(parent, name) == path }) {
 			out = append(out, other)
 		}
 	})
 	return out
 }
 
-// parse parses a value of the tables.
-func (s *sampler) parse(text string) *yaml.Node {
+// parseValue parses a value of the tables.
+func (s *sampler) parseValue(text string) *yaml.Node {
 	var node yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &node); err != nil || len(node.Content) == 0 {
 		s.err = fmt.Errorf("parsing %q: %w", text, err)

@@ -9,7 +9,7 @@ import (
 
 // The trees of samples are accessed by path; a list stands for its first entry.
 
-func get(section *yaml.Node, key string) *yaml.Node {
+func getValue(section *yaml.Node, key string) *yaml.Node {
 	for i := 0; i+1 < len(section.Content); i += 2 {
 		if section.Content[i].Value == key {
 			return section.Content[i+1]
@@ -18,7 +18,7 @@ func get(section *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-func set(section *yaml.Node, key string, value *yaml.Node) {
+func setValue(section *yaml.Node, key string, value *yaml.Node) {
 	for i := 0; i+1 < len(section.Content); i += 2 {
 		if section.Content[i].Value == key {
 			section.Content[i+1] = value
@@ -28,8 +28,8 @@ func set(section *yaml.Node, key string, value *yaml.Node) {
 	section.Content = append(section.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, value)
 }
 
-// find returns the section that holds the last step of a path, and that step; nil if there is none.
-func find(root *yaml.Node, path string) (section *yaml.Node, key string) {
+// findParent returns the section that holds the last step of a path, and that step; nil if there is none.
+func findParent(root *yaml.Node, path string) (section *yaml.Node, key string) {
 	steps := strings.Split(strings.ReplaceAll(path, "[]", ""), ".")
 	for i, step := range steps {
 		if strings.HasPrefix(step, "<") {
@@ -38,7 +38,7 @@ func find(root *yaml.Node, path string) (section *yaml.Node, key string) {
 	}
 	at := root
 	for _, step := range steps[:len(steps)-1] {
-		if at = get(at, step); at == nil {
+		if at = getValue(at, step); at == nil {
 			return nil, ""
 		}
 		if at.Kind == yaml.SequenceNode && len(at.Content) > 0 {
@@ -48,13 +48,13 @@ func find(root *yaml.Node, path string) (section *yaml.Node, key string) {
 	return at, steps[len(steps)-1]
 }
 
-func has(root *yaml.Node, path string) bool {
-	section, key := find(root, path)
-	return section != nil && get(section, key) != nil
+func hasPath(root *yaml.Node, path string) bool {
+	section, key := findParent(root, path)
+	return section != nil && getValue(section, key) != nil
 }
 
-func remove(root *yaml.Node, path string) {
-	section, key := find(root, path)
+func removePath(root *yaml.Node, path string) {
+	section, key := findParent(root, path)
 	if section == nil {
 		return
 	}

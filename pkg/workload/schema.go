@@ -23,8 +23,8 @@ func JSONSchema(kinds ...Kind) map[string]any {
 	for _, kind := range kinds {
 		ours := kindWords(kind)
 		words = append(words, ours...)
-		definition := sectionSchema(tableOf(kind), kind)
-		if relations := relationsOf(kind); len(relations) > 0 {
+		definition := sectionSchema(fieldTable(kind), kind)
+		if relations := relationSchemas(kind); len(relations) > 0 {
 			required, _ := definition["allOf"].([]any)
 			definition["allOf"] = append(required, relations...)
 		}
@@ -37,7 +37,7 @@ func JSONSchema(kinds ...Kind) map[string]any {
 	return schema{
 		"$schema":     schemaDraft,
 		"title":       "gpuctl",
-		"description": "A document of gpuctl: " + oneOf(kinds) + ".",
+		"description": "A document of gpuctl: " + englishAlternatives(kinds) + ".",
 		"type":        "object",
 		"required":    []string{"kind"},
 		"properties":  schema{"kind": schema{"enum": words, "description": "What the document describes."}},
@@ -52,20 +52,20 @@ func sectionSchema(fs fields, kind Kind) schema {
 	out := schema{"type": "object", "additionalProperties": false}
 	for _, f := range fs {
 		switch {
-		case !f.allows(kind):
+		case !f.allowsKind(kind):
 			continue
 		case f.free:
-			out["additionalProperties"] = f.schema(kind)
+			out["additionalProperties"] = f.jsonSchema(kind)
 			continue
 		}
-		properties[f.name] = f.schema(kind)
-		names := f.spellings()
+		properties[f.name] = f.jsonSchema(kind)
+		names := f.allSpellings()
 		for _, name := range names[1:] {
-			spelt["^"+name+"$"] = f.schema(kind)
+			spelt["^"+name+"$"] = f.jsonSchema(kind)
 		}
 		if f.required {
 			if i := slices.IndexFunc(fs, func(other field) bool { return other.name == f.instead }); i >= 0 {
-				names = append(names, fs[i].spellings()...)
+				names = append(names, fs[i].allSpellings()...)
 			}
 			required = append(required, anyRequired(names))
 		}
@@ -82,11 +82,11 @@ func sectionSchema(fs fields, kind Kind) schema {
 	return out
 }
 
-// spellings returns every spelling of the key, ours first.
-func (f field) spellings() []string {
+// allSpellings returns every spelling of the key, ours first.
+func (f field) allSpellings() []string {
 	var out []string
 	for _, name := range append([]string{f.name}, f.aliases...) {
-		all := spellings(name)
+		all := keySpellings(name)
 		out = append(out, all[:]...)
 	}
 	slices.Sort(out[1:])
@@ -105,8 +105,8 @@ func anyRequired(names []string) schema {
 	return schema{"anyOf": alternatives}
 }
 
-// schema returns the schema of a field's value, with its documentation.
-func (f field) schema(kind Kind) schema {
+// jsonSchema returns the schema of a field's value, with its documentation.
+func (f field) jsonSchema(kind Kind) schema {
 	out := schema{}
 	if len(f.value.fields) > 0 {
 		out = sectionSchema(f.value.fields, kind)
@@ -127,14 +127,14 @@ func (f field) schema(kind Kind) schema {
 }
 
 // describeDefault returns the documentation of a field with its default.
-func (f field) describeDefault() string { return f.describedIn(phrase.English) }
+func (f field) describeDefault() string { return f.docText(phrase.English) }
 
-func (f field) describedIn(language phrase.Language) string {
-	text := language.Words(f.doc)
+func (f field) docText(language phrase.Language) string {
+	text := language.Translate(f.doc)
 	if f.def == "" {
 		return text
 	}
-	return text + phrase.Of(" Default: %s.", language.Words(f.def)).In(language)
+	return text + phrase.Textf(" Default: %s.", language.Translate(f.def)).Localize(language)
 }
 
 // kindWords are the words for a kind.
@@ -145,8 +145,8 @@ func kindWords(kind Kind) []string {
 	return []string{string(kind)}
 }
 
-// text lists the JSON types that YAML text without quotes may have.
-var text = []string{"string", "number", "boolean"}
+// textTypes lists the JSON types that YAML text without quotes may have.
+var textTypes = []string{"string", "number", "boolean"}
 
 // Patterns of text, by the words of its description.
 var patterns = map[string]string{
@@ -166,7 +166,7 @@ var patterns = map[string]string{
 
 // scalarSchema returns the schema of a scalar, by the words of its description.
 func scalarSchema(describe string) schema {
-	out := schema{"type": text}
+	out := schema{"type": textTypes}
 	switch {
 	case describe == "true or false":
 		return schema{"enum": []any{true, false}}
@@ -180,18 +180,18 @@ func wholeSchema(least, most int64) schema {
 	return schema{"type": []string{"integer", "string"}, "pattern": `^(0|[1-9]\d*)$`, "minimum": least, "maximum": most}
 }
 
-func listOf(entry schema) schema {
+func listSchema(entry schema) schema {
 	return schema{"type": "array", "items": entry}
 }
 
-func oneOrListOf(one schema) schema {
-	return schema{"anyOf": []schema{one, listOf(one)}}
+func oneOrListSchema(one schema) schema {
+	return schema{"anyOf": []schema{one, listSchema(one)}}
 }
 
 // variablesSchema is the schema of environment variables, each of which is a section or NAME: value.
 func variablesSchema(section schema) schema {
-	pairs := schema{"type": "object", "additionalProperties": schema{"type": text}}
-	return schema{"anyOf": []schema{pairs, listOf(schema{"if": schema{"required": []string{"name"}}, "then": section, "else": pairs})}}
+	pairs := schema{"type": "object", "additionalProperties": schema{"type": textTypes}}
+	return schema{"anyOf": []schema{pairs, listSchema(schema{"if": schema{"required": []string{"name"}}, "then": section, "else": pairs})}}
 }
 
 // namedSchema is the schema of named things; section is the schema of one, including its name.
@@ -204,7 +204,7 @@ func namedSchema(section schema, empty bool) schema {
 	below["properties"] = rest
 	if empty {
 		below["type"] = []string{"object", "null"}
-		entry = schema{"anyOf": []schema{section, {"type": text}}}
+		entry = schema{"anyOf": []schema{section, {"type": textTypes}}}
 	}
-	return schema{"anyOf": []schema{{"type": "object", "additionalProperties": below}, listOf(entry)}}
+	return schema{"anyOf": []schema{{"type": "object", "additionalProperties": below}, listSchema(entry)}}
 }

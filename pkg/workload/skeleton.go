@@ -12,10 +12,10 @@ import (
 // Skeleton returns a template document of the kind. Typical fields have examples, and all other fields are comments; each field is explained in a
 // language.
 func Skeleton(kind Kind, language phrase.Language) (string, error) {
-	w := &skeletonWriter{sampler: sampler{kind: kind, table: tableOf(kind)}, language: language}
-	about := phrase.Of("A document of kind %s. Edit the examples, and delete the comments that you do not need.", kind)
-	fmt.Fprintf(&w.out, "# %s\n", about.In(language))
-	w.section(w.table, "", "")
+	w := &skeletonWriter{sampler: sampler{kind: kind, table: fieldTable(kind)}, language: language}
+	about := phrase.Textf("A document of kind %s. Edit the examples, and delete the comments that you do not need.", kind)
+	fmt.Fprintf(&w.out, "# %s\n", about.Localize(language))
+	w.writeSection(w.table, "", "")
 	if w.err != nil {
 		return "", fmt.Errorf("writing a skeleton of kind %s: %w", kind, w.err)
 	}
@@ -29,10 +29,10 @@ type skeletonWriter struct {
 	language phrase.Language
 }
 
-// section writes fields; comment is the prefix of each line of inactive fields.
-func (w *skeletonWriter) section(fs fields, indent, comment string) {
+// writeSection writes fields; comment is the prefix of each line of inactive fields.
+func (w *skeletonWriter) writeSection(fs fields, indent, comment string) {
 	for _, f := range fs {
-		if !f.allows(w.kind) || f.free || f.name == "spec" { // spec is an alternative place for other fields
+		if !f.allowsKind(w.kind) || f.free || f.name == "spec" { // spec is an alternative place for other fields
 			continue
 		}
 		holds := comment == "" && (f.required || f.typical || f.name == "version")
@@ -43,26 +43,26 @@ func (w *skeletonWriter) section(fs fields, indent, comment string) {
 		if indent == "" && len(f.value.fields) > 0 {
 			w.out.WriteString("\n")
 		}
-		fmt.Fprintf(&w.out, "%s# %s\n", indent, f.describedIn(w.language))
-		w.field(f, indent, mark)
+		fmt.Fprintf(&w.out, "%s# %s\n", indent, f.docText(w.language))
+		w.writeField(f, indent, mark)
 	}
 }
 
-// field writes one field, on one line if it has no subfields.
-func (w *skeletonWriter) field(f field, indent, mark string) {
+// writeField writes one field, on one line if it has no subfields.
+func (w *skeletonWriter) writeField(f field, indent, mark string) {
 	switch {
 	case len(f.value.fields) > 0 && !f.value.list && f.example == "":
 		fmt.Fprintf(&w.out, "%s%s%s:\n", indent, mark, f.name)
-		w.section(f.value.fields, indent+"  ", mark)
+		w.writeSection(f.value.fields, indent+"  ", mark)
 	case len(f.value.fields) > 0:
-		fmt.Fprintf(&w.out, "%s%s%s: %s\n", indent, mark, f.name, w.flow(w.valueOf(f)))
+		fmt.Fprintf(&w.out, "%s%s%s: %s\n", indent, mark, f.name, w.flowText(w.exampleNode(f)))
 	default:
 		fmt.Fprintf(&w.out, "%s%s%s: %s\n", indent, mark, f.name, f.example)
 	}
 }
 
-// flow formats a value on one line.
-func (w *skeletonWriter) flow(node *yaml.Node) string {
+// flowText formats a value on one line.
+func (w *skeletonWriter) flowText(node *yaml.Node) string {
 	node.Style |= yaml.FlowStyle
 	text, err := yaml.Marshal(node)
 	if err != nil {

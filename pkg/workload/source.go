@@ -22,11 +22,11 @@ type source struct {
 	probed int
 }
 
-// report adds a problem; line counts from 1 in the current document, column in characters from 1.
-func (s *source) report(severity Severity, line, column int, says phrase.Text) {
+// addDiagnostic adds a problem; line counts from 1 in the current document, column in characters from 1.
+func (s *source) addDiagnostic(severity Severity, line, column int, says phrase.Text) {
 	diagnostic := Diagnostic{
 		File: s.file, Line: s.first + max(line, 1), Column: max(column, 1), Severity: severity,
-		Message: says.String(), Says: says,
+		Message: says.String(), Text: says,
 	}
 	if diagnostic.Line <= len(s.lines) {
 		diagnostic.Source = strings.TrimRight(s.lines[diagnostic.Line-1], lineBreaks)

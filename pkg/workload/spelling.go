@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// spellings returns the three spellings of a kebab-case key: gpu-type, gpuType and gpu_type.
-func spellings(kebab string) [3]string {
+// keySpellings returns the three spellings of a kebab-case key: gpu-type, gpuType and gpu_type.
+func keySpellings(kebab string) [3]string {
 	words := strings.Split(kebab, "-")
 	camel := words[0]
 	for _, w := range words[1:] {
@@ -15,8 +15,8 @@ func spellings(kebab string) [3]string {
 	return [3]string{kebab, camel, strings.Join(words, "_")}
 }
 
-// Spells reports whether a key is one of the spellings of a field name in kebab-case.
-func Spells(key, kebab string) bool {
-	all := spellings(kebab)
+// IsSpelling reports whether a key is one of the spellings of a field name in kebab-case.
+func IsSpelling(key, kebab string) bool {
+	all := keySpellings(kebab)
 	return slices.Contains(all[:], key)
 }

@@ -19,7 +19,7 @@ func parseYAML(src *source, lines []string) *yaml.Node {
 	if err == nil {
 		return &root
 	}
-	line, says := locate(src, lines, err)
+	line, says := locateSyntaxError(src, lines, err)
 	column := 1
 	if line <= len(lines) {
 		text := lines[line-1]
@@ -27,21 +27,21 @@ func parseYAML(src *source, lines []string) *yaml.Node {
 		column += indent
 		if tab := strings.IndexByte(text[:indent], '\t'); tab >= 0 {
 			column = 1 + tab
-			says = phrase.Of("a tab is used for indentation: YAML allows only spaces")
+			says = phrase.Textf("a tab is used for indentation: YAML allows only spaces")
 		} else if strings.HasSuffix(err.Error(), beginsNothing) {
-			column = src.strayIn(lines[:line], column)
+			column = src.strayColumn(lines[:line], column)
 		}
 	}
-	src.report(SeverityError, line, column, says)
+	src.addDiagnostic(SeverityError, line, column, says)
 	return nil
 }
 
 // beginsNothing is the parser's message for a character that no value can begin with. It does not contain the column.
 const beginsNothing = "found character that cannot start any token"
 
-// strayIn finds the column of that character in the last of some lines: the first column up to which the parser reports it, or else the given
+// strayColumn finds the column of that character in the last of some lines: the first column up to which the parser reports it, or else the given
 // one.
-func (s *source) strayIn(lines []string, begins int) int {
+func (s *source) strayColumn(lines []string, begins int) int {
 	above, text := strings.Join(lines[:len(lines)-1], ""), lines[len(lines)-1]
 	for at, r := range text {
 		if !strings.ContainsRune("`@%\t", r) {
@@ -59,36 +59,36 @@ func (s *source) strayIn(lines []string, begins int) int {
 	return begins
 }
 
-// wording replaces messages of the YAML parser that only authors of parsers understand.
-var wording = map[string]phrase.Text{
-	"did not find expected key": phrase.Of("this line does not fit the lines above: " +
+// parserMessages replaces messages of the YAML parser that only authors of parsers understand.
+var parserMessages = map[string]phrase.Text{
+	"did not find expected key": phrase.Textf("this line does not fit the lines above: " +
 		"check its indentation, a missing colon or an open quote"),
-	"did not find expected '-' indicator":                    phrase.Of("this line does not fit the list above: check its indentation"),
-	"mapping values are not allowed in this context":         phrase.Of("a colon is not allowed here: check the indentation and the line above, or put the text in quotes"),
-	"could not find expected ':'":                            phrase.Of("a key must end with a colon, as in \"gpu: 1\""),
-	"found unexpected end of stream":                         phrase.Of("a quote is opened and never closed"),
-	"did not find expected ',' or ']'":                       phrase.Of("a list in brackets lacks a comma or its closing bracket ]"),
-	"did not find expected ',' or '}'":                       phrase.Of("a section in braces lacks a comma or its closing brace }"),
-	beginsNothing:                                            phrase.Of("this character cannot begin a value: put the text in quotes"),
-	"block sequence entries are not allowed in this context": phrase.Of("a list entry is not allowed here: check the indentation"),
+	"did not find expected '-' indicator":                    phrase.Textf("this line does not fit the list above: check its indentation"),
+	"mapping values are not allowed in this context":         phrase.Textf("a colon is not allowed here: check the indentation and the line above, or put the text in quotes"),
+	"could not find expected ':'":                            phrase.Textf("a key must end with a colon, as in \"gpu: 1\""),
+	"found unexpected end of stream":                         phrase.Textf("a quote is opened and never closed"),
+	"did not find expected ',' or ']'":                       phrase.Textf("a list in brackets lacks a comma or its closing bracket ]"),
+	"did not find expected ',' or '}'":                       phrase.Textf("a section in braces lacks a comma or its closing brace }"),
+	beginsNothing:                                            phrase.Textf("this character cannot begin a value: put the text in quotes"),
+	"block sequence entries are not allowed in this context": phrase.Textf("a list entry is not allowed here: check the indentation"),
 }
 
 var parserLine = regexp.MustCompile(`^(?:line (\d+): )?(.*)$`)
 
-// locate finds the line of a syntax error. The parser names the line where the broken section or list began, often far above; the actual
+// locateSyntaxError finds the line of a syntax error. The parser names the line where the broken section or list began, often far above; the actual
 // error is in the first line with which the text no longer parses.
-func locate(src *source, lines []string, err error) (line int, says phrase.Text) {
+func locateSyntaxError(src *source, lines []string, err error) (line int, says phrase.Text) {
 	parts := parserLine.FindStringSubmatch(strings.TrimPrefix(err.Error(), "yaml: "))
 	line, _ = strconv.Atoi(parts[1])
 	line = max(line, 1)
-	message, known := wording[parts[2]]
+	message, known := parserMessages[parts[2]]
 	if !known {
 		message = phrase.Quote(parts[2])
 	}
 	if broken := firstBroken(src, lines); broken > 0 {
 		line = broken
 	}
-	return line, phrase.Of("invalid YAML: %s", message)
+	return line, phrase.Textf("invalid YAML: %s", message)
 }
 
 // Cost limits for locating syntax errors: how many lines firstBroken tries individually, and how many bytes are parsed again for all syntax errors of
@@ -108,7 +108,7 @@ func firstBroken(src *source, lines []string) int {
 			starts = append(starts, i)
 		}
 	}
-	broken := sort.Search(len(starts), func(i int) bool { return !src.parses(lines[:starts[i]]) })
+	broken := sort.Search(len(starts), func(i int) bool { return !src.isValidYAML(lines[:starts[i]]) })
 	if src.probed > maxProbeBytes {
 		return 0
 	}
@@ -120,7 +120,7 @@ func firstBroken(src *source, lines []string) int {
 		return 0
 	}
 	for n := last; n > first; n-- {
-		if src.parses(lines[:n]) {
+		if src.isValidYAML(lines[:n]) {
 			return min(n+1, len(lines))
 		}
 		if src.probed > maxProbeBytes {
@@ -130,8 +130,8 @@ func firstBroken(src *source, lines []string) int {
 	return first + 1
 }
 
-// parses reports whether lines are valid YAML. Once the file has cost too much, it returns false without parsing.
-func (s *source) parses(lines []string) bool {
+// isValidYAML reports whether lines are valid YAML. Once the file has cost too much, it returns false without parsing.
+func (s *source) isValidYAML(lines []string) bool {
 	if s.probed > maxProbeBytes {
 		return false
 	}

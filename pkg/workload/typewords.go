@@ -9,15 +9,15 @@ import (
 // TypeIn returns the type of a field in a language. Words to choose from are the same in all languages.
 func (f Field) TypeIn(language phrase.Language) string {
 	word, choice, list := f.typeParts()
-	text := alternatives(choice).In(language)
+	text := joinAlternatives(choice).Localize(language)
 	if len(choice) == 0 {
 		text = word
-		if words := language.Words(typeKey(word)); words != typeKey(word) {
+		if words := language.Translate(typeKey(word)); words != typeKey(word) {
 			text = words
 		}
 	}
 	if list {
-		text += phrase.Of(", or a list of them").In(language)
+		text += phrase.Textf(", or a list of them").Localize(language)
 	}
 	return text
 }

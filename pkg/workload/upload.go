@@ -55,8 +55,8 @@ func (u *Upload) Part(i int) []byte {
 	return u.Data[i*UploadPart : min(len(u.Data), (i+1)*UploadPart)]
 }
 
-// Unsent returns the document without its folder, for callers that only determine where its job would run.
-func (d Document) Unsent() Document {
+// WithoutUpload returns the document without its folder, for callers that only determine where its job would run.
+func (d Document) WithoutUpload() Document {
 	if d.Job != nil {
 		job := *d.Job
 		job.Workdir = ""

@@ -20,9 +20,9 @@ import (
 	"g8s.host/gpu-scheduler/pkg/spelling"
 )
 
-// scalar is a value that is one piece of text in YAML. The text is taken as written, so that a version 1.10 or a learning rate 2e-5 is not
+// scalarValue is a value that is one piece of text in YAML. The text is taken as written, so that a version 1.10 or a learning rate 2e-5 is not
 // converted to another number. The error of parse continues a sentence after the quoted text: `is not ...`.
-func scalar[T any](to *T, describe string, parse func(string) (T, error)) value {
+func scalarValue[T any](to *T, describe string, parse func(string) (T, error)) value {
 	return value{describe: describe, schema: scalarSchema(describe), decode: func(d *decoder, node *yaml.Node, path string) {
 		if node.Kind != yaml.ScalarNode {
 			d.errorf(node, "%s must be one value (%s), not %s", path, describe, nodeWord(node))
@@ -30,34 +30,34 @@ func scalar[T any](to *T, describe string, parse func(string) (T, error)) value 
 		}
 		v, err := parse(node.Value)
 		if err != nil {
-			d.errorf(node, "%s: %q %v", path, clip(node.Value), err)
+			d.errorf(node, "%s: %q %v", path, truncateText(node.Value), err)
 			return
 		}
 		*to = v
 	}}
 }
 
-// optional makes a scalar optional: the pointer stays nil if the field is absent.
-func optional[T any](to **T, describe string, parse func(string) (T, error)) value {
-	return scalar(to, describe, func(s string) (*T, error) {
+// optionalValue makes a scalar optional: the pointer stays nil if the field is absent.
+func optionalValue[T any](to **T, describe string, parse func(string) (T, error)) value {
+	return scalarValue(to, describe, func(s string) (*T, error) {
 		v, err := parse(s)
 		return &v, err
 	})
 }
 
-// texts is a list of pieces of text.
-func texts(to *[]string) value {
-	return value{describe: "list of text", schema: listOf(scalarSchema("text")), decode: func(d *decoder, node *yaml.Node, path string) {
+// textList is a list of pieces of text.
+func textList(to *[]string) value {
+	return value{describe: "list of text", schema: listSchema(scalarSchema("text")), decode: func(d *decoder, node *yaml.Node, path string) {
 		if node.Kind == yaml.ScalarNode {
-			d.errorf(node, "%s must be a list, not %s: write [\"sh\", \"-c\", %q] to run it in a shell", path, nodeWord(node), clip(node.Value))
+			d.errorf(node, "%s must be a list, not %s: write [\"sh\", \"-c\", %q] to run it in a shell", path, nodeWord(node), truncateText(node.Value))
 			return
 		}
 		if isEmpty(node) {
 			d.warnf(node, "%s is empty and has no effect", path)
 		}
-		d.list(node, path, func(_ int, entry *yaml.Node, path string) {
+		d.decodeList(node, path, func(_ int, entry *yaml.Node, path string) {
 			var s string
-			scalar(&s, "text", anyText).decode(d, entry, path)
+			scalarValue(&s, "text", anyText).decode(d, entry, path)
 			*to = append(*to, s)
 		})
 	}}
@@ -67,13 +67,13 @@ func texts(to *[]string) value {
 func oneOrList(to *[]string, most int, describe string, parse func(string) (string, error)) value {
 	one := func(d *decoder, node *yaml.Node, path string) {
 		var s string
-		scalar(&s, describe, parse).decode(d, node, path)
+		scalarValue(&s, describe, parse).decode(d, node, path)
 		if s != "" && slices.Contains(*to, s) {
 			d.errorf(node, "%s: %q is in the list already", path, s)
 		}
 		*to = append(*to, s)
 	}
-	return value{describe: describe + ", or a list of them", schema: oneOrListOf(scalarSchema(describe)), decode: func(d *decoder, node *yaml.Node, path string) {
+	return value{describe: describe + ", or a list of them", schema: oneOrListSchema(scalarSchema(describe)), decode: func(d *decoder, node *yaml.Node, path string) {
 		switch {
 		case node.Kind != yaml.SequenceNode:
 			one(d, node, path)
@@ -83,7 +83,7 @@ func oneOrList(to *[]string, most int, describe string, parse func(string) (stri
 			d.errorf(node.Content[most], "%s has %d entries, and at most %d are allowed: leave it out to accept any",
 				path, len(node.Content), most)
 		default:
-			d.list(node, path, func(_ int, entry *yaml.Node, path string) { one(d, entry, path) })
+			d.decodeList(node, path, func(_ int, entry *yaml.Node, path string) { one(d, entry, path) })
 		}
 	}}
 }
@@ -103,23 +103,23 @@ func IsControl(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 }
 
-// choice is a scalar that is exactly one of the given words.
-func choice[T ~string](to *T, words ...T) value {
+// choiceValue is a scalar that is exactly one of the given words.
+func choiceValue[T ~string](to *T, words ...T) value {
 	all := make([]string, len(words))
 	for i, w := range words {
 		all[i] = string(w)
 	}
-	v := scalar(to, oneOf(all), func(s string) (T, error) {
+	v := scalarValue(to, englishAlternatives(all), func(s string) (T, error) {
 		if slices.Contains(all, s) {
 			return T(s), nil
 		}
-		return "", phrase.Errorf("is not %s%s", alternatives(all), spelling.DidYouMean(s, all))
+		return "", phrase.Errorf("is not %s%s", joinAlternatives(all), spelling.DidYouMean(s, all))
 	})
 	v.words, v.schema = all, schema{"enum": all}
 	return v
 }
 
-func boolean(s string) (bool, error) {
+func parseBool(s string) (bool, error) {
 	switch s {
 	case "true":
 		return true, nil
@@ -130,16 +130,16 @@ func boolean(s string) (bool, error) {
 	}
 }
 
-// whole is a scalar that is a whole number from least to most.
-func whole[T int32 | int64](to *T, describe string, least, most T) value {
-	v := scalar(to, describe, wholeNumber(least, most))
+// wholeValue is a scalar that is a whole number from least to most.
+func wholeValue[T int32 | int64](to *T, describe string, least, most T) value {
+	v := scalarValue(to, describe, wholeNumber(least, most))
 	v.schema = wholeSchema(int64(least), int64(most))
 	return v
 }
 
 // optionalWhole is an optional whole number: the pointer stays nil if the field is absent.
 func optionalWhole[T int32 | int64](to **T, describe string, least, most T) value {
-	v := optional(to, describe, wholeNumber(least, most))
+	v := optionalValue(to, describe, wholeNumber(least, most))
 	v.schema = wholeSchema(int64(least), int64(most))
 	return v
 }
@@ -167,8 +167,8 @@ var durationText = regexp.MustCompile(`^(?:(\d{1,5})d)?((?:\d{1,9}[hms])*)$`)
 // maxDuration keeps durations within the int32 seconds of the Kubernetes API.
 const maxDuration = 10 * 365 * 24 * time.Hour
 
-// duration accepts durations such as 90s, 30m, 24h, 7d or 1d12h of at least the given length.
-func duration(least time.Duration) func(string) (time.Duration, error) {
+// durationParser accepts durations such as 90s, 30m, 24h, 7d or 1d12h of at least the given length.
+func durationParser(least time.Duration) func(string) (time.Duration, error) {
 	return func(s string) (time.Duration, error) {
 		parts := durationText.FindStringSubmatch(s)
 		if parts == nil || s == "" {
@@ -205,7 +205,7 @@ func DurationText(d time.Duration) string {
 // durationWithin accepts a duration between two bounds.
 func durationWithin(least, most time.Duration) func(string) (time.Duration, error) {
 	return func(s string) (time.Duration, error) {
-		total, err := duration(least)(s)
+		total, err := durationParser(least)(s)
 		if err == nil && total > most {
 			return 0, phrase.Errorf("is too long: write at most %gh", most.Hours())
 		}
@@ -222,7 +222,7 @@ func labelValue(s string) (string, error) {
 		return s, nil
 	}
 	return "", phrase.Errorf("cannot be the value of a node label: use at most 63 letters, digits, '-', '_' and '.', "+
-		"with a letter or digit at both ends%s", corrected(s, toLabelValue(s)))
+		"with a letter or digit at both ends%s", correctionHint(s, toLabelValue(s)))
 }
 
 // dnsLabel accepts pod and Service names up to a maximum length.
@@ -233,34 +233,34 @@ func dnsLabel(most int) func(string) (string, error) {
 			return "", phrase.Errorf("is empty")
 		case len(validation.IsDNS1123Label(s)) > 0 && len(s) <= validation.DNS1123LabelMaxLength:
 			return "", phrase.Errorf("is not a valid name: use lower-case letters, digits and '-', with a letter or digit "+
-				"at both ends%s", corrected(s, toDNSLabel(s, most)))
+				"at both ends%s", correctionHint(s, toDNSLabel(s, most)))
 		case len(s) > most:
 			return "", phrase.Errorf("is too long: it has %d characters, and at most %d are allowed%s",
-				len([]rune(s)), most, corrected(s, toDNSLabel(s, most)))
+				len([]rune(s)), most, correctionHint(s, toDNSLabel(s, most)))
 		}
 		return s, nil
 	}
 }
 
-// beginning accepts a name prefix that leaves room for five more characters within the maximum length.
-func beginning(most int) func(string) (string, error) {
+// namePrefix accepts a name prefix that leaves room for five more characters within the maximum length.
+func namePrefix(most int) func(string) (string, error) {
 	return func(s string) (string, error) {
-		longest := most - len(UnmadeSuffix)
+		longest := most - len(PlaceholderSuffix)
 		switch {
 		case s == "":
 			return "", phrase.Errorf("is empty")
 		case len(s) > longest && len(validation.IsDNS1123Label(strings.Trim(s, "-"))) == 0:
 			return "", phrase.Errorf("is too long: it has %d characters, and at most %d are allowed", len(s), longest)
-		case len(validation.IsDNS1123Label(s+UnmadeSuffix)) > 0:
+		case len(validation.IsDNS1123Label(s+PlaceholderSuffix)) > 0:
 			return "", phrase.Errorf("is not the beginning of a name: use lower-case letters, digits and '-', with a letter or digit first%s",
-				corrected(s, toDNSLabel(s, longest)))
+				correctionHint(s, toDNSLabel(s, longest)))
 		}
 		return s, nil
 	}
 }
 
-// subdomain accepts names of objects, such as secrets, claims and nodes.
-func subdomain(s string) (string, error) {
+// parseSubdomain accepts names of objects, such as secrets, claims and nodes.
+func parseSubdomain(s string) (string, error) {
 	if len(validation.IsDNS1123Subdomain(s)) > 0 {
 		return "", phrase.Errorf("is not a valid name: use lower-case letters, digits, '-' and '.', " +
 			"with a letter or digit at both ends")
@@ -268,12 +268,12 @@ func subdomain(s string) (string, error) {
 	return s, nil
 }
 
-// corrected formats a suggestion for an invalid name; empty if no name remains.
-func corrected(wrong, right string) phrase.Text {
+// correctionHint formats a suggestion for an invalid name; empty if no name remains.
+func correctionHint(wrong, right string) phrase.Text {
 	if right == "" || right == wrong {
 		return nil
 	}
-	return phrase.Of(" (for example %q)", right)
+	return phrase.Textf(" (for example %q)", right)
 }
 
 var (

@@ -86,8 +86,8 @@ type Document struct {
 	Line int
 }
 
-// NamesItself reports whether the document has only a name prefix: each submission creates another job.
-func (d Document) NamesItself() bool { return d.Job != nil && d.Job.GenerateName != "" }
+// GeneratesName reports whether the document has only a name prefix: each submission creates another job.
+func (d Document) GeneratesName() bool { return d.Job != nil && d.Job.GenerateName != "" }
 
 // Job is a training, inference, notebook or compute document with its defaults filled in.
 type Job struct {
@@ -162,8 +162,8 @@ type Environment struct {
 	Distributed Distributed
 }
 
-// UnmadeSuffix stands for the random characters that are appended to a name prefix at submission.
-const UnmadeSuffix = "xxxxx"
+// PlaceholderSuffix stands for the random characters that are appended to a name prefix at submission.
+const PlaceholderSuffix = "xxxxx"
 
 // Defaults of optional fields.
 const (

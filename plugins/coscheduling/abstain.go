@@ -3,89 +3,89 @@ package coscheduling
 import "time"
 
 const (
-	// settling is how long a gang evicts no further pods after an eviction, until its victims are seen to leave.
-	settling = 2 * time.Second
-	// exhausted is how long a gang does not search for victims again, either after an eviction in vain or while the grounds of the last search
+	// evictionSettleTime is how long a gang evicts no further pods after an eviction, until its victims are seen to leave.
+	evictionSettleTime = 2 * time.Second
+	// baseBackoff is how long a gang does not search for victims again, either after an eviction in vain or while the grounds of the last search
 	// hold.
-	exhausted = time.Minute
-	// mostVain is the longest backoff after an eviction that did not let the gang start. The backoff begins at baseBackoff and doubles each
+	baseBackoff = time.Minute
+	// maxBackoff is the longest backoff after an eviction that did not let the gang start. The backoff begins at baseBackoff and doubles each
 	// time.
-	mostVain = time.Hour
+	maxBackoff = time.Hour
 )
 
-// settles reports whether victims are about to leave for a gang.
-func (p *places) settles(g gang, now time.Time) bool {
+// awaitsDepartures reports whether victims are about to leave for a gang.
+func (p *gangStates) awaitsDepartures(g gang, now time.Time) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	r, ok := p.gangs[g]
-	return ok && (r.underWay || now.Before(r.settles))
+	return ok && (r.writesPending || now.Before(r.departuresUntil))
 }
 
-// abstains reports whether a gang is backing off from preemption, and why. The reason is "" if none needs to be shown.
-func (p *places) abstains(g gang, now time.Time) (abstains bool, why string) {
+// isPreemptionBlocked reports whether a gang is backing off from preemption, and why. The reason is "" if none needs to be shown.
+func (p *gangStates) isPreemptionBlocked(g gang, now time.Time) (abstains bool, why string) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	r, ok := p.gangs[g]
-	if !ok || !now.Before(r.abstains) {
+	if !ok || !now.Before(r.preemptionBackoffUntil) {
 		return false, ""
 	}
-	return true, r.keptOut
+	return true, r.backoffReason
 }
 
 // waitsByChoice reports whether a gang could start, and waits for a better placement.
-func (p *places) waitsByChoice(g gang) bool {
+func (p *gangStates) waitsByChoice(g gang) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	r, ok := p.gangs[g]
 	return ok && r.refusal.isChoice
 }
 
-// clear records that victims leave for a gang. The gang evicts no further pods until the given time.
-func (p *places) clear(g gang, until time.Time) {
+// recordEvictions records that victims leave for a gang. The gang evicts no further pods until the given time.
+func (p *gangStates) recordEvictions(g gang, until time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := p.record(g)
-	r.settles, r.cleared, r.keptOut, r.guard = until, true, "", ""
+	r := p.ensureState(g)
+	r.departuresUntil, r.hasEvicted, r.backoffReason, r.protectionReason = until, true, "", ""
 }
 
-// pause sets the time until which a gang evicts no pods.
-func (p *places) pause(g gang, until time.Time) {
+// pausePreemption sets the time until which a gang evicts no pods.
+func (p *gangStates) pausePreemption(g gang, until time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.record(g).abstains = until
+	p.ensureState(g).preemptionBackoffUntil = until
 }
 
-// inVain records that another plugin rejected a member. If pods were already evicted for the gang, preemption backs off, longer each
+// backOffPreemption records that another plugin rejected a member. If pods were already evicted for the gang, preemption backs off, longer each
 // time: the same obstacle would keep the gang out again. The gang keeps the freed places for the settle time, because its members may only have
 // been tried in an order that the other plugin does not accept.
-func (p *places) inVain(g gang, now time.Time) {
+func (p *gangStates) backOffPreemption(g gang, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r, ok := p.gangs[g]
-	if !ok || !r.cleared {
+	if !ok || !r.hasEvicted {
 		return
 	}
-	r.vain = min(max(exhausted, 2*r.vain), mostVain)
-	r.abstains, r.cleared = now.Add(r.vain), false
+	r.preemptionBackoff = min(max(baseBackoff, 2*r.preemptionBackoff), maxBackoff)
+	r.preemptionBackoffUntil, r.hasEvicted = now.Add(r.preemptionBackoff), false
 }
 
-// futile records that no eviction could make room for a gang on the grounds of its last refusal, until a time. Budgets, volumes and the pods
+// markUnhelpful records that no eviction could make room for a gang on the grounds of its last refusal, until a time. Budgets, volumes and the pods
 // that may not be evicted can change without a change of a node. Pods that another plugin would keep out are not checked earlier. guard says
 // which pods may not leave yet.
-func (p *places) futile(g gang, until time.Time, why, guard string) {
+func (p *gangStates) markUnhelpful(g gang, until time.Time, why, guard string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := p.record(g)
-	r.futile, r.futileUntil, r.guard, r.dozes = r.refusal.on, until, guard, false
-	if r.keptOut = why; why != "" {
-		r.abstains = until
+	r := p.ensureState(g)
+	r.unhelpfulBasis, r.unhelpfulUntil, r.protectionReason, r.timerDisabled = r.refusal.on, until, guard, false
+	if r.backoffReason = why; why != "" {
+		r.preemptionBackoffUntil = until
 	}
 }
 
-// isFutile reports whether no eviction could make room for a gang on the grounds of its last refusal.
-func (p *places) isFutile(g gang, now time.Time) bool {
+// isUnhelpful reports whether no eviction could make room for a gang on the grounds of its last refusal.
+func (p *gangStates) isUnhelpful(g gang, now time.Time) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	r, ok := p.gangs[g]
-	return ok && r.futile == r.refusal.on && r.futile != (basis{}) && now.Before(r.futileUntil)
+	return ok && r.unhelpfulBasis == r.refusal.on && r.unhelpfulBasis != (basis{}) && now.Before(r.unhelpfulUntil)
 }

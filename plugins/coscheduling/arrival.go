@@ -17,235 +17,237 @@ const (
 	arrivalWindow = 3 * time.Second
 	// lastWindow is how long held members wait for the outcome of the last member, which may be deleted or held back in the meantime.
 	lastWindow = 30 * time.Second
-	// countedFor is how long a gang counts as whole without a recount: all of its members enter the queue at once, under the lock of the queue.
-	countedFor = time.Second
+	// wholeCountTTL is how long a gang counts as whole without a recount: all of its members enter the queue at once, under the lock of the queue.
+	wholeCountTTL = time.Second
 )
 
 // arrivals track how gangs assemble, by PodGroup. A controller creates one member after the other. An attempt for each new member would cost an
 // attempt, an event and a write, and each would only say that more members are still to come.
 type arrivals struct {
-	mu sync.Mutex
-	of map[types.NamespacedName]*arrival
+	mu    sync.Mutex
+	gangs map[types.NamespacedName]*arrival
 }
 
 // arrival is the state of the members of one gang that have entered the queue.
 type arrival struct {
-	// kept are the members held out of the queue, until more arrive or the last one has been tried for all.
-	kept sets.Set[types.UID]
+	// heldMembers are the members held out of the queue, until more arrive or the last one has been tried for all.
+	heldMembers sets.Set[types.UID]
 	// due is how many more members must arrive before the gang can be whole. Counting a large gang for each of its members would take seconds.
 	due int
 	// timer runs while members are held.
 	timer *time.Timer
-	// counted is when the gang was whole, zero while it is not.
-	counted time.Time
-	// there is how many live pods named the PodGroup at the last count, less those that have gone since: a lower bound.
-	there int
-	// told says that members are tried although the gang is incomplete, so that their status says what is missing.
-	told bool
+	// wholeAt is when the gang was whole, zero while it is not.
+	wholeAt time.Time
+	// livePods is how many live pods named the PodGroup at the last count, less those that have gone since: a lower bound.
+	livePods int
+	// triedIncomplete says that members are tried although the gang is incomplete, so that their status says what is missing.
+	triedIncomplete bool
 }
 
-// verdict is the decision about a member that enters the queue.
-type verdict int
+// enqueueDecision is the decision about a member that enters the queue.
+type enqueueDecision int
 
 const (
-	enters verdict = iota
-	stays
-	// unknown requires a count of the gang.
-	unknown
+	decisionEnqueue enqueueDecision = iota
+	decisionHold
+	// decisionCount requires a count of the gang.
+	decisionCount
 )
 
-// note decides about a member that enters the queue.
-func (a *arrivals) note(group types.NamespacedName, pod types.UID, now time.Time) verdict {
+// decideQueued decides about a member that enters the queue.
+func (a *arrivals) decideQueued(group types.NamespacedName, pod types.UID, now time.Time) enqueueDecision {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	known := a.of[group]
+	known := a.gangs[group]
 	switch {
 	case known == nil:
-		return unknown
-	case known.told || now.Before(known.counted.Add(countedFor)):
-		known.kept.Delete(pod)
-		return enters
-	case !known.counted.IsZero():
-		return unknown
+		return decisionCount
+	case known.triedIncomplete || now.Before(known.wholeAt.Add(wholeCountTTL)):
+		known.heldMembers.Delete(pod)
+		return decisionEnqueue
+	case !known.wholeAt.IsZero():
+		return decisionCount
 	}
-	if !known.kept.Has(pod) {
-		known.kept.Insert(pod)
+	if !known.heldMembers.Has(pod) {
+		known.heldMembers.Insert(pod)
 		known.due--
 		known.timer.Reset(arrivalWindow)
 	}
 	if known.due > 0 {
-		return stays
+		return decisionHold
 	}
-	return unknown
+	return decisionCount
 }
 
-// count records how many members are missing, and returns whether the given member is held out of the queue. It calls try with the
+// recordCount records how many members are missing, and returns whether the given member is held out of the queue. It calls try with the
 // held members if no more have arrived for a while, or if none has been released since the gang became whole, as in a process that does not
 // lead. Only in the first case do the members just need to report that the gang is incomplete.
-func (a *arrivals) count(group types.NamespacedName, pod types.UID, due int, now time.Time, try func(kept sets.Set[types.UID], told bool)) verdict {
+func (a *arrivals) recordCount(group types.NamespacedName, pod types.UID, due int, now time.Time, try func(kept sets.Set[types.UID], told bool)) enqueueDecision {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	known := a.of[group]
+	known := a.gangs[group]
 	if known == nil {
-		if a.of == nil {
-			a.of = map[types.NamespacedName]*arrival{}
+		if a.gangs == nil {
+			a.gangs = map[types.NamespacedName]*arrival{}
 		}
-		known = &arrival{kept: sets.New[types.UID]()}
-		a.of[group] = known
+		known = &arrival{heldMembers: sets.New[types.UID]()}
+		a.gangs[group] = known
 	}
 	if known.due = due; due <= 0 {
-		if known.counted.IsZero() && known.timer != nil {
+		if known.wholeAt.IsZero() && known.timer != nil {
 			known.timer.Reset(lastWindow)
 		}
-		known.counted = now
-		known.kept.Delete(pod)
-		return enters
+		known.wholeAt = now
+		known.heldMembers.Delete(pod)
+		return decisionEnqueue
 	}
-	known.counted = time.Time{}
-	if known.told {
-		return enters
+	known.wholeAt = time.Time{}
+	if known.triedIncomplete {
+		return decisionEnqueue
 	}
-	known.kept.Insert(pod)
+	known.heldMembers.Insert(pod)
 	if known.timer == nil {
 		known.timer = time.AfterFunc(arrivalWindow, func() {
-			if kept, told := a.take(group, known); len(kept) > 0 {
+			if kept, told := a.takeHeld(group, known); len(kept) > 0 {
 				try(kept, told)
 			}
 		})
 	}
-	return stays
+	return decisionHold
 }
 
-// take releases the held members and returns them, and whether their gang is incomplete. of is the expected arrival; nil stands for the current
+// takeHeld releases the held members and returns them, and whether their gang is incomplete. of is the expected arrival; nil stands for the current
 // one, if its gang is whole.
-func (a *arrivals) take(group types.NamespacedName, of *arrival) (kept sets.Set[types.UID], told bool) {
+func (a *arrivals) takeHeld(group types.NamespacedName, of *arrival) (kept sets.Set[types.UID], told bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	known := a.of[group]
-	if known == nil || of != nil && of != known || of == nil && known.counted.IsZero() {
+	known := a.gangs[group]
+	if known == nil || of != nil && of != known || of == nil && known.wholeAt.IsZero() {
 		return nil, false
 	}
-	known.told = known.counted.IsZero()
-	kept = known.kept
-	known.kept = sets.New[types.UID]()
+	known.triedIncomplete = known.wholeAt.IsZero()
+	kept = known.heldMembers
+	known.heldMembers = sets.New[types.UID]()
 	if known.timer != nil {
 		known.timer.Stop()
 		known.timer = nil
 	}
-	return kept, known.told
+	return kept, known.triedIncomplete
 }
 
-// forget drops the state of a gang.
-func (a *arrivals) forget(group types.NamespacedName) {
+// forgetGang drops the state of a gang.
+func (a *arrivals) forgetGang(group types.NamespacedName) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if known := a.of[group]; known != nil && known.timer != nil {
+	if known := a.gangs[group]; known != nil && known.timer != nil {
 		known.timer.Stop()
 	}
-	delete(a.of, group)
+	delete(a.gangs, group)
 }
 
-// recount forces a count of a gang when its next member enters the queue.
-func (a *arrivals) recount(group types.NamespacedName) {
+// requireRecount forces a count of a gang when its next member enters the queue.
+func (a *arrivals) requireRecount(group types.NamespacedName) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if known := a.of[group]; known != nil {
+	if known := a.gangs[group]; known != nil {
 		known.due = 0
-		if !known.counted.IsZero() {
-			known.counted = known.counted.Add(-countedFor)
+		if !known.wholeAt.IsZero() {
+			known.wholeAt = known.wholeAt.Add(-wholeCountTTL)
 		}
 	}
 }
 
-// leaves records that a pod no longer names a PodGroup, and reports whether it may have been the last one.
-func (a *arrivals) leaves(group types.NamespacedName) bool {
+// recordDeparture records that a pod no longer names a PodGroup, and reports whether it may have been the last one.
+func (a *arrivals) recordDeparture(group types.NamespacedName) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	known := a.of[group]
+	known := a.gangs[group]
 	if known == nil {
 		return false
 	}
-	known.there--
-	return known.there <= 0
+	known.livePods--
+	return known.livePods <= 0
 }
 
-// stay sets how many live pods name a PodGroup.
-func (a *arrivals) stay(group types.NamespacedName, count int) {
+// setLivePods sets how many live pods name a PodGroup.
+func (a *arrivals) setLivePods(group types.NamespacedName, count int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if known := a.of[group]; known != nil {
-		known.there = count
+	if known := a.gangs[group]; known != nil {
+		known.livePods = count
 	}
 }
 
-// keeps reports whether members of a gang are held out of the queue.
-func (a *arrivals) keeps(group types.NamespacedName) bool {
+// holdsMembers reports whether members of a gang are held out of the queue.
+func (a *arrivals) holdsMembers(group types.NamespacedName) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	known := a.of[group]
-	return known != nil && len(known.kept) > 0
+	known := a.gangs[group]
+	return known != nil && len(known.heldMembers) > 0
 }
 
-// arrives holds a member out of the queue while its gang is incomplete and more members are arriving. It counts every pod with the label;
+// holdIncompleteGang holds a member out of the queue while its gang is incomplete and more members are arriving. It counts every pod with the label;
 // PreFilter determines which of them are members and are ready. The last member is tried for all. If it gets a place, Permit activates the
 // others; otherwise releaseHeldMembers does.
 //
 // A member with a nomination is never held: the queue only tracks the nominations of pods that it accepts.
-func (p *Plugin) arrives(pod *corev1.Pod, name types.NamespacedName) *fwk.Status {
-	group, now := p.groups.get(name), time.Now()
-	if group != nil && group.problem != "" || p.finished.before(pod) {
+func (p *Plugin) holdIncompleteGang(pod *corev1.Pod, name types.NamespacedName) *fwk.Status {
+	group, now := p.groups.getGroup(name), time.Now()
+	if group != nil && group.problem != "" || p.finished.hasFinishedSibling(pod) {
 		return nil
 	}
-	as := p.arrivals.note(name, pod.UID, now)
-	if as == unknown {
+	as := p.arrivals.decideQueued(name, pod.UID, now)
+	if as == decisionCount {
 		due := 1 // it is counted as soon as its PodGroup is there
 		if group != nil {
-			due = group.minMember - p.countOf(name)
+			due = group.minMember - p.countGroupPods(name)
 		}
-		as = p.arrivals.count(name, pod.UID, due, now, func(kept sets.Set[types.UID], told bool) { p.tryKept(name, kept, told) })
+		as = p.arrivals.recordCount(name, pod.UID, due, now, func(kept sets.Set[types.UID], told bool) { p.activateHeld(name, kept, told) })
 	}
-	if as == stays && pod.Status.NominatedNodeName == "" {
+	if as == decisionHold && pod.Status.NominatedNodeName == "" {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "members of its gang still come")
 	}
 	return nil
 }
 
-// decided activates the held members once the outcome of the member that was tried for all is known: it found no place, another
+// releaseHeldMembers activates the held members once the outcome of the member that was tried for all is known: it found no place, another
 // leader had bound it, or it is gone.
-func (p *Plugin) decided(name types.NamespacedName) {
-	if kept, _ := p.arrivals.take(name, nil); len(kept) > 0 {
-		p.tryKept(name, kept, true)
+func (p *Plugin) releaseHeldMembers(name types.NamespacedName) {
+	if kept, _ := p.arrivals.takeHeld(name, nil); len(kept) > 0 {
+		p.activateHeld(name, kept, true)
 	}
 }
 
 // forgetArrivals drops the state of a PodGroup whose last pod is gone, when a pod no longer names it. A full count for each departing member of
 // a large gang would take seconds.
 func (p *Plugin) forgetArrivals(name types.NamespacedName) {
-	if !p.arrivals.leaves(name) {
+	if !p.arrivals.recordDeparture(name) {
 		return
 	}
-	if count := p.countOf(name); count > 0 {
-		p.arrivals.stay(name, count)
+	if count := p.countGroupPods(name); count > 0 {
+		p.arrivals.setLivePods(name, count)
 		return
 	}
-	p.arrivals.forget(name)
+	p.arrivals.forgetGang(name)
 }
 
-// countOf returns how many live pods name a PodGroup.
-func (p *Plugin) countOf(group types.NamespacedName) int { return p.counted(byGroup, group.String()) }
+// countGroupPods returns how many live pods name a PodGroup.
+func (p *Plugin) countGroupPods(group types.NamespacedName) int {
+	return p.countIndexedPods(byGroup, group.String())
+}
 
-// countIn returns how many live pods a gang has, whether or not its PodGroup gathers the pods of several owners. The PodGroup may be gone.
-func (p *Plugin) countIn(g gang) int {
+// countGangPods returns how many live pods a gang has, whether or not its PodGroup gathers the pods of several owners. The PodGroup may be gone.
+func (p *Plugin) countGangPods(g gang) int {
 	switch {
-	case g.isAlone():
-		return len(p.podAlone(g.group))
+	case g.isSinglePod():
+		return len(p.findSinglePod(g.group))
 	case g.owner == "":
-		return p.countOf(g.group)
+		return p.countGroupPods(g.group)
 	}
-	return p.counted(byGang, jobOf(g))
+	return p.countIndexedPods(byGang, gangJobName(g))
 }
 
-func (p *Plugin) counted(index, key string) int {
+func (p *Plugin) countIndexedPods(index, key string) int {
 	keys, err := p.pods.IndexKeys(index, key)
 	if err != nil {
 		return 0 // the index exists since the plugin was created
@@ -253,17 +255,17 @@ func (p *Plugin) counted(index, key string) int {
 	return len(keys)
 }
 
-// tryKept activates held members. With rest, they queue behind all pods that arrive in the meantime: if their gang has no room, thousands of
+// activateHeld activates held members. With rest, they queue behind all pods that arrive in the meantime: if their gang has no room, thousands of
 // members that only need to report that must not delay others.
-func (p *Plugin) tryKept(name types.NamespacedName, kept sets.Set[types.UID], rest bool) {
-	group, now := p.groups.get(name), p.now()
+func (p *Plugin) activateHeld(name types.NamespacedName, kept sets.Set[types.UID], rest bool) {
+	group, now := p.groups.getGroup(name), p.now()
 	waiting := map[string]*corev1.Pod{}
-	for _, pod := range p.podsOf(name) {
-		if !kept.Has(pod.UID) || p.placeOf(pod) != none || len(pod.Spec.SchedulingGates) > 0 {
+	for _, pod := range p.groupPods(name) {
+		if !kept.Has(pod.UID) || p.placeOf(pod) != placeNone || len(pod.Spec.SchedulingGates) > 0 {
 			continue
 		}
-		if rest && len(waiting) == 0 && unusable(group) == "" {
-			p.places.rest(gangOf(pod, group), len(kept), now)
+		if rest && len(waiting) == 0 && unusableReason(group) == "" {
+			p.gangStates.restGang(gangOf(pod, group), len(kept), now)
 		}
 		waiting[nameOf(pod).String()] = pod
 	}

@@ -93,8 +93,8 @@ func TestWhatBecomesOfTheLastMember(t *testing.T) {
 				if a.comes("a"); len(a.kept) > 0 && tc.begun {
 					t.Error("kept out once more")
 				}
-				if got, _ := a.turns.of(pod.UID); got.begun != tc.begun {
-					t.Errorf("its gang has begun: %v, want %v", got.begun, tc.begun)
+				if got, _ := a.queuePositions.positionOf(pod.UID); got.hasBegun != tc.begun {
+					t.Errorf("its gang has begun: %v, want %v", got.hasBegun, tc.begun)
 				}
 				a.forget()
 				time.Sleep(time.Hour)
@@ -122,7 +122,7 @@ func TestAMemberThatIsGoneHasNobodyTried(t *testing.T) {
 				if got := a.tried(); len(got) > 0 {
 					t.Errorf("%q are tried under the lock of the queue", got)
 				}
-				if of := a.turns.all[pod.UID]; of != nil && !of.gone {
+				if of := a.queuePositions.positions[pod.UID]; of != nil && !of.gone {
 					t.Error("its turn is kept")
 				}
 				a.podGone(pod)
@@ -166,7 +166,7 @@ func TestAGangThatStaysIncompleteIsTold(t *testing.T) {
 				a.comes("a", "b")
 				for range 10 { // what happens in the cluster is no news of theirs, and puts off nothing
 					time.Sleep(arrivalWindow / 10)
-					a.PreEnqueue(a.Context(), a.podsOf(types.NamespacedName{Namespace: "ns", Name: "g"})[0])
+					a.PreEnqueue(a.Context(), a.groupPods(types.NamespacedName{Namespace: "ns", Name: "g"})[0])
 				}
 				synctest.Wait()
 				if got := strings.Join(a.tried(), " "); got != "ns/a ns/b" {
@@ -235,7 +235,7 @@ func TestASmallerGangIsWholeAtOnce(t *testing.T) {
 		a.group("g", map[string]any{"minMember": int64(3)})
 		a.comes("a", "b")
 		a.group("g", map[string]any{"minMember": int64(2)})
-		a.groupChanged(nil, a.groups.get(types.NamespacedName{Namespace: "ns", Name: "g"}))
+		a.groupChanged(nil, a.groups.getGroup(types.NamespacedName{Namespace: "ns", Name: "g"}))
 		a.kept = nil
 		if a.comes("a", "b"); len(a.kept) > 0 {
 			t.Errorf("kept out %q", a.kept)
@@ -289,12 +289,12 @@ func TestWhatIsKeptOfArrivalsGoesWithThem(t *testing.T) {
 		for i := range 30 {
 			a.comes(fmt.Sprint("p", i))
 		}
-		pods := a.podsOf(types.NamespacedName{Namespace: "ns", Name: "g"})
+		pods := a.groupPods(types.NamespacedName{Namespace: "ns", Name: "g"})
 		for _, pod := range slices.Clone(pods) {
 			a.must(a.pods.Delete(pod))
 			a.podGone(pod)
 		}
-		if n := len(a.arrivals.of); n != 0 {
+		if n := len(a.arrivals.gangs); n != 0 {
 			t.Errorf("%d gangs are kept", n)
 		}
 		time.Sleep(time.Hour)
@@ -318,7 +318,7 @@ func TestALargeGangThatEndsIsNotCountedForEachOfItsMembers(t *testing.T) {
 		index := &counts{Indexer: a.pods}
 		a.pods = index
 		for _, pod := range pods {
-			a.leavesGroup(pod, pod.DeepCopy()) // its status changes
+			a.handleGroupExit(pod, pod.DeepCopy()) // its status changes
 		}
 		if index.asked > 0 {
 			t.Errorf("counted %d times as their status changes", index.asked)
@@ -330,8 +330,8 @@ func TestALargeGangThatEndsIsNotCountedForEachOfItsMembers(t *testing.T) {
 		if index.asked > 20 {
 			t.Errorf("counted %d times as they are deleted", index.asked)
 		}
-		if len(a.places.gangs)+len(a.arrivals.of) > 0 {
-			t.Errorf("%d gangs and %d arrivals are kept", len(a.places.gangs), len(a.arrivals.of))
+		if len(a.gangStates.gangs)+len(a.arrivals.gangs) > 0 {
+			t.Errorf("%d gangs and %d arrivals are kept", len(a.gangStates.gangs), len(a.arrivals.gangs))
 		}
 		time.Sleep(time.Hour)
 	})
@@ -349,12 +349,12 @@ func TestAPodThatGoesFromGangToGangLeavesNothingBehind(t *testing.T) {
 			pod = before.DeepCopy()
 			pod.Labels[names.LabelPodGroup] = name
 			a.must(a.pods.Update(pod))
-			a.leavesGroup(before, pod)
+			a.handleGroupExit(before, pod)
 			a.PreEnqueue(a.Context(), pod)
 			a.refuse(pod)
 		}
-		if len(a.places.gangs) != 1 || len(a.arrivals.of) != 1 {
-			t.Errorf("%d gangs and %d arrivals are kept, want one", len(a.places.gangs), len(a.arrivals.of))
+		if len(a.gangStates.gangs) != 1 || len(a.arrivals.gangs) != 1 {
+			t.Errorf("%d gangs and %d arrivals are kept, want one", len(a.gangStates.gangs), len(a.arrivals.gangs))
 		}
 		time.Sleep(time.Hour)
 	})

@@ -21,17 +21,17 @@ func TestAPromiseThatLapsesEnds(t *testing.T) {
 		begin := *clock
 		var told, passed atomic.Int64 // timers look at the clock, too
 		l.now = func() time.Time { return begin.Add(time.Duration(passed.Load())) }
-		l.promises.OnRelease(func(backfill.Release) { told.Add(1) })
+		l.startReservations.OnRelease(func(backfill.Release) { told.Add(1) })
 		gang := l.gangOf("g", 2, 5)
-		job := l.lineUp(gang).Job
-		if l.refuse(gang); l.promises.Book().Of(job) == nil {
+		job := l.backfillPosition(gang).Job
+		if l.refuse(gang); l.startReservations.CurrentSet().ForJob(job) == nil {
 			t.Fatal("nothing is promised")
 		}
 		passed.Store(int64(20*time.Minute + 10*time.Minute)) // when it was to start, and as long as it counts after that
-		time.Sleep(renewal)
+		time.Sleep(renewInterval)
 		synctest.Wait()
-		if l.promises.Book().Of(job) != nil || told.Load() != 1 {
-			t.Errorf("it is promised still: %v; %d changes are told, want one", l.promises.Book().Of(job) != nil, told.Load())
+		if l.startReservations.CurrentSet().ForJob(job) != nil || told.Load() != 1 {
+			t.Errorf("it is promised still: %v; %d changes are told, want one", l.startReservations.CurrentSet().ForJob(job) != nil, told.Load())
 		}
 	})
 }
@@ -51,32 +51,32 @@ func TestAPromiseIsLookedAfter(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l, _ := keeping(t, 3)
 				gang := l.gangOf("g", 2, 5)
-				job := l.lineUp(gang).Job
-				if l.refuse(gang); l.promises.Book().Of(job) == nil {
+				job := l.backfillPosition(gang).Job
+				if l.refuse(gang); l.startReservations.CurrentSet().ForJob(job) == nil {
 					t.Fatal("nothing is promised")
 				}
-				for _, member := range l.podsOf(types.NamespacedName{Namespace: "ns", Name: "g"}) {
+				for _, member := range l.groupPods(types.NamespacedName{Namespace: "ns", Name: "g"}) {
 					l.must(l.pods.Delete(member))
 					if changed := tc.what(l, member.DeepCopy()); changed != nil {
 						l.must(l.pods.Add(changed))
 					}
 				}
-				time.Sleep(renewal + time.Second)
+				time.Sleep(renewInterval + time.Second)
 				synctest.Wait()
-				if promised := l.promises.Book().Of(job) != nil; promised != tc.want || tc.want != (len(l.tried()) > 0) {
+				if promised := l.startReservations.CurrentSet().ForJob(job) != nil; promised != tc.want || tc.want != (len(l.tried()) > 0) {
 					t.Errorf("it is promised: %v, want %v; tried %v", promised, tc.want, l.tried())
 				}
-				l.promises.End(job)
-				time.Sleep(2 * renewal) // ends what looks after it
+				l.startReservations.EndReservation(job)
+				time.Sleep(2 * renewInterval) // ends what looks after it
 			})
 		})
 	}
 }
 
-func promisesFor(l *lab, horizon time.Duration) *backfill.Promises {
-	promises := backfill.NewPromises(l.now)
-	promises.Keep(horizon)
-	promises.LineUp(l.lineUp)
+func promisesFor(l *lab, horizon time.Duration) *backfill.StartReservations {
+	promises := backfill.NewStartReservations(l.now)
+	promises.ExtendHorizon(horizon)
+	promises.SetPositionFunc(l.backfillPosition)
 	return promises
 }
 
@@ -95,12 +95,12 @@ func TestAPromiseEnds(t *testing.T) {
 			l.refuse(gang)
 		}, "2 in 15 min"},
 		"it has its places": {func(l *lab, _ *corev1.Pod, _ *time.Time) {
-			for i, pod := range l.podsOf(types.NamespacedName{Namespace: "ns", Name: "g"}) {
+			for i, pod := range l.groupPods(types.NamespacedName{Namespace: "ns", Name: "g"}) {
 				l.Permit(l.Context(), framework.NewCycleState(), pod, fmt.Sprintf("n%d", i))
 			}
 		}, ""},
 		"its pods are gone": {func(l *lab, _ *corev1.Pod, _ *time.Time) {
-			for _, pod := range l.podsOf(types.NamespacedName{Namespace: "ns", Name: "g"}) {
+			for _, pod := range l.groupPods(types.NamespacedName{Namespace: "ns", Name: "g"}) {
 				l.must(l.pods.Delete(pod))
 				l.podGone(pod)
 			}
@@ -110,7 +110,7 @@ func TestAPromiseEnds(t *testing.T) {
 			l.postFilter(framework.NewCycleState(), gang)
 		}, ""},
 		"a member is gone": {func(l *lab, gang *corev1.Pod, _ *time.Time) {
-			other := l.podsOf(types.NamespacedName{Namespace: "ns", Name: "g"})
+			other := l.groupPods(types.NamespacedName{Namespace: "ns", Name: "g"})
 			for _, pod := range other {
 				if pod.UID != gang.UID {
 					l.must(l.pods.Delete(pod))
@@ -120,7 +120,7 @@ func TestAPromiseEnds(t *testing.T) {
 		}, ""},
 		"another plugin keeps it out": {func(l *lab, gang *corev1.Pod, clock *time.Time) {
 			cs := framework.NewCycleState()
-			cs.Write(stateKey, &attempt{begins: true})
+			cs.Write(stateKey, &attempt{isStarting: true})
 			l.postFilter(cs, gang)
 			*clock = clock.Add(time.Minute)
 			l.refuse(gang) // nor is it promised anything again at once
@@ -134,10 +134,10 @@ func TestAPromiseEnds(t *testing.T) {
 			if got := l.promisedTo(gang); got != "2 in 20 min" {
 				t.Fatalf("promised %q", got)
 			}
-			job := l.lineUp(gang).Job
+			job := l.backfillPosition(gang).Job
 			tc.what(l, gang, clock)
 			got := ""
-			if promise := l.promises.Book().Of(job); promise != nil {
+			if promise := l.startReservations.CurrentSet().ForJob(job); promise != nil {
 				got = fmt.Sprintf("%d in %.0f min", len(promise.Places), promise.At.Sub(l.now()).Minutes())
 			}
 			if got != tc.want {

@@ -28,9 +28,9 @@ func keeping(t *testing.T, nodes int) (l *lab, clock *time.Time) {
 	now := time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
 	clock = &now
 	l.now = func() time.Time { return *clock }
-	l.promises = backfill.NewPromises(func() time.Time { return l.now() })
-	l.promises.Keep(24 * time.Hour)
-	l.promises.LineUp(l.lineUp)
+	l.startReservations = backfill.NewStartReservations(func() time.Time { return l.now() })
+	l.startReservations.ExtendHorizon(24 * time.Hour)
+	l.startReservations.SetPositionFunc(l.backfillPosition)
 	for node := range nodes {
 		l.running(node, fmt.Sprint("on", node), 0, limitedTo(10*(node+1)))
 	}
@@ -60,7 +60,7 @@ func (l *lab) gangOf(name string, members, minutes int, change ...func(*corev1.P
 
 // promisedTo is what a job was promised: nodes, and minutes until it starts; "" for nothing.
 func (l *lab) promisedTo(pod *corev1.Pod) string {
-	promise := l.promises.Book().Of(l.lineUp(pod).Job)
+	promise := l.startReservations.CurrentSet().ForJob(l.backfillPosition(pod).Job)
 	if promise == nil {
 		return ""
 	}
@@ -81,8 +81,8 @@ func TestTheFirstGangIsPromisedWhereItFitsFirst(t *testing.T) {
 			l.running(2, "leaving", 60, func(pod *corev1.Pod) { pod.DeletionTimestamp = ptr.To(metav1.NewTime(l.now().Add(time.Minute))) })
 		}, want: "2 in 20 min"},
 		"all of them may":         {change: func(l *lab) { l.infos = nil }},
-		"nobody keeps promises":   {change: func(l *lab) { l.promises = backfill.NewPromises(l.now) }},
-		"that is too far ahead":   {change: func(l *lab) { l.promises = promisesFor(l, 15*time.Minute) }},
+		"nobody keeps promises":   {change: func(l *lab) { l.startReservations = backfill.NewStartReservations(l.now) }},
+		"that is too far ahead":   {change: func(l *lab) { l.startReservations = promisesFor(l, 15*time.Minute) }},
 		"another job comes first": {change: func(l *lab) { l.refuse(l.gangOf("older", 3, 60)) }},
 		"the other one is of lower priority": {change: func(l *lab) {
 			l.refuse(l.gangOf("older", 3, 60, func(pod *corev1.Pod) { pod.Spec.Priority = ptr.To[int32](-1) }))
@@ -134,7 +134,7 @@ func TestAPromiseNamesTheDomain(t *testing.T) {
 					endsAlone(info.GetPods()[0].GetPod())
 				}
 			}
-			l.promises.Learn(tc.past)
+			l.startReservations.SetHistory(tc.past)
 			gang := l.gangOf("g", tc.members, 5)
 			l.group("g", map[string]any{"minMember": int64(tc.members)}, func(group *unstructured.Unstructured) {
 				group.SetCreationTimestamp(metav1.NewTime(l.now().Add(-5 * time.Minute)))
@@ -159,7 +159,7 @@ func endsAlone(pod *corev1.Pod) {
 func took(minutes int) *survival.History {
 	past := &survival.History{}
 	for range 40 {
-		past.Learn(survival.Job{Namespace: "ns", GPUs: 8}, time.Duration(minutes)*time.Minute)
+		past.AddRun(survival.Job{Namespace: "ns", GPUs: 8}, time.Duration(minutes)*time.Minute)
 	}
 	return past
 }
@@ -198,7 +198,7 @@ func TestAGangIsPromisedWhenOthersAreExpectedToEnd(t *testing.T) {
 			if tc.change != nil {
 				tc.change(l)
 			}
-			l.promises.Learn(tc.past)
+			l.startReservations.SetHistory(tc.past)
 			gang := l.gangOf("g", 2, 5)
 			l.refuse(gang)
 			if got := l.promisedTo(gang); got != tc.want {
@@ -225,9 +225,9 @@ func TestWhoLastsLongerThanExpected(t *testing.T) {
 	}
 	past := took(30)
 	for range 40 {
-		past.Learn(survival.Job{Namespace: "ns", GPUs: 8}, 20*time.Minute)
+		past.AddRun(survival.Job{Namespace: "ns", GPUs: 8}, 20*time.Minute)
 	}
-	l.promises.Learn(past)
+	l.startReservations.SetHistory(past)
 	gang := l.gangOf("g", 2, 5)
 	for _, step := range []struct {
 		passes time.Duration
@@ -268,7 +268,7 @@ func TestWhomNothingIsPromised(t *testing.T) {
 		"a gang that a plugin before it refuses": {job: func(l *lab) *corev1.Pod { return l.gangOf("g", 2, 5) }, verdicts: verdicts{"": volume}},
 		"a gang that room is not enough for": {job: func(l *lab) *corev1.Pod {
 			pod := l.gangOf("g", 2, 5)
-			l.groups.get(types.NamespacedName{Namespace: "ns", Name: "g"}).minResources = map[corev1.ResourceName]float64{"cpu": 1e9}
+			l.groups.getGroup(types.NamespacedName{Namespace: "ns", Name: "g"}).minResources = map[corev1.ResourceName]float64{"cpu": 1e9}
 			return pod
 		}},
 		"a pod where others are":                        {job: single, verdicts: verdicts{"n0": volume, "n1": full}, want: true},
@@ -307,7 +307,7 @@ func TestWhoIsRefusedWhereThereIsRoomIsPromisedLess(t *testing.T) {
 		if got := try(occupied); got != "1 in 10 min" {
 			t.Fatalf("while all nodes are full it is promised %q", got)
 		}
-		*clock = clock.Add(renewal)
+		*clock = clock.Add(renewInterval)
 		if got := try(empty); got != "" {
 			t.Fatalf("when a node was free for it, and it was refused, it is promised %q", got)
 		}
@@ -355,9 +355,9 @@ func BenchmarkSearch(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			limited := tc.limited
 			l := newLab(b, 5000)
-			l.promises = backfill.NewPromises(l.now)
-			l.promises.Keep(24 * time.Hour)
-			l.promises.LineUp(l.lineUp)
+			l.startReservations = backfill.NewStartReservations(l.now)
+			l.startReservations.ExtendHorizon(24 * time.Hour)
+			l.startReservations.SetPositionFunc(l.backfillPosition)
 			for node, info := range l.infos {
 				var pods []*corev1.Pod
 				for i := range 8 {
@@ -377,13 +377,13 @@ func BenchmarkSearch(b *testing.B) {
 				l.infos[node] = nodeInfo(info.Node(), pods...)
 			}
 			if tc.learns {
-				l.promises.Learn(took(60))
+				l.startReservations.SetHistory(took(60))
 			}
 			gang := l.gangOf("g", 64, 5)
-			group := l.groups.get(types.NamespacedName{Namespace: "ns", Name: "g"})
+			group := l.groups.getGroup(types.NamespacedName{Namespace: "ns", Name: "g"})
 			m := l.membersOf(gang, group)
 			for b.Loop() {
-				if found, _ := l.earliest(group, &m, l.now(), nil, nil); (found != nil) != (limited || tc.learns) {
+				if found, _ := l.findEarliestStart(group, &m, l.now(), nil, nil); (found != nil) != (limited || tc.learns) {
 					b.Fatalf("found %v", found)
 				}
 			}

@@ -25,13 +25,13 @@ var (
 )
 
 const (
-	// reasonWhole is the message of each member for which there is no place.
-	reasonWhole = string(reason.GangWhole)
+	// reasonNoRoomForAll is the message of each member for which there is no place.
+	reasonNoRoomForAll = string(reason.GangWhole)
 	// Messages for members that give up their places, because a sibling found none or lost its own.
 	reasonSibling = string(reason.GangSiblingRefused)
 	reasonLost    = string(reason.GangSiblingLost)
 	// reasonNoEviction is the status that preemption gets for each node where it could make room.
-	reasonNoEviction = string(reason.GangEvictsNobody)
+	reasonNoEviction = string(reason.GangEvictsNone)
 	// reasonElsewhere is the status of nodes that the plan for a gang has not chosen.
 	reasonElsewhere = string(reason.GangPlannedElsewhere)
 )
@@ -43,144 +43,144 @@ const (
 // Pods without a gang are skipped, as are pods whose gang runs without them: they are placed like any other pod.
 func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	name, ok := p.groups.groupOf(pod)
-	if !ok || p.finished.before(pod) {
+	if !ok || p.finished.hasFinishedSibling(pod) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	if a := attemptIn(state); a != nil && a.rehearsed {
+	if a := attemptFrom(state); a != nil && a.isDryRun {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	defer p.forgetGone(pod)
-	group := p.groups.get(name)
-	if reason := unusable(group); reason != "" {
+	defer p.forgetIfGone(pod)
+	group := p.groups.getGroup(name)
+	if reason := unusableReason(group); reason != "" {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
 	}
 	m := p.membersOf(pod, group)
 	g := gangOf(pod, group)
 	if m.bound+1 >= group.minMember || !group.layout.isAny() && len(m.placed) >= group.minMember {
-		return p.joins(state, g, group, &m, nodes)
+		return p.joinRunningGang(state, g, group, &m, nodes)
 	}
-	if reason := p.refuse(g, group, &m, nodes, cycle.Followed(state)); reason != "" {
-		p.places.turnAway(g, pod, m.waiting)
+	if reason := p.refusalReason(g, group, &m, nodes, cycle.ReadChanges(state)); reason != "" {
+		p.gangStates.setRepresentative(g, pod, m.waiting)
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
 	}
-	cycle := &attempt{begins: true, allowed: p.places.planOf(g).allowed(pod)}
+	cycle := &attempt{isStarting: true, allowed: p.gangStates.planOf(g).allowedNodes(pod)}
 	state.Write(stateKey, cycle)
-	return cycle.result(), nil
+	return cycle.preFilterResult(), nil
 }
 
-// joins lets a member join a gang that is already complete: beside the other members if its layout requires it, or beside those of its
+// joinRunningGang lets a member join a gang that is already complete: beside the other members if its layout requires it, or beside those of its
 // segment.
-func (p *Plugin) joins(state fwk.CycleState, g gang, group *podGroup, m *members, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (p *Plugin) joinRunningGang(state fwk.CycleState, g gang, group *podGroup, m *members, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	cycle := &attempt{}
 	if group.layout.segment == 0 {
-		cycle.allowed = p.besides(group.layout, m.placed, nodes)
+		cycle.allowed = p.siblingDomain(group.layout, m.placed, nodes)
 	} else {
 		var why string
-		if cycle.allowed, why = p.besidesSegment(g, group, m, nodes); why != "" {
+		if cycle.allowed, why = p.segmentDomain(g, group, m, nodes); why != "" {
 			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 		}
-		cycle.leans = !group.layout.required
+		cycle.prefersDomain = !group.layout.required
 	}
 	if cycle.allowed == nil {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	state.Write(stateKey, cycle)
-	return cycle.result(), nil
+	return cycle.preFilterResult(), nil
 }
 
-// unusable returns why a PodGroup cannot form a gang, "" if it can.
-func unusable(group *podGroup) string {
+// unusableReason returns why a PodGroup cannot form a gang, "" if it can.
+func unusableReason(group *podGroup) string {
 	switch {
 	case group == nil:
 		return reasonNoGroup
 	case group.problem != "":
-		return reason.GangUnusable.Text.Of(group.problem)
+		return reason.GangUnusable.Text.FormatText(group.problem)
 	}
 	return ""
 }
 
-// refuse returns why a gang may not begin, "" if it may.
-func (p *Plugin) refuse(g gang, group *podGroup, m *members, nodes []fwk.NodeInfo, changes *cycle.Changes) string {
-	if reason := m.missing(group.minMember); reason != "" {
+// refusalReason returns why a gang may not begin, "" if it may.
+func (p *Plugin) refusalReason(g gang, group *podGroup, m *members, nodes []fwk.NodeInfo, changes *cycle.Changes) string {
+	if reason := m.missingReason(group.minMember); reason != "" {
 		return reason
 	}
-	if p.backsOff(g, p.now()) {
-		p.tryLater(g, group)
+	if p.isBackingOff(g, p.now()) {
+		p.retryAfterBackoff(g, group)
 		return reasonBackoff
 	}
-	if why := p.places.sitsOut(g, p.now()); why != "" && m.bound == 0 {
+	if why := p.gangStates.startHoldReason(g, p.now()); why != "" && m.bound == 0 {
 		return why
 	}
-	if why := p.places.outsideNow(g, p.now()); why != "" && len(m.placed) == m.bound {
+	if why := p.gangStates.rejectionReason(g, p.now()); why != "" && len(m.placed) == m.bound {
 		return why
 	}
-	if len(m.placed) > m.bound && (group.layout.isAny() || p.places.planOf(g).has(m.waiting[0])) {
+	if len(m.placed) > m.bound && (group.layout.isAny() || p.gangStates.planOf(g).includesPod(m.waiting[0])) {
 		return "" // this process found room for all, and some siblings already hold places
 	}
-	b := p.bearingOf(nodes)
-	b.request = p.requestOf(group, m)
-	if reason := overQuota(b.request); reason != "" {
+	b := p.newSnapshot(nodes)
+	b.request = p.quotaRequest(group, m)
+	if reason := overQuotaReason(b.request); reason != "" {
 		return reason
 	}
-	on := basisOf(len(nodes), p.newest.of(nodes, p.handle.SnapshotSharedLister().NodeInfos(), changes), group, m)
+	on := newBasis(len(nodes), p.latestGeneration.updateGeneration(nodes, p.handle.SnapshotSharedLister().NodeInfos(), changes), group, m)
 	on.quotas = p.quotas.Revision()
-	b.kept, on.nominated = p.keptFor(g, group, m)
-	on.closed, on.promised = p.closedTo(m.waiting), p.promises.Version()
-	before := p.places.planOf(g)
-	on.shunned, on.holdsOut = before.shuns(), group.holdsOut(m, p.now())
-	if reason := p.places.refused(g, on); reason != "" {
+	b.kept, on.nominated = p.nominatedAsks(g, group, m)
+	on.reservations, on.startReservations = p.reservationFingerprint(m.waiting), p.startReservations.Version()
+	before := p.gangStates.planOf(g)
+	on.excludedNodes, on.holdOutUntil = before.countExcluded(), group.holdOutUntil(m, p.now())
+	if reason := p.gangStates.refusalReason(g, on); reason != "" {
 		return reason
 	}
-	reason := withoutRoom(group, m, b)
-	if reason == "" && !group.layout.isAny() && !before.holds(on, m.waiting[0]) {
-		reason = p.lay(g, group, m, b, on)
+	reason := lackOfRoom(group, m, b)
+	if reason == "" && !group.layout.isAny() && !before.isCurrentFor(on, m.waiting[0]) {
+		reason = p.planGang(g, group, m, b, on)
 	}
 	if reason != "" {
-		p.places.refuse(g, refusal{on: on, reason: reason, isChoice: isChoice(reason)})
+		p.gangStates.recordRefusal(g, refusal{on: on, reason: reason, isChoice: isChoice(reason)})
 	}
 	return reason
 }
 
 // isChoice reports whether a gang waits voluntarily: there is room, and it waits for a better placement.
 func isChoice(why string) bool {
-	_, one := reason.GangHoldsOut.Text.In(why)
-	_, each := reason.GangSegmentsHoldOut.Text.In(why)
+	_, one := reason.GangHoldsOut.Text.ParseValues(why)
+	_, each := reason.GangSegmentsHoldOut.Text.ParseValues(why)
 	return one || each
 }
 
-// withoutRoom returns why there is no room for all members, "" if there may be some. It also returns "" if the members are of too many classes,
+// lackOfRoom returns why there is no room for all members, "" if there may be some. It also returns "" if the members are of too many classes,
 // which would have to be planned one by one.
-func withoutRoom(group *podGroup, m *members, b bearing) string {
-	waiting := kindsOf(m.waiting)
-	var seats []seat
+func lackOfRoom(group *podGroup, m *members, b clusterSnapshot) string {
+	waiting := newPodClasses(m.waiting)
+	var seats []podSlot
 	unread := error(nil)
 	if !waiting.varied {
-		seats, unread = b.seatsOf(waiting.of)
+		seats, unread = b.slotsFor(waiting.classes)
 	}
-	if name := lacking(group.minResources, m.placed, seats, b.nodes); name != "" {
-		return reason.GangLacksResource.Text.Of(name)
+	if name := lackingResource(group.minResources, m.placed, seats, b.nodes); name != "" {
+		return reason.GangLacksResource.Text.FormatText(name)
 	}
 	if waiting.varied || unread != nil { // GPUFilter reports what is wrong with the pod
 		return ""
 	}
-	why := b.roomFor(waiting.of, seats, len(m.placed)).verdict(group.minMember)
-	if why != "" || len(waiting.of) == 1 {
+	why := b.capacityFor(waiting.classes, seats, len(m.placed)).refusalReason(group.minMember)
+	if why != "" || len(waiting.classes) == 1 {
 		return why
 	}
-	return b.withoutRoomTogether(group, m, waiting.of, seats)
+	return b.lackOfRoomTogether(group, m, waiting.classes, seats)
 }
 
 // firstNodes are the numbers of nodes with room on which members of several classes are tried together before all nodes are. Usually they fit
 // there, and counting the room of thousands of nodes for pods that differ from all earlier ones takes longer than placing them.
 var firstNodes = [...]int{64, 1024}
 
-// withoutRoomTogether returns why there is no room for members of several classes, each of which has room on its own.
-func (b bearing) withoutRoomTogether(group *podGroup, m *members, waiting []kind, seats []seat) string {
+// lackOfRoomTogether returns why there is no room for members of several classes, each of which has room on its own.
+func (b clusterSnapshot) lackOfRoomTogether(group *podGroup, m *members, waiting []podClass, seats []podSlot) string {
 	want := group.minMember - len(m.placed)
-	count := func(s *site, room func(node, role int, beside []int) int) int {
-		together := gangplan.Together(s.problem(waiting, nil, room))
+	count := func(s *nodeDomain, room func(node, role int, beside []int) int) int {
+		together := gangplan.CountPlaceable(s.newProblem(waiting, nil, room))
 		if together < want && want < len(m.waiting) {
-			together = max(together, gangplan.Together(s.problem(among(waiting, needed(group, m)), nil, room)))
+			together = max(together, gangplan.CountPlaceable(s.newProblem(countClassesAmong(waiting, neededMembers(group, m)), nil, room)))
 		}
 		return together
 	}
@@ -190,108 +190,108 @@ func (b bearing) withoutRoomTogether(group *podGroup, m *members, waiting []kind
 		if most >= len(b.nodes) {
 			break
 		}
-		if s := siteOfFirst(most, seats, first); count(s, s.free) >= want {
+		if s := newPartialDomain(most, seats, first); count(s, s.freeCapacity) >= want {
 			return ""
 		}
 	}
-	s := siteOf(layout{}, seats, b)
-	free := count(s, s.free)
+	s := newNodeDomain(layout{}, seats, b)
+	free := count(s, s.freeCapacity)
 	if free >= want {
 		return ""
 	}
-	return room{placed: len(m.placed), free: free, empty: count(s, s.empty)}.verdict(group.minMember)
+	return gangCapacity{placed: len(m.placed), free: free, empty: count(s, s.emptyCapacity)}.refusalReason(group.minMember)
 }
 
-// keptFor returns the requests of pods that are nominated to nodes and come before the members of a gang: nominated by preemption or by gpuctl
+// nominatedAsks returns the requests of pods that are nominated to nodes and come before the members of a gang: nominated by preemption or by gpuctl
 // advise defrag, with the priority of the gang or higher. Filter counts them on the nodes as well, so without this members would begin and find
 // no place. Only nodes named in a nomination are visited, not the whole cluster. The second value is a fingerprint of these pods.
-func (p *Plugin) keptFor(g gang, group *podGroup, m *members) (kept map[string][]cycle.Ask, of uint64) {
-	least, request := corev1helpers.PodPriority(m.waiting[0]), p.requestOf(group, m)
+func (p *Plugin) nominatedAsks(g gang, group *podGroup, m *members) (kept map[string][]cycle.ResourceRequest, of uint64) {
+	least, request := corev1helpers.PodPriority(m.waiting[0]), p.quotaRequest(group, m)
 	for _, node := range p.pods.ListIndexFuncValues(byNomination) {
 		for _, info := range p.handle.NominatedPodsForNode(node) {
 			pod := info.GetPod()
-			if p.isOf(g, group, m, pod) || corev1helpers.PodPriority(pod) < least && !request.Defers(pod) {
+			if p.isMemberOf(g, group, m, pod) || corev1helpers.PodPriority(pod) < least && !request.DefersTo(pod) {
 				continue
 			}
 			if kept == nil {
-				kept = map[string][]cycle.Ask{}
+				kept = map[string][]cycle.ResourceRequest{}
 			}
-			kept[node] = append(kept[node], cycle.AsksOf(pod)...)
-			of += fingerprint([]*corev1.Pod{pod}) ^ maphash.String(seed, node)
+			kept[node] = append(kept[node], cycle.PodResourceRequests(pod)...)
+			of += podsFingerprint([]*corev1.Pod{pod}) ^ maphash.String(seed, node)
 		}
 	}
 	return kept, of
 }
 
-// isOf reports whether a pod is a member of a gang, or the single pod that the gang consists of.
-func (p *Plugin) isOf(g gang, group *podGroup, m *members, pod *corev1.Pod) bool {
-	if g.isAlone() {
+// isMemberOf reports whether a pod is a member of a gang, or the single pod that the gang consists of.
+func (p *Plugin) isMemberOf(g gang, group *podGroup, m *members, pod *corev1.Pod) bool {
+	if g.isSinglePod() {
 		return pod.UID == m.waiting[0].UID
 	}
 	name, ok := p.groups.groupOf(pod)
 	return ok && name == g.group && gangOf(pod, group) == g
 }
 
-// closedTo returns a fingerprint of the node reservations that apply to the waiting members. Members differ only in how long they
+// reservationFingerprint returns a fingerprint of the node reservations that apply to the waiting members. Members differ only in how long they
 // may run.
-func (p *Plugin) closedTo(waiting []*corev1.Pod) (of uint64) {
-	if !p.reservations.Any() {
+func (p *Plugin) reservationFingerprint(waiting []*corev1.Pod) (of uint64) {
+	if !p.reservations.HasAny() {
 		return 0
 	}
 	seen := sets.Set[time.Duration]{}
 	for _, pod := range waiting {
-		if stay, _ := reservation.Stay(pod); !seen.Has(stay) {
+		if stay, _ := reservation.MaxStay(pod); !seen.Has(stay) {
 			seen.Insert(stay)
-			of += p.reservations.Against(pod).Fingerprint()
+			of += p.reservations.ClosedFor(pod).Fingerprint()
 		}
 	}
 	return of
 }
 
-// basisOf returns the basis of a verdict on room, for a number of nodes and their latest generation.
-func basisOf(nodes int, generation int64, group *podGroup, m *members) basis {
+// newBasis returns the basis of a verdict on room, for a number of nodes and their latest generation.
+func newBasis(nodes int, generation int64, group *podGroup, m *members) basis {
 	return basis{
-		members: fingerprint(m.waiting), nodes: nodes, generation: generation, group: string(group.UID) + "/" + group.ResourceVersion, placed: len(m.placed),
+		members: podsFingerprint(m.waiting), nodes: nodes, generation: generation, group: string(group.UID) + "/" + group.ResourceVersion, placed: len(m.placed),
 	}
 }
 
 // attempt is the cycle state of a member.
 type attempt struct {
-	// begins says that the gang is incomplete, so that no pod is evicted for it.
-	begins bool
+	// isStarting says that the gang is incomplete, so that no pod is evicted for it.
+	isStarting bool
 	// evicting is set in the copies that preemption uses to check what would happen without some pods.
 	evicting bool
-	// rehearsed says that this is a dry run that asks the other plugins about a placement.
-	rehearsed bool
+	// isDryRun says that this is a dry run that asks the other plugins about a placement.
+	isDryRun bool
 	// allowed are the nodes that it may go to, nil for all.
 	allowed sets.Set[string]
-	// leans says that the member prefers the domain of its segment, and may go elsewhere if it is rejected there.
-	leans bool
+	// prefersDomain says that the member prefers the domain of its segment, and may go elsewhere if it is rejected there.
+	prefersDomain bool
 }
 
-// result limits the scheduler to the nodes that the member may use.
-func (a *attempt) result() *fwk.PreFilterResult {
+// preFilterResult limits the scheduler to the nodes that the member may use.
+func (a *attempt) preFilterResult() *fwk.PreFilterResult {
 	if a.allowed == nil {
 		return nil
 	}
 	return &fwk.PreFilterResult{NodeNames: a.allowed}
 }
 
-// begins reports whether PreFilter let a member begin in this cycle.
-func begins(state fwk.CycleState) bool {
-	a := attemptIn(state)
-	return a != nil && a.begins
+// beginsGang reports whether PreFilter let a member begin in this cycle.
+func beginsGang(state fwk.CycleState) bool {
+	a := attemptFrom(state)
+	return a != nil && a.isStarting
 }
 
-// plannedIn returns the one node planned for a member in this cycle, "" for none.
-func plannedIn(state fwk.CycleState) string {
-	if a := attemptIn(state); a != nil && a.begins && a.allowed.Len() == 1 {
+// plannedNode returns the one node planned for a member in this cycle, "" for none.
+func plannedNode(state fwk.CycleState) string {
+	if a := attemptFrom(state); a != nil && a.isStarting && a.allowed.Len() == 1 {
 		return a.allowed.UnsortedList()[0]
 	}
 	return ""
 }
 
-func attemptIn(state fwk.CycleState) *attempt {
+func attemptFrom(state fwk.CycleState) *attempt {
 	data, err := state.Read(stateKey)
 	if err != nil {
 		return nil
@@ -315,7 +315,7 @@ func (*Plugin) AddPod(context.Context, fwk.CycleState, *corev1.Pod, fwk.PodInfo,
 
 // RemovePod notes that a pod is removed from a node, which only preemption does.
 func (*Plugin) RemovePod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, _ fwk.PodInfo, _ fwk.NodeInfo) *fwk.Status {
-	if a := attemptIn(state); a != nil {
+	if a := attemptFrom(state); a != nil {
 		a.evicting = true
 	}
 	return nil
@@ -325,13 +325,13 @@ func (*Plugin) RemovePod(_ context.Context, state fwk.CycleState, _ *corev1.Pod,
 // single member of an incomplete gang. Each member would evict only for itself: a gang that lacks one node would evict once for each member, and
 // a gang that cannot start for another reason would do so over and over.
 func (*Plugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
-	a := attemptIn(state)
+	a := attemptFrom(state)
 	switch {
 	case a == nil:
 		return nil
 	case a.allowed != nil && !a.allowed.Has(info.Node().Name):
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonElsewhere)
-	case (a.begins || a.leans) && a.evicting:
+	case (a.isStarting || a.prefersDomain) && a.evicting:
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonNoEviction)
 	}
 	return nil

@@ -8,51 +8,51 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// guests are members of a gang that are to be placed on a node.
-type guests struct {
-	*seat
+// incomingPods are members of a gang that are to be placed on a node.
+type incomingPods struct {
+	*podSlot
 	count int
 }
 
-// change is a hypothetical change to a node.
-type change struct {
-	// come are additional members on the node.
-	come []guests
+// nodeChange is a hypothetical change to a node.
+type nodeChange struct {
+	// incoming are additional members on the node.
+	incoming []incomingPods
 	// gone are pods that have left the node.
 	gone []fwk.PodInfo
 	// empty says that the node is open and has no other pods.
 	empty bool
 }
 
-// beside returns how many more such pods a node has room for after a change.
-func (s *seat) beside(c *change, info fwk.NodeInfo, b bearing) int {
+// capacityAfter returns how many more such pods a node has room for after a change.
+func (s *podSlot) capacityAfter(c *nodeChange, info fwk.NodeInfo, b clusterSnapshot) int {
 	access := s.accessTo(info.Node())
-	if access == never || !c.empty && !s.isOpen(info.Node(), access) {
+	if access == accessNever || !c.empty && !s.isOpen(info.Node(), access) {
 		return 0
 	}
-	room := s.sums(c, info, b)
+	room := s.capacityByAmounts(c, info, b)
 	if !c.empty && room > 0 {
-		room = min(room, s.promised.Room(info, asksOf(c.come)...))
+		room = min(room, s.startReservations.RoomFor(info, combinedAsks(c.incoming)...))
 	}
-	if room > 0 && s.demand.NeedsCards() {
-		view := b.cards.Node(info)
+	if room > 0 && s.demand.NeedsGPUs() {
+		view := b.deviceCache.NodeView(info)
 		used := gpu.Used{}
 		if !c.empty {
 			var few [16]types.UID
-			used = view.Without(appendUIDs(few[:0], c.gone))
+			used = view.UsedWithout(appendUIDs(few[:0], c.gone))
 		}
-		if !seatAll(view.Allocator, &used, c.come) {
+		if !allocateGPUs(view.Allocator, &used, c.incoming) {
 			return 0
 		}
-		room = within(view.Allocator.Room(&used, &s.demand), room)
+		room = capAmount(view.Allocator.RoomFor(&used, &s.demand), room)
 	}
 	return room
 }
 
-// sums returns how many such pods fit on a node after a change, by resource amounts alone.
-func (s *seat) sums(c *change, info fwk.NodeInfo, b bearing) int {
+// capacityByAmounts returns how many such pods fit on a node after a change, by resource amounts alone.
+func (s *podSlot) capacityByAmounts(c *nodeChange, info fwk.NodeInfo, b clusterSnapshot) int {
 	room := maxMembers
-	if s.alone {
+	if s.isExclusive {
 		room = 1
 	}
 	for _, ask := range s.asks {
@@ -62,10 +62,10 @@ func (s *seat) sums(c *change, info fwk.NodeInfo, b bearing) int {
 		} else {
 			taken = max(0, max(0, taken)-cycle.HeldBy(c.gone, ask.Resource)) + cycle.SumOf(b.kept[info.Node().Name], ask.Resource)
 		}
-		for _, other := range c.come {
+		for _, other := range c.incoming {
 			taken += int64(other.count) * cycle.SumOf(other.asks, ask.Resource)
 		}
-		room = within(max(0, offered-taken)/ask.Amount, room)
+		room = capAmount(max(0, offered-taken)/ask.Amount, room)
 	}
 	return room
 }
@@ -77,8 +77,8 @@ func appendUIDs(uids []types.UID, pods []fwk.PodInfo) []types.UID {
 	return uids
 }
 
-// seatAll allocates GPUs to guests, and returns false if there are too few.
-func seatAll(cards *gpu.Allocator, used *gpu.Used, others []guests) bool {
+// allocateGPUs allocates GPUs to guests, and returns false if there are too few.
+func allocateGPUs(cards *gpu.Allocator, used *gpu.Used, others []incomingPods) bool {
 	for _, other := range others {
 		for range other.count {
 			chosen, why := cards.Allocate(used, &other.demand)
@@ -91,8 +91,8 @@ func seatAll(cards *gpu.Allocator, used *gpu.Used, others []guests) bool {
 	return true
 }
 
-// asksOf returns the combined requests of guests.
-func asksOf(others []guests) (asks []cycle.Ask) {
+// combinedAsks returns the combined requests of guests.
+func combinedAsks(others []incomingPods) (asks []cycle.ResourceRequest) {
 	for _, other := range others {
 		for range other.count {
 			asks = append(asks, other.asks...)

@@ -12,15 +12,15 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gangplan"
 )
 
-// keep records what each unit spends of disruption budgets, and drops units whose budgets never allow their eviction. Among several
+// applyBudgets records what each unit spends of disruption budgets, and drops units whose budgets never allow their eviction. Among several
 // units of one budget, the search picks the ones whose eviction helps.
-func (c *crowd) keep(b *budgets) {
+func (c *occupants) applyBudgets(b *budgets) {
 	stays, numbers := make([]bool, len(c.units)), map[*budget]int{}
 	for i := range c.units {
 		unit := &c.units[i]
-		costs := b.costs(unit.pods)
-		if stays[i] = exceed(costs); stays[i] {
-			c.budgeted = c.budgeted || unit.borrows
+		costs := b.countCosts(unit.pods)
+		if stays[i] = exceedsBudgets(costs); stays[i] {
+			c.keptByBudget = c.keptByBudget || unit.isBorrowing
 			unit.nodes = nil
 			continue
 		}
@@ -57,8 +57,8 @@ func newBudgets(lister policylisters.PodDisruptionBudgetLister, uncounted []*cor
 	return &budgets{lister: lister, uncounted: uncounted, known: map[string][]*budget{}}
 }
 
-// in returns the budgets of a namespace.
-func (b *budgets) in(namespace string) []*budget {
+// budgetsIn returns the budgets of a namespace.
+func (b *budgets) budgetsIn(namespace string) []*budget {
 	if all, ok := b.known[namespace]; ok || b.lister == nil {
 		return all
 	}
@@ -77,7 +77,7 @@ func (b *budgets) in(namespace string) []*budget {
 	}
 	for _, pod := range b.uncounted {
 		for _, budget := range all {
-			if pod.Namespace == namespace && budget.counts(pod) {
+			if pod.Namespace == namespace && budget.appliesTo(pod) {
 				budget.left--
 			}
 		}
@@ -87,27 +87,27 @@ func (b *budgets) in(namespace string) []*budget {
 	return all
 }
 
-// counts reports whether the disruption of a pod would count against a budget that has not counted it yet.
-func (b *budget) counts(pod *corev1.Pod) bool {
+// appliesTo reports whether the disruption of a pod would count against a budget that has not counted it yet.
+func (b *budget) appliesTo(pod *corev1.Pod) bool {
 	return !b.spent[pod.Name] && b.selector.Matches(labels.Set(pod.Labels))
 }
 
-// cost is how many disruptions of a budget some pods use.
-type cost struct {
+// budgetCost is how many disruptions of a budget some pods use.
+type budgetCost struct {
 	*budget
 	pods int32
 }
 
-// costs returns the disruption costs of some pods, by budget.
-func (b *budgets) costs(pods []*corev1.Pod) (costs []cost) {
+// countCosts returns the disruption costs of some pods, by budget.
+func (b *budgets) countCosts(pods []*corev1.Pod) (costs []budgetCost) {
 	for _, pod := range pods {
-		for _, budget := range b.in(pod.Namespace) {
-			if !budget.counts(pod) {
+		for _, budget := range b.budgetsIn(pod.Namespace) {
+			if !budget.appliesTo(pod) {
 				continue
 			}
-			i := slices.IndexFunc(costs, func(c cost) bool { return c.budget == budget })
+			i := slices.IndexFunc(costs, func(c budgetCost) bool { return c.budget == budget })
 			if i < 0 {
-				i, costs = len(costs), append(costs, cost{budget: budget})
+				i, costs = len(costs), append(costs, budgetCost{budget: budget})
 			}
 			costs[i].pods++
 		}
@@ -115,11 +115,11 @@ func (b *budgets) costs(pods []*corev1.Pod) (costs []cost) {
 	return costs
 }
 
-// allow reports whether the disruption of some pods is within their budgets.
-func (b *budgets) allow(pods []*corev1.Pod) bool {
-	return !exceed(b.costs(pods))
+// allowsEviction reports whether the disruption of some pods is within their budgets.
+func (b *budgets) allowsEviction(pods []*corev1.Pod) bool {
+	return !exceedsBudgets(b.countCosts(pods))
 }
 
-func exceed(costs []cost) bool {
-	return slices.ContainsFunc(costs, func(c cost) bool { return c.left < c.pods })
+func exceedsBudgets(costs []budgetCost) bool {
+	return slices.ContainsFunc(costs, func(c budgetCost) bool { return c.left < c.pods })
 }

@@ -24,76 +24,76 @@ import (
 )
 
 const (
-	// writers is how many requests of one gang run concurrently, and writeTimeout how long all of them may take.
-	writers  = 8
-	patience = 30 * time.Second
-	// foreseeing is how long the API server has to say whether it would bind the members of a gang. No answer by then counts as yes.
-	foreseeing = 5 * time.Second
-	// again is the delay before the first retry after a failed write. It doubles each time, up to baseBackoff.
-	again = time.Second
-	// often is the delay from which on a webhook that reports to be busy counts as refusing.
-	often = 4 * again
+	// maxConcurrentWrites is how many requests of one gang run concurrently, and writeTimeout how long all of them may take.
+	maxConcurrentWrites = 8
+	writeTimeout        = 30 * time.Second
+	// bindCheckTimeout is how long the API server has to say whether it would bind the members of a gang. No answer by then counts as yes.
+	bindCheckTimeout = 5 * time.Second
+	// firstWriteRetry is the delay before the first retry after a failed write. It doubles each time, up to baseBackoff.
+	firstWriteRetry = time.Second
+	// busyWebhookRetry is the delay from which on a webhook that reports to be busy counts as refusing.
+	busyWebhookRetry = 4 * firstWriteRetry
 )
 
-// carryOut checks that all victims may be evicted, nominates the members, and then evicts, concurrently with the scheduling of other
+// executePreemption checks that all victims may be evicted, nominates the members, and then evicts, concurrently with the scheduling of other
 // pods. After a failure the gang is retried: the pods show what was done by then.
-func (p *Plugin) carryOut(g gang, move *clearance, members []*corev1.Pod, preemptor *corev1.Pod) {
-	p.departures.begin(move.victims)
-	if move.told == nil {
-		p.places.begins(g)
+func (p *Plugin) executePreemption(g gang, move *preemptionCandidate, members []*corev1.Pod, preemptor *corev1.Pod) {
+	p.departures.beginEvictions(move.victims)
+	if move.notices == nil {
+		p.gangStates.beginWrites(g)
 	}
-	p.writing.Add(1)
+	p.pendingWrites.Add(1)
 	go func() {
-		defer p.writing.Add(-1)
+		defer p.pendingWrites.Add(-1)
 		logger := klog.Background().WithValues("podGroup", klog.KRef(g.group.Namespace, g.group.Name))
-		if refused := p.foreseeAll(members, move.to); refused != nil {
-			p.standsBack(g, move, preemptor, refused)
+		if refused := p.checkBindings(members, move.to); refused != nil {
+			p.cancelPreemption(g, move, preemptor, refused)
 			return
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 		defer cancel()
-		isRefusal := p.refusalFor(g)
-		err := p.askAll(ctx, move.victims, isRefusal)
+		isRefusal := p.refusalPredicate(g)
+		err := p.dryRunEvictions(ctx, move.victims, isRefusal)
 		if err == nil {
-			err = p.each(ctx, members, func(ctx context.Context, pod *corev1.Pod) error { return p.writeNomination(ctx, pod, move.to[pod.UID]) })
+			err = p.forEachPod(ctx, members, func(ctx context.Context, pod *corev1.Pod) error { return p.writeNomination(ctx, pod, move.to[pod.UID]) })
 		}
 		gone := sets.New[types.UID]()
-		if err == nil && p.hasPlace(members, move) {
+		if err == nil && p.hasPlacedMember(members, move) {
 			err = errUnwanted
 		}
 		if err == nil {
-			gone, err = p.sendOff(ctx, g, move, members, preemptor, isRefusal)
+			gone, err = p.evictVictims(ctx, g, move, members, preemptor, isRefusal)
 		}
-		p.departures.end(move.victims, gone.Has, p.now())
+		p.departures.endEvictions(move.victims, gone.Has, p.now())
 		p.countVictims(gone.Len())
 		if err != nil {
 			logger.Error(err, "Could not make room for a gang, which is tried once more")
-			p.fallBack(g, move, members)
+			p.retryPreemption(g, move, members)
 			return
 		}
-		p.places.carriedOut(g, p.now())
-		logger.V(2).Info("Pods leave for a gang", "victims", len(move.victims), "members", len(move.to), "told", move.told != nil)
+		p.gangStates.endWrites(g, p.now())
+		logger.V(2).Info("Pods leave for a gang", "victims", len(move.victims), "members", len(move.to), "told", move.notices != nil)
 	}()
 }
 
-// fallBack retries a gang whose preemption was not completed, by any of its members, because the one that was tried may be gone. If a
+// retryPreemption retries a gang whose preemption was not completed, by any of its members, because the one that was tried may be gone. If a
 // member is gone, all nominations end, and idle nodes among them are free for other pods again.
-func (p *Plugin) fallBack(g gang, move *clearance, members []*corev1.Pod) {
-	if move.told != nil {
-		p.withdraw(keyOf(g))
+func (p *Plugin) retryPreemption(g gang, move *preemptionCandidate, members []*corev1.Pod) {
+	if move.notices != nil {
+		p.withdrawNotices(preemptorKey(g))
 	}
-	if !p.awaits(members, move) {
-		p.nominate(nominatedBy(move, members), nil)
+	if !p.areMembersAlive(members, move) {
+		p.nominateMembers(withNominations(move, members), nil)
 	}
 	siblings := make(map[string]*corev1.Pod, len(members))
 	for _, pod := range members {
 		siblings[nameOf(pod).String()] = pod
 	}
-	time.AfterFunc(p.places.putsOff(g, p.now()), func() { p.handle.Activate(klog.Background(), siblings) })
+	time.AfterFunc(p.gangStates.backOffWrites(g, p.now()), func() { p.handle.Activate(klog.Background(), siblings) })
 }
 
-// nominatedBy returns members as they are after their nominations were written, which the informers may not show yet.
-func nominatedBy(move *clearance, members []*corev1.Pod) []*corev1.Pod {
+// withNominations returns members as they are after their nominations were written, which the informers may not show yet.
+func withNominations(move *preemptionCandidate, members []*corev1.Pod) []*corev1.Pod {
 	written := make([]*corev1.Pod, len(members))
 	for i, pod := range members {
 		written[i] = pod.DeepCopy()
@@ -102,13 +102,13 @@ func nominatedBy(move *clearance, members []*corev1.Pod) []*corev1.Pod {
 	return written
 }
 
-// askAll dry-runs the eviction of all pods before any is evicted: evicting some pods for a gang that another pod keeps out would be in vain.
+// dryRunEvictions dry-runs the eviction of all pods before any is evicted: evicting some pods for a gang that another pod keeps out would be in vain.
 // Pods whose eviction the API server refuses are spared for a while.
-func (p *Plugin) askAll(ctx context.Context, victims []*corev1.Pod, isRefusal func(error) bool) error {
+func (p *Plugin) dryRunEvictions(ctx context.Context, victims []*corev1.Pod, isRefusal func(error) bool) error {
 	var mu sync.Mutex
 	var first error
-	_ = p.each(ctx, victims, func(ctx context.Context, victim *corev1.Pod) error {
-		if err := p.ask(ctx, victim, isRefusal); err != nil {
+	_ = p.forEachPod(ctx, victims, func(ctx context.Context, victim *corev1.Pod) error {
+		if err := p.dryRunEviction(ctx, victim, isRefusal); err != nil {
 			mu.Lock()
 			defer mu.Unlock()
 			if first == nil {
@@ -120,8 +120,8 @@ func (p *Plugin) askAll(ctx context.Context, victims []*corev1.Pod, isRefusal fu
 	return first
 }
 
-// ask dry-runs the eviction of a pod. An admission webhook that does not support dry runs does not count as a refusal.
-func (p *Plugin) ask(ctx context.Context, victim *corev1.Pod, isRefusal func(error) bool) error {
+// dryRunEviction dry-runs the eviction of a pod. An admission webhook that does not support dry runs does not count as a refusal.
+func (p *Plugin) dryRunEviction(ctx context.Context, victim *corev1.Pod, isRefusal func(error) bool) error {
 	if p.handle.GetWaitingPod(victim.UID) != nil {
 		return nil
 	}
@@ -131,14 +131,14 @@ func (p *Plugin) ask(ctx context.Context, victim *corev1.Pod, isRefusal func(err
 	if err == nil || !isDenial(err) && (apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsBadRequest(err)) {
 		return nil
 	}
-	p.noteRefusal(victim, isRefusal(err))
+	p.recordEvictionRefusal(victim, isRefusal(err))
 	return fmt.Errorf("asking whether pod %s may be evicted: %w", klog.KObj(victim), err)
 }
 
-// noteRefusal spares a pod for a while if the API server refuses its eviction.
-func (p *Plugin) noteRefusal(victim *corev1.Pod, refused bool) {
+// recordEvictionRefusal spares a pod for a while if the API server refuses its eviction.
+func (p *Plugin) recordEvictionRefusal(victim *corev1.Pod, refused bool) {
 	if refused {
-		p.departures.refuse(victim.UID, p.now())
+		p.departures.recordRefusal(victim.UID, p.now())
 	}
 }
 
@@ -167,9 +167,9 @@ func isDenial(err error) bool {
 	return strings.HasPrefix(text, "admission webhook ") && strings.Contains(text, " denied the request")
 }
 
-// refusalFor returns the predicate for refusals of a gang. A webhook that has repeatedly reported to be busy counts as refusing.
-func (p *Plugin) refusalFor(g gang) func(error) bool {
-	if p.places.wasPutOff(g) < often {
+// refusalPredicate returns the predicate for refusals of a gang. A webhook that has repeatedly reported to be busy counts as refusing.
+func (p *Plugin) refusalPredicate(g gang) func(error) bool {
+	if p.gangStates.writeBackoff(g) < busyWebhookRetry {
 		return isRefusal
 	}
 	return func(err error) bool { return isRefusal(err) || isDenial(err) }
@@ -179,16 +179,16 @@ func (p *Plugin) refusalFor(g gang) func(error) bool {
 var errUnwanted = errors.New("a member of the gang is gone, or has a place, meanwhile")
 
 // evictAll evicts pods as long as that is wanted. It returns the pods that were evicted, or may have been.
-func (p *Plugin) evictAll(ctx context.Context, victims []*corev1.Pod, why farewell, isRefusal func(error) bool, wanted func() bool) (sets.Set[types.UID], error) {
+func (p *Plugin) evictAll(ctx context.Context, victims []*corev1.Pod, why evictionReason, isRefusal func(error) bool, wanted func() bool) (sets.Set[types.UID], error) {
 	var mu sync.Mutex
 	gone := sets.New[types.UID]()
-	err := p.each(ctx, victims, func(ctx context.Context, victim *corev1.Pod) error {
+	err := p.forEachPod(ctx, victims, func(ctx context.Context, victim *corev1.Pod) error {
 		if !wanted() {
 			return errUnwanted
 		}
-		err := p.evict(ctx, victim, why)
+		err := p.evictPod(ctx, victim, why)
 		refused := isRefusal(err)
-		if p.noteRefusal(victim, refused); !refused {
+		if p.recordEvictionRefusal(victim, refused); !refused {
 			mu.Lock()
 			defer mu.Unlock()
 			gone.Insert(victim.UID)
@@ -198,33 +198,33 @@ func (p *Plugin) evictAll(ctx context.Context, victims []*corev1.Pod, why farewe
 	return gone, err
 }
 
-// awaits reports whether all members with a planned place are still alive.
-func (p *Plugin) awaits(members []*corev1.Pod, move *clearance) bool {
-	return !slices.ContainsFunc(members, func(pod *corev1.Pod) bool { return move.to[pod.UID] != "" && !p.isThere(pod) })
+// areMembersAlive reports whether all members with a planned place are still alive.
+func (p *Plugin) areMembersAlive(members []*corev1.Pod, move *preemptionCandidate) bool {
+	return !slices.ContainsFunc(members, func(pod *corev1.Pod) bool { return move.to[pod.UID] != "" && !p.isAlive(pod) })
 }
 
-// isThere reports whether a pod is alive, as far as the scheduler knows.
-func (p *Plugin) isThere(pod *corev1.Pod) bool {
+// isAlive reports whether a pod is alive, as far as the scheduler knows.
+func (p *Plugin) isAlive(pod *corev1.Pod) bool {
 	object, found, err := p.pods.GetByKey(pod.Namespace + "/" + pod.Name)
 	there, ok := object.(*corev1.Pod)
-	return err == nil && found && ok && there.UID == pod.UID && lives(there)
+	return err == nil && found && ok && there.UID == pod.UID && isLive(there)
 }
 
 // Settled reports whether no writes are pending.
-func (p *Plugin) Settled() bool { return p.writing.Load() == 0 }
+func (p *Plugin) Settled() bool { return p.pendingWrites.Load() == 0 }
 
-// nominate sets the nominations of members, and removes all others: a nomination that outlives its reason keeps other pods out.
-func (p *Plugin) nominate(members []*corev1.Pod, to map[types.UID]string) {
+// nominateMembers sets the nominations of members, and removes all others: a nomination that outlives its reason keeps other pods out.
+func (p *Plugin) nominateMembers(members []*corev1.Pod, to map[types.UID]string) {
 	stale := slices.DeleteFunc(slices.Clone(members), func(pod *corev1.Pod) bool { return pod.Status.NominatedNodeName == to[pod.UID] })
 	if len(stale) == 0 {
 		return
 	}
-	p.writing.Add(1)
+	p.pendingWrites.Add(1)
 	go func() {
-		defer p.writing.Add(-1)
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer p.pendingWrites.Add(-1)
+		ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 		defer cancel()
-		if err := p.each(ctx, stale, func(ctx context.Context, pod *corev1.Pod) error { return p.writeNomination(ctx, pod, to[pod.UID]) }); err != nil {
+		if err := p.forEachPod(ctx, stale, func(ctx context.Context, pod *corev1.Pod) error { return p.writeNomination(ctx, pod, to[pod.UID]) }); err != nil {
 			klog.Background().Error(err, "Could not end the nominations of a gang", "pod", klog.KObj(stale[0]))
 		}
 	}()
@@ -239,13 +239,13 @@ func (p *Plugin) keepNominated(members []*corev1.Pod, to map[types.UID]string) {
 		all = all && (nominated || to[pod.UID] == "")
 	}
 	if some && !all {
-		p.nominate(members, to)
+		p.nominateMembers(members, to)
 	}
 }
 
-func (p *Plugin) each(ctx context.Context, pods []*corev1.Pod, write func(context.Context, *corev1.Pod) error) error {
+func (p *Plugin) forEachPod(ctx context.Context, pods []*corev1.Pod, write func(context.Context, *corev1.Pod) error) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(writers)
+	group.SetLimit(maxConcurrentWrites)
 	for _, pod := range pods {
 		group.Go(func() error { return write(ctx, pod) })
 	}
@@ -264,14 +264,14 @@ func (p *Plugin) writeNomination(ctx context.Context, pod *corev1.Pod, node stri
 	return p.patchStatus(ctx, pod, types.MergePatchType, status)
 }
 
-// evict deletes a pod the way kube-scheduler's own preemption does: it writes the reason, and rejects a pod that waits in Permit.
-func (p *Plugin) evict(ctx context.Context, victim *corev1.Pod, why farewell) error {
+// evictPod deletes a pod the way kube-scheduler's own preemption does: it writes the reason, and rejects a pod that waits in Permit.
+func (p *Plugin) evictPod(ctx context.Context, victim *corev1.Pod, why evictionReason) error {
 	if waits := p.handle.GetWaitingPod(victim.UID); waits != nil {
 		waits.Reject(Name, "preempted")
-		evictions.WithLabelValues(why.counts).Inc()
+		evictions.WithLabelValues(why.metricLabel).Inc()
 		return nil
 	}
-	if err := p.sayWhy(ctx, victim, why); err != nil {
+	if err := p.writeEvictionReason(ctx, victim, why); err != nil {
 		return err
 	}
 	pods := p.handle.ClientSet().CoreV1().Pods(victim.Namespace)
@@ -282,9 +282,9 @@ func (p *Plugin) evict(ctx context.Context, victim *corev1.Pod, why farewell) er
 		return fmt.Errorf("evicting pod %s: %w", klog.KObj(victim), err)
 	}
 	if err == nil {
-		evictions.WithLabelValues(why.counts).Inc()
+		evictions.WithLabelValues(why.metricLabel).Inc()
 	}
-	p.tellEvicted(victim, why)
+	p.recordEviction(victim, why)
 	return nil
 }
 

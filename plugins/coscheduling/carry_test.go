@@ -51,12 +51,12 @@ func TestTwoGangsDoNotOverspendABudget(t *testing.T) {
 		t.Errorf("%v are evicted after %v, of which the budget allows one", more, evicted)
 	}
 	l.budget("same", 0)
-	now = now.Add(2 * exhausted)
+	now = now.Add(2 * baseBackoff)
 	if _, more, _ := l.refuse(firsts[1]); len(more) > 0 {
 		t.Errorf("%v are evicted, which the budget does not allow", more)
 	}
 	l.budget("same", 1) // the evicted one runs again
-	now = now.Add(2 * exhausted)
+	now = now.Add(2 * baseBackoff)
 	if _, more, _ := l.refuse(firsts[1]); len(more) != 1 {
 		t.Errorf("%v are evicted when the budget allows one again", more)
 	}
@@ -88,7 +88,7 @@ func TestNobodyLeavesBesideOneThatDoesNot(t *testing.T) {
 			if _, evicted, nominated := l.refuse(first); len(evicted) > 0 || len(nominated) > 0 {
 				t.Fatalf("%v are evicted though one of those that have to leave does not; nominated: %v", evicted, nominated)
 			}
-			now = now.Add(again)
+			now = now.Add(firstWriteRetry)
 			if _, evicted, _ := l.refuse(first); !slices.Equal(evicted, []string{"b", "c"}) {
 				t.Errorf("%v are evicted then, want the two others", evicted)
 			}
@@ -99,18 +99,18 @@ func TestNobodyLeavesBesideOneThatDoesNot(t *testing.T) {
 // TestAPodThatStaysIsAskedAgain after a while, which is longer each time, and with no limit to what is remembered.
 func TestAPodThatStaysIsAskedAgain(t *testing.T) {
 	d, now := &departures{}, time.Now()
-	for _, long := range []time.Duration{firstStay, 2 * firstStay, 4 * firstStay} {
-		d.refuse("a", now)
-		if now = now.Add(long - time.Second); !d.staysOf(now)["a"] {
+	for _, long := range []time.Duration{firstRefusalBackoff, 2 * firstRefusalBackoff, 4 * firstRefusalBackoff} {
+		d.recordRefusal("a", now)
+		if now = now.Add(long - time.Second); !d.refusedPods(now)["a"] {
 			t.Errorf("it is asked again before %s are over", long)
 		}
-		if now = now.Add(2 * time.Second); d.staysOf(now)["a"] {
+		if now = now.Add(2 * time.Second); d.refusedPods(now)["a"] {
 			t.Errorf("it is not asked again after %s", long)
 		}
 	}
-	now = now.Add(3 * longestStay)
-	if d.refuse("b", now); len(d.stays) != 1 {
-		t.Errorf("%d are remembered, want the last one", len(d.stays))
+	now = now.Add(3 * maxRefusalBackoff)
+	if d.recordRefusal("b", now); len(d.refusals) != 1 {
+		t.Errorf("%d are remembered, want the last one", len(d.refusals))
 	}
 }
 
@@ -158,7 +158,7 @@ func TestNobodyLeavesForAGangThatIsGone(t *testing.T) {
 	if _, evicted, _ := l.refuse(first); len(evicted) > 0 {
 		t.Errorf("%v are evicted for a gang of which a member is gone", evicted)
 	}
-	if uncounted := l.departures.uncounted(l.now()); len(uncounted) > 0 {
+	if uncounted := l.departures.uncountedPods(l.now()); len(uncounted) > 0 {
 		t.Errorf("%d pods count as leaving", len(uncounted))
 	}
 	for !l.Settled() { // its nominations end beside that
@@ -199,8 +199,8 @@ func TestNothingIsKeptOfAGangThatIsGoneMeanwhile(t *testing.T) {
 	l.PreEnqueue(t.Context(), first)
 	cs, _, _ := l.aim(first)
 	l.PostFilter(t.Context(), cs, first, nil)
-	if len(l.places.gangs)+len(l.places.pods) > 0 {
-		t.Errorf("%d gangs and %d pods are kept", len(l.places.gangs), len(l.places.pods))
+	if len(l.gangStates.gangs)+len(l.gangStates.pods) > 0 {
+		t.Errorf("%d gangs and %d pods are kept", len(l.gangStates.gangs), len(l.gangStates.pods))
 	}
 }
 

@@ -36,7 +36,7 @@ func crowded(tb testing.TB, nodes, cheap int) *lab {
 		l.infos[node] = nodeInfo(l.infos[node].Node(), all...)
 	}
 	l.share(quotaOf("ns", 1<<20, 0))
-	l.quotas.BeTold()
+	l.quotas.UseManualUpdates()
 	return l
 }
 

@@ -52,50 +52,50 @@ var (
 
 // Plugin holds gangs together for one scheduler profile.
 type Plugin struct {
-	args     args
-	handle   fwk.Handle
-	groups   groups
-	pools    pools
-	pods     cache.Indexer
-	nodes    listersv1.NodeLister
-	finished finished
-	cards    *devices.Ledger
+	args        args
+	handle      fwk.Handle
+	groups      groups
+	pools       pools
+	pods        cache.Indexer
+	nodes       listersv1.NodeLister
+	finished    finishedMembers
+	deviceCache *devices.Cache
 	// reservations keep nodes from members.
 	reservations *follow.Reservations
-	// promises reserve nodes for the first jobs in the queue. startSearches records when earliest starts were computed.
-	promises *backfill.Promises
-	searches searches
+	// startReservations reserve nodes for the first jobs in the queue. startSearches records when earliest starts were computed.
+	startReservations *backfill.StartReservations
+	startSearches     startSearches
 	// quotas hold how many GPUs each namespace may use, and which ones are borrowed.
 	quotas  *quotas.Quotas
 	budgets policylisters.PodDisruptionBudgetLister
 	now     func() time.Time
 	replay  bool
 	// framework and the fields below are shared by all profiles.
-	framework   Framework
-	foresee     func(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, node string) string
-	foreseeing  time.Duration
-	departures  *departures
-	notices     *notices
-	resumptions *resumptions
-	turns       *turns
-	// effort is how many pods one search for victims may visit.
-	effort int
-	places places
+	framework        Framework
+	checkBinding     func(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, node string) string
+	bindCheckTimeout time.Duration
+	departures       *departures
+	preemptions      *preemptionNotices
+	resumptions      *resumptions
+	queuePositions   *queuePositions
+	// searchLimit is how many pods one search for victims may visit.
+	searchLimit int
+	gangStates  gangStates
 	// arrivals are the gangs that are not whole yet.
 	arrivals arrivals
-	// namesakes counts the pods with the label of each PodGroup.
-	namesakes namesakes
-	tables    tables
-	newest    newest
-	thrift    thrift
-	// alone says that state exists for a pod without a gang.
-	alone atomic.Bool
-	// asked is the pod of the last PostFilter call. Only the scheduling loop uses it.
-	asked types.UID
+	// labelCounts counts the pods with the label of each PodGroup.
+	labelCounts      labelCounts
+	tables           capacityTables
+	latestGeneration latestGeneration
+	searchBackoffs   searchBackoffs
+	// tracksSinglePods says that state exists for a pod without a gang.
+	tracksSinglePods atomic.Bool
+	// lastPostFiltered is the pod of the last PostFilter call. Only the scheduling loop uses it.
+	lastPostFiltered types.UID
 	// onEvictions receives the number of pods evicted together. It may be nil.
 	onEvictions func(victims int)
-	// writing is how many gangs have writes pending.
-	writing atomic.Int32
+	// pendingWrites is how many gangs have writes pending.
+	pendingWrites atomic.Int32
 }
 
 // args are the arguments of scheduler-plugins, in the units of this package.
@@ -110,43 +110,43 @@ type args struct {
 
 // Dependencies are what the instances of all profiles share.
 type Dependencies struct {
-	// Ledger tracks which GPUs are free.
-	Ledger *devices.Ledger
+	// DeviceCache tracks which GPUs are free.
+	DeviceCache *devices.Cache
 	// Reservations are the nodes that are kept. nil keeps none.
 	Reservations *follow.Reservations
-	// Promises are the start reservations of queued jobs. nil makes none.
-	Promises *backfill.Promises
+	// StartReservations are the start reservations of queued jobs. nil makes none.
+	StartReservations *backfill.StartReservations
 	// Quotas are the GPUQuotas. nil applies none.
 	Quotas *quotas.Quotas
 	// Now is the clock of decisions, time.Now if it is nil.
 	Now func() time.Time
-	// Replay says that time is simulated. The caller then reports pods that are gone ([Plugin.Gone]).
+	// Replay says that time is simulated. The caller then reports pods that are gone ([Plugin.PodGone]).
 	Replay bool
 	// Framework creates framework values. Without it, the places that a preemption would free are not dry-run.
 	Framework Framework
-	// Foresee asks the API server whether it would bind a pod to a node, and returns the words of its refusal, "" for none. nil disables the
+	// CheckBinding asks the API server whether it would bind a pod to a node, and returns the words of its refusal, "" for none. nil disables the
 	// check.
-	Foresee func(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, node string) string
+	CheckBinding func(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, node string) string
 }
 
 // Factory returns what builds the plugin for each profile, from scheduler-plugins' CoschedulingArgs.
 func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
-	shared := &shared{&departures{}, &notices{}, &resumptions{}, &turns{}}
+	shared := &shared{&departures{}, &preemptionNotices{}, &resumptions{}, &queuePositions{}}
 	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-		return forProfile(ctx, obj, handle, deps, shared)
+		return newPlugin(ctx, obj, handle, deps, shared)
 	}
 }
 
 // shared is state that all profiles have in common.
 type shared struct {
-	departures  *departures
-	notices     *notices
-	resumptions *resumptions
-	turns       *turns
+	departures     *departures
+	preemptions    *preemptionNotices
+	resumptions    *resumptions
+	queuePositions *queuePositions
 }
 
-// forProfile makes no API requests: the scheduler's informers, which now include PodGroups, start later.
-func forProfile(ctx context.Context, obj runtime.Object, handle fwk.Handle, deps Dependencies, shared *shared) (fwk.Plugin, error) {
+// newPlugin makes no API requests: the scheduler's informers, which now include PodGroups, start later.
+func newPlugin(ctx context.Context, obj runtime.Object, handle fwk.Handle, deps Dependencies, shared *shared) (fwk.Plugin, error) {
 	args, err := readArgs(obj)
 	if err != nil {
 		return nil, err
@@ -156,42 +156,42 @@ func forProfile(ctx context.Context, obj runtime.Object, handle fwk.Handle, deps
 	if err := indexPods(pods); err != nil {
 		return nil, err
 	}
-	groups, err := groupsOf(factory, clientFor(handle.KubeConfig()))
+	groups, err := newGroups(factory, clientFor(handle.KubeConfig()))
 	if err != nil {
 		return nil, err
 	}
-	pools, err := poolsOf(factory, clientFor(handle.KubeConfig()))
+	pools, err := newPools(factory, clientFor(handle.KubeConfig()))
 	if err != nil {
 		return nil, err
 	}
-	finished, err := followFinished(factory)
+	finished, err := watchFinished(factory)
 	if err != nil {
 		return nil, err
 	}
 	registerMetrics()
-	if err := deps.Ledger.Follow(ctx, handle); err != nil {
+	if err := deps.DeviceCache.WatchCluster(ctx, handle); err != nil {
 		return nil, err
 	}
-	if err := deps.Reservations.Follow(handle); err != nil {
+	if err := deps.Reservations.StartWatching(handle); err != nil {
 		return nil, err
 	}
-	if err := deps.Quotas.Follow(handle); err != nil {
+	if err := deps.Quotas.StartWatching(handle); err != nil {
 		return nil, err
 	}
 	plugin := &Plugin{
 		args: args, handle: handle, groups: groups, pools: pools, pods: pods.GetIndexer(), nodes: factory.Core().V1().Nodes().Lister(),
-		finished: finished, cards: deps.Ledger, reservations: deps.Reservations, promises: deps.Promises, quotas: deps.Quotas, now: deps.Now, replay: deps.Replay, effort: searchBudget, budgets: factory.Policy().V1().PodDisruptionBudgets().Lister(),
-		framework: deps.Framework, foresee: deps.Foresee, foreseeing: foreseeing, departures: shared.departures, notices: shared.notices, resumptions: shared.resumptions, turns: shared.turns,
+		finished: finished, deviceCache: deps.DeviceCache, reservations: deps.Reservations, startReservations: deps.StartReservations, quotas: deps.Quotas, now: deps.Now, replay: deps.Replay, searchLimit: searchBudget, budgets: factory.Policy().V1().PodDisruptionBudgets().Lister(),
+		framework: deps.Framework, checkBinding: deps.CheckBinding, bindCheckTimeout: bindCheckTimeout, departures: shared.departures, preemptions: shared.preemptions, resumptions: shared.resumptions, queuePositions: shared.queuePositions,
 	}
 	if plugin.now == nil {
 		plugin.now = time.Now
 	}
-	deps.Promises.LineUp(plugin.lineUp)
-	plugin.quotas.GatherBy(plugin.unitOf)
-	if err := plugin.heedPods(pods); err != nil {
+	deps.StartReservations.SetPositionFunc(plugin.backfillPosition)
+	plugin.quotas.GatherBy(plugin.evictionUnit)
+	if err := plugin.watchNotified(pods); err != nil {
 		return nil, err
 	}
-	return plugin, plugin.follow(pods)
+	return plugin, plugin.watchPodsAndGroups(pods)
 }
 
 func readArgs(obj runtime.Object) (args, error) {
@@ -203,14 +203,14 @@ func readArgs(obj runtime.Object) (args, error) {
 		return args{}, fmt.Errorf("checking the arguments of %s: %w", Name, err)
 	}
 	return args{
-		timeout:   seconds(given.PermitWaitingTimeSeconds),
-		backoff:   seconds(given.PodGroupBackoffSeconds),
+		timeout:   boundedSeconds(given.PermitWaitingTimeSeconds),
+		backoff:   boundedSeconds(given.PodGroupBackoffSeconds),
 		tolerance: int(given.PodGroupRejectPercentage),
 	}, nil
 }
 
-// seconds is a duration of at most a year: more would overflow.
-func seconds(count int64) time.Duration {
+// boundedSeconds is a duration of at most a year: more would overflow.
+func boundedSeconds(count int64) time.Duration {
 	const most = 365 * 24 * 60 * 60
 	return time.Duration(min(count, most)) * time.Second
 }
@@ -229,31 +229,31 @@ func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment
 // membersOf gathers the gang of a pod.
 func (p *Plugin) membersOf(pod *corev1.Pod, group *podGroup) members {
 	g := gangOf(pod, group)
-	pods := p.podsIn(g, group)
+	pods := p.gangPods(g, group)
 	m := membersOf(pod, group, pods, p.placeOf)
-	if m.all() < group.minMember && !group.severalOwners {
-		m.strangers = max(0, p.namesakes.count(g.group, p.now(), p.countOf)-len(pods))
+	if m.totalCount() < group.minMember && !group.severalOwners {
+		m.otherOwners = max(0, p.labelCounts.podsWithLabel(g.group, p.now(), p.countGroupPods)-len(pods))
 	}
 	return m
 }
 
-// podsIn returns the live pods of a gang. If the PodGroup does not gather several owners, it skips the pods of other owners.
-func (p *Plugin) podsIn(g gang, group *podGroup) []*corev1.Pod {
+// gangPods returns the live pods of a gang. If the PodGroup does not gather several owners, it skips the pods of other owners.
+func (p *Plugin) gangPods(g gang, group *podGroup) []*corev1.Pod {
 	if group.severalOwners {
-		return p.podsOf(g.group)
+		return p.groupPods(g.group)
 	}
-	return p.indexed(byGang, jobOf(g))
+	return p.podsByIndex(byGang, gangJobName(g))
 }
 
-// podsOf returns the live pods of a PodGroup.
-func (p *Plugin) podsOf(group types.NamespacedName) []*corev1.Pod {
-	if pods := p.indexed(byGroup, group.String()); len(pods) > 0 {
+// groupPods returns the live pods of a PodGroup.
+func (p *Plugin) groupPods(group types.NamespacedName) []*corev1.Pod {
+	if pods := p.podsByIndex(byGroup, group.String()); len(pods) > 0 {
 		return pods
 	}
-	return p.podAlone(group)
+	return p.findSinglePod(group)
 }
 
-func (p *Plugin) indexed(index, key string) []*corev1.Pod {
+func (p *Plugin) podsByIndex(index, key string) []*corev1.Pod {
 	objects, err := p.pods.ByIndex(index, key)
 	if err != nil {
 		return nil // the index exists
@@ -271,12 +271,12 @@ func (p *Plugin) indexed(index, key string) []*corev1.Pod {
 func (p *Plugin) placeOf(pod *corev1.Pod) place {
 	if pod.Spec.NodeName != "" {
 		if _, err := p.nodes.Get(pod.Spec.NodeName); err == nil {
-			return bound
+			return placeBound
 		}
-		return gone
+		return placeGone
 	}
-	if p.places.holds(pod.UID) {
-		return held
+	if p.gangStates.hasPod(pod.UID) {
+		return placeHeld
 	}
-	return none
+	return placeNone
 }

@@ -107,19 +107,19 @@ func TestMembersWaitForEachOther(t *testing.T) {
 	if got := strings.Join(l.tried(), " "); got != "ns/b ns/c" {
 		t.Errorf("activated %q, want the others, when the first has its place", got)
 	}
-	g := gangOf(pods[0], l.groups.get(mustGroup(pods[0])))
-	if !l.places.begun(g, 3) {
+	g := gangOf(pods[0], l.groups.getGroup(mustGroup(pods[0])))
+	if !l.gangStates.hasBegun(g, 3) {
 		t.Error("the gang has not begun")
 	}
-	if _, status := l.PostFilter(t.Context(), framework.NewCycleState(), pods[2], nil); status.Message() != reasonWhole {
-		t.Errorf("PostFilter: %v, want %q", status, reasonWhole)
+	if _, status := l.PostFilter(t.Context(), framework.NewCycleState(), pods[2], nil); status.Message() != reasonNoRoomForAll {
+		t.Errorf("PostFilter: %v, want %q", status, reasonNoRoomForAll)
 	}
 	for _, held := range l.held {
 		if held.refused == "" {
 			t.Errorf("%s keeps its place, though a sibling found none", held.pod.Name)
 		}
 	}
-	if l.places.begun(g, 3) || l.places.failed(g).IsZero() {
+	if l.gangStates.hasBegun(g, 3) || l.gangStates.lastFailure(g).IsZero() {
 		t.Error("the gang gave up its places, and counts as begun, or as one that never failed")
 	}
 	l.held = nil
@@ -131,8 +131,8 @@ func TestMembersWaitForEachOther(t *testing.T) {
 			t.Errorf("%s waits, though all have a place", held.pod.Name)
 		}
 	}
-	if len(l.held) != 2 || l.places.waitingOf(g) != 0 || !l.places.failed(g).IsZero() {
-		t.Errorf("%d were held, %d wait still; the gang that started failed at %v", len(l.held), l.places.waitingOf(g), l.places.failed(g))
+	if len(l.held) != 2 || l.gangStates.countWaiting(g) != 0 || !l.gangStates.lastFailure(g).IsZero() {
+		t.Errorf("%d were held, %d wait still; the gang that started failed at %v", len(l.held), l.gangStates.countWaiting(g), l.gangStates.lastFailure(g))
 	}
 }
 
@@ -170,8 +170,8 @@ func TestWhatIsKeptShrinks(t *testing.T) {
 		}
 		l.PostFilter(t.Context(), framework.NewCycleState(), a, nil) // its cycle was still under way
 	}
-	if len(l.places.gangs)+len(l.places.pods) > 0 {
-		t.Errorf("%d gangs and %d pods are kept after all have gone", len(l.places.gangs), len(l.places.pods))
+	if len(l.gangStates.gangs)+len(l.gangStates.pods) > 0 {
+		t.Errorf("%d gangs and %d pods are kept after all have gone", len(l.gangStates.gangs), len(l.gangStates.pods))
 	}
 }
 
@@ -205,7 +205,7 @@ func TestGangsThatNeverHadAPlaceAreForgotten(t *testing.T) {
 				l.must(l.pods.Delete(pod))
 				l.podGone(pod)
 			}
-			if got := len(l.places.gangs); got != test.want {
+			if got := len(l.gangStates.gangs); got != test.want {
 				t.Errorf("%d gangs are kept, want %d", got, test.want)
 			}
 		})
@@ -222,9 +222,9 @@ func TestMembersGoOnWhenTheirGangBecomesWholeElsewhere(t *testing.T) {
 			l.podChanged(there)
 		},
 		"the PodGroup asks for fewer": func(l *lab, _ *corev1.Pod) {
-			before := l.groups.get(mustGroup(l.held[0].pod))
+			before := l.groups.getGroup(mustGroup(l.held[0].pod))
 			l.group("g", map[string]any{"minMember": int64(1)})
-			l.groupChanged(before, l.groups.get(mustGroup(l.held[0].pod)))
+			l.groupChanged(before, l.groups.getGroup(mustGroup(l.held[0].pod)))
 		},
 	}
 	for name, change := range changes {
@@ -340,7 +340,7 @@ func TestAGangThatHasBegunComesFirst(t *testing.T) {
 	for name, tell := range map[string]func(*lab, *corev1.Pod){
 		"by this process":   nil,
 		"by another leader": func(l *lab, first *corev1.Pod) { l.podChanged(first) },
-		"by another leader, before its PodGroup is known": func(l *lab, first *corev1.Pod) { l.groupChanged(nil, l.groups.get(mustGroup(first))) },
+		"by another leader, before its PodGroup is known": func(l *lab, first *corev1.Pod) { l.groupChanged(nil, l.groups.getGroup(mustGroup(first))) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t, 2)
@@ -349,7 +349,7 @@ func TestAGangThatHasBegunComesFirst(t *testing.T) {
 			})
 			other := queued(t, fixture.Pod("other").Obj(), noon.Add(-time.Hour))
 			first, second := l.member("a"), queued(t, l.member("b"), noon)
-			l.PreEnqueue(t.Context(), podIn(second))
+			l.PreEnqueue(t.Context(), queuedPod(second))
 			if l.Less(second, other) {
 				t.Error("a later gang comes before it has begun")
 			}
@@ -362,13 +362,13 @@ func TestAGangThatHasBegunComesFirst(t *testing.T) {
 			if l.Less(second, other) {
 				t.Error("a pod that is in the queue changes its place there")
 			}
-			l.PreEnqueue(t.Context(), podIn(second))
+			l.PreEnqueue(t.Context(), queuedPod(second))
 			if !l.Less(second, other) || l.Less(other, second) {
 				t.Error("another pod comes before the sibling of a member that has a place")
 			}
 			l.must(l.pods.Delete(first))
 			l.podGone(first)
-			l.PreEnqueue(t.Context(), podIn(second))
+			l.PreEnqueue(t.Context(), queuedPod(second))
 			if l.Less(second, other) {
 				t.Error("a gang without any place is still taken to have begun")
 			}
@@ -383,7 +383,7 @@ func TestSiblingsAreQueuedAsThoseOfAGangThatHasBegun(t *testing.T) {
 	a := l.member("a")
 	l.member("b")
 	begun := false
-	l.onActivate = func() { begun = l.places.begun(gang{group: mustGroup(a), owner: "job"}, 2) }
+	l.onActivate = func() { begun = l.gangStates.hasBegun(gang{group: mustGroup(a), owner: "job"}, 2) }
 	if _, waits := l.try(a); !waits {
 		t.Fatal("the first does not wait")
 	}
@@ -393,6 +393,6 @@ func TestSiblingsAreQueuedAsThoseOfAGangThatHasBegun(t *testing.T) {
 }
 
 func mustGroup(pod *corev1.Pod) types.NamespacedName {
-	name, _ := pkggang.Named(pod)
+	name, _ := pkggang.NamedGroup(pod)
 	return name
 }

@@ -55,7 +55,7 @@ func BenchmarkAGangThatWaits(b *testing.B) {
 			for i := range members {
 				first = l.member(fmt.Sprint("m", i))
 			}
-			g := gangOf(first, l.groups.get(mustGroup(first)))
+			g := gangOf(first, l.groups.getGroup(mustGroup(first)))
 			l.aim(first) // reads the cards of all nodes, which is done once
 			before := cpuTime()
 			defer func() {
@@ -69,9 +69,9 @@ func BenchmarkAGangThatWaits(b *testing.B) {
 				if result, _ := l.PostFilter(b.Context(), cs, first, nil); result != nil {
 					b.Fatal("others leave")
 				}
-				l.places.refuse(g, refusal{on: basis{nodes: 1}}) // something has changed
-				l.places.futile(g, time.Time{}, "", "")
-				l.places.refuse(g, refusal{})
+				l.gangStates.recordRefusal(g, refusal{on: basis{nodes: 1}}) // something has changed
+				l.gangStates.markUnhelpful(g, time.Time{}, "", "")
+				l.gangStates.recordRefusal(g, refusal{})
 			}
 		})
 	}

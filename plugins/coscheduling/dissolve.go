@@ -13,49 +13,49 @@ import (
 const (
 	// completeWithin is how long a gang may hold some of its places without room for the others before it gives them up.
 	completeWithin = 5 * time.Second
-	// mostLost bounds the work that may be lost: a gang that has run for longer keeps its places, whatever it looks like.
-	mostLost = 10 * time.Minute
+	// maxLostRuntime bounds the work that may be lost: a gang that has run for longer keeps its places, whatever it looks like.
+	maxLostRuntime = 10 * time.Minute
 )
 
-// dissolve releases a partially bound gang that cannot be completed. A leader that died between two bindings, or a failed binding,
+// releasePartialGang releases a partially bound gang that cannot be completed. A leader that died between two bindings, or a failed binding,
 // left some members on nodes, and the room for the others is gone; or the API server refuses the binding of a member again and again. The bound
 // members would hold their GPUs for nothing until other pods end, which may themselves wait for those GPUs. Pods placed by another scheduler are
 // left alone.
-func (p *Plugin) dissolve(g gang, group *podGroup, m *members, pod *corev1.Pod) {
+func (p *Plugin) releasePartialGang(g gang, group *podGroup, m *members, pod *corev1.Pod) {
 	now := p.now()
 	ours := placedBy(pod.Spec.SchedulerName, m.placed)
-	if half := p.staysHalf(g, group, m, ours, now); !half || p.finished.before(pod) || p.places.settles(g, now) {
-		p.places.halfSince(g, time.Time{})
+	if half := p.isPartiallyBound(g, group, m, ours, now); !half || p.finished.hasFinishedSibling(pod) || p.gangStates.awaitsDepartures(g, now) {
+		p.gangStates.partiallyBoundSince(g, time.Time{})
 		return
 	}
-	since := p.places.halfSince(g, now)
+	since := p.gangStates.partiallyBoundSince(g, now)
 	if left := completeWithin - now.Sub(since); left > 0 {
 		if since.Equal(now) { // the first attempt that detects it
-			time.AfterFunc(left, func() { p.wake(g, group, oneMember()) }) // this pod may have been recreated by then
+			time.AfterFunc(left, func() { p.activatePending(g, group, oneMember()) }) // this pod may have been recreated by then
 		}
 		return
 	}
-	if !newBudgets(p.budgets, p.departures.uncounted(now)).allow(ours) {
+	if !newBudgets(p.budgets, p.departures.uncountedPods(now)).allowsEviction(ours) {
 		return
 	}
-	p.places.halfSince(g, time.Time{})
-	p.places.sitOut(g)
-	p.departures.begin(ours)
-	p.writing.Add(1)
+	p.gangStates.partiallyBoundSince(g, time.Time{})
+	p.gangStates.holdBackStart(g)
+	p.departures.beginEvictions(ours)
+	p.pendingWrites.Add(1)
 	go func() {
-		defer p.writing.Add(-1)
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer p.pendingWrites.Add(-1)
+		ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 		defer cancel()
 		logger := klog.Background().WithValues("podGroup", klog.KRef(g.group.Namespace, g.group.Name))
-		why := dissolved(pod)
+		why := releaseReason(pod)
 		gone := sets.New[types.UID]()
 		// The condition is written to all of them first: it lets a later attempt, or another leader, recognize the rest of a gang whose release
 		// has begun.
-		err := p.each(ctx, ours, func(ctx context.Context, member *corev1.Pod) error { return p.sayWhy(ctx, member, why) })
+		err := p.forEachPod(ctx, ours, func(ctx context.Context, member *corev1.Pod) error { return p.writeEvictionReason(ctx, member, why) })
 		if err == nil {
 			gone, err = p.evictAll(ctx, ours, why, isRefusal, func() bool { return true })
 		}
-		if p.departures.end(ours, gone.Has, p.now()); err != nil {
+		if p.departures.endEvictions(ours, gone.Has, p.now()); err != nil {
 			logger.Error(err, "Could not end half a gang, which is tried again")
 			return
 		}
@@ -63,22 +63,22 @@ func (p *Plugin) dissolve(g gang, group *podGroup, m *members, pod *corev1.Pod) 
 	}()
 }
 
-// halfSince records that a gang is partially bound at a time, and returns since when. The zero time clears the record.
-func (p *places) halfSince(g gang, now time.Time) time.Time {
+// partiallyBoundSince records that a gang is partially bound at a time, and returns since when. The zero time clears the record.
+func (p *gangStates) partiallyBoundSince(g gang, now time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r, ok := p.gangs[g]
 	switch {
 	case now.IsZero():
 		if ok {
-			r.half = time.Time{}
+			r.partialSince = time.Time{}
 		}
 		return now
 	case !ok:
-		r = p.record(g)
+		r = p.ensureState(g)
 	}
-	if r.half.IsZero() {
-		r.half = now
+	if r.partialSince.IsZero() {
+		r.partialSince = now
 	}
-	return r.half
+	return r.partialSince
 }

@@ -53,7 +53,7 @@ func TestHalfAGangThatCannotBeCompletedEnds(t *testing.T) {
 	}{
 		"one that never was whole":              {after: 20 * time.Second, ends: true},
 		"one that was whole, and lost a member": {after: 60 * time.Second, born: 30},
-		"one that has run for long":             {after: mostLost + time.Minute},
+		"one that has run for long":             {after: maxLostRuntime + time.Minute},
 		"one with more members than it takes":   {after: 20 * time.Second, change: func(l *lab, _ *corev1.Pod) { l.member("c", bornAt(0)) }},
 		"one with a member that is held back": {after: 20 * time.Second, change: func(l *lab, _ *corev1.Pod) {
 			l.member("c", func(pod *corev1.Pod) { pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "gate"}} })
@@ -80,10 +80,10 @@ func TestHalfAGangThatCannotBeCompletedEnds(t *testing.T) {
 			l.running(1, "low", 1, ofPriority(-1))
 		}},
 		"one that others are asked again to leave for": {after: 20 * time.Second, change: func(l *lab, first *corev1.Pod) {
-			g := gangOf(first, l.groups.get(mustGroup(first)))
-			l.places.clear(g, l.now())
-			l.places.record(g).putOff = exhausted
-			l.places.putsOff(g, l.now())
+			g := gangOf(first, l.groups.getGroup(mustGroup(first)))
+			l.gangStates.recordEvictions(g, l.now())
+			l.gangStates.ensureState(g).writeBackoff = baseBackoff
+			l.gangStates.backOffWrites(g, l.now())
 		}},
 		"one that a disruption budget protects": {after: 20 * time.Second, change: func(l *lab, _ *corev1.Pod) { l.budget("a", 0) }},
 		"one of which some have succeeded already": {after: 20 * time.Second, change: func(l *lab, _ *corev1.Pod) {
@@ -217,7 +217,7 @@ func TestAGangThatWasWholeIsHalfNoMore(t *testing.T) {
 	cs, _, _ := l.aim(waiting)
 	l.postFilter(cs, waiting)
 	l.Permit(t.Context(), cs, waiting, "n1")
-	l.places.forget(waiting.UID)
+	l.gangStates.forgetPod(waiting.UID)
 	l.must(l.pods.Delete(waiting))
 	again := l.member("again", bornAt(22))
 	for range 3 {
@@ -261,7 +261,7 @@ func TestPodsThatNobodyMakesAgainAreNotEnded(t *testing.T) {
 		if !owned {
 			m.placed[0].OwnerReferences = nil
 		}
-		if got := l.staysHalf(gang{owner: types.UID(fmt.Sprint(owned))}, group, m, m.placed, noon.Add(20*time.Second)); got != owned {
+		if got := l.isPartiallyBound(gang{owner: types.UID(fmt.Sprint(owned))}, group, m, m.placed, noon.Add(20*time.Second)); got != owned {
 			t.Errorf("with a controller %t: half a gang that ends: %t", owned, got)
 		}
 	}
@@ -271,17 +271,17 @@ func TestPodsThatNobodyMakesAgainAreNotEnded(t *testing.T) {
 func TestARoomThatComesInTimeSavesHalfAGang(t *testing.T) {
 	l := newLab(t, 1)
 	g := gang{owner: "job"}
-	if since := l.places.halfSince(g, noon); since != noon {
+	if since := l.gangStates.partiallyBoundSince(g, noon); since != noon {
 		t.Errorf("half placed since %s", since)
 	}
-	if since := l.places.halfSince(g, noon.Add(time.Second)); since != noon {
+	if since := l.gangStates.partiallyBoundSince(g, noon.Add(time.Second)); since != noon {
 		t.Errorf("half placed since %s, want since it was found", since)
 	}
-	l.places.halfSince(g, time.Time{})
-	if since := l.places.halfSince(g, noon.Add(time.Minute)); since != noon.Add(time.Minute) {
+	l.gangStates.partiallyBoundSince(g, time.Time{})
+	if since := l.gangStates.partiallyBoundSince(g, noon.Add(time.Minute)); since != noon.Add(time.Minute) {
 		t.Errorf("half placed since %s, want since it was found again", since)
 	}
-	if l.places.halfSince(gang{owner: "other"}, time.Time{}); len(l.places.gangs) != 1 {
-		t.Errorf("%s is kept", fmt.Sprint(l.places.gangs))
+	if l.gangStates.partiallyBoundSince(gang{owner: "other"}, time.Time{}); len(l.gangStates.gangs) != 1 {
+		t.Errorf("%s is kept", fmt.Sprint(l.gangStates.gangs))
 	}
 }

@@ -34,59 +34,59 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 
 // afterOwnChange queues a member whose requirements changed, including those in annotations, which kube-scheduler reports in no other way.
 func afterOwnChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
-	before, after, err := hint.Objects[*corev1.Pod](oldObj, newObj)
+	before, after, err := hint.TypedObjects[*corev1.Pod](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
 	}
-	return hint.QueueIf(before != nil && after != nil && after.UID == pod.UID && !alike(before, after)), nil
+	return hint.QueueIf(before != nil && after != nil && after.UID == pod.UID && !haveSameDemand(before, after)), nil
 }
 
 // afterNodeChange queues a member when a node that is open to it, or to a sibling, is added or changed, unless more room there would not help.
 // The inventory is the only annotation that affects room.
 func (p *Plugin) afterNodeChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
-	before, after, err := hint.Objects[*corev1.Node](oldObj, newObj)
+	before, after, err := hint.TypedObjects[*corev1.Node](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
 	}
-	if after == nil || before != nil && sameOffer(before, after) || !p.looksTo(pod, after) {
+	if after == nil || before != nil && hasSameCapacity(before, after) || !p.isNodeOpen(pod, after) {
 		return fwk.QueueSkip, nil
 	}
-	off := p.keptOff(pod)
-	isNews := !off.inDomain(after) || before != nil && off.isMoved(before, after)
-	return hint.QueueIf(isNews && p.GoesAhead(pod) && p.heedsNews(pod)), nil
+	off := p.filterBlockOf(pod)
+	isNews := !off.isInDomain(after) || before != nil && off.isMoved(before, after)
+	return hint.QueueIf(isNews && p.IsRepresentative(pod) && p.shouldRequeue(pod)), nil
 }
 
-// GoesAhead reports whether a member is the representative that is tried for its gang when there may be room. If it gets a place, the
+// IsRepresentative reports whether a member is the representative that is tried for its gang when there may be room. If it gets a place, the
 // others are activated, so a large waiting gang costs no more than a small one. If the representative was deleted, or has a place, all members
 // are tried. A gang whose PodGroup is missing or malformed waits for the PodGroup, and an incomplete gang for its last member. Members of a
 // complete gang are placed one by one, and each waits for itself.
-func (p *Plugin) GoesAhead(pod *corev1.Pod) bool {
+func (p *Plugin) IsRepresentative(pod *corev1.Pod) bool {
 	name, ok := p.groups.groupOf(pod)
 	if !ok {
 		return true
 	}
-	group := p.groups.get(name)
-	if unusable(group) != "" || p.arrivals.keeps(name) {
+	group := p.groups.getGroup(name)
+	if unusableReason(group) != "" || p.arrivals.holdsMembers(name) {
 		return false
 	}
 	g := gangOf(pod, group)
-	scout := p.places.scoutOf(g)
-	return p.places.stands(g, group.minMember) || scout == nameOf(pod) || !p.waits(scout, g, group)
+	scout := p.gangStates.representativeOf(g)
+	return p.gangStates.isComplete(g, group.minMember) || scout == nameOf(pod) || !p.isPendingMember(scout, g, group)
 }
 
-// waits reports whether a pod is a member of a gang without a place.
-func (p *Plugin) waits(name types.NamespacedName, g gang, group *podGroup) bool {
+// isPendingMember reports whether a pod is a member of a gang without a place.
+func (p *Plugin) isPendingMember(name types.NamespacedName, g gang, group *podGroup) bool {
 	object, found, err := p.pods.GetByKey(name.String())
 	pod, ok := object.(*corev1.Pod)
 	if err != nil || !found || !ok {
 		return false
 	}
 	of, ok := p.groups.groupOf(pod)
-	return ok && of == g.group && lives(pod) && gangOf(pod, group) == g && p.placeOf(pod) == none
+	return ok && of == g.group && isLive(pod) && gangOf(pod, group) == g && p.placeOf(pod) == placeNone
 }
 
-// sameOffer reports whether nothing changed that affects room.
-func sameOffer(before, after *corev1.Node) bool {
+// hasSameCapacity reports whether nothing changed that affects room.
+func hasSameCapacity(before, after *corev1.Node) bool {
 	return before.Annotations[names.AnnotationInventory] == after.Annotations[names.AnnotationInventory] &&
 		maps.Equal(before.Labels, after.Labels) && sameAmounts(before.Status.Allocatable, after.Status.Allocatable) &&
 		before.Spec.Unschedulable == after.Spec.Unschedulable && slices.EqualFunc(before.Spec.Taints, after.Spec.Taints, func(a, b corev1.Taint) bool { return a.MatchTaint(&b) && a.Value == b.Value })
@@ -96,7 +96,7 @@ func sameOffer(before, after *corev1.Node) bool {
 // when the pod itself changes. A member that another plugin keeps out of free room is queued when a pod that may matter comes or goes, wherever
 // it is.
 func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
-	before, after, err := hint.Objects[*corev1.Pod](oldObj, newObj)
+	before, after, err := hint.TypedObjects[*corev1.Pod](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
 	}
@@ -104,47 +104,49 @@ func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj a
 	case before == nil && after == nil:
 		return fwk.QueueSkip, nil
 	case after == nil:
-		if p.gaveUp(before) && (p.inSameGroup(before, pod) || !p.isTried(pod)) {
+		if p.isStillPending(before) && (p.inSameGroup(before, pod) || !p.mayBeTried(pod)) {
 			return fwk.QueueSkip, nil
 		}
-		return hint.QueueIf(p.makesWay(before, pod) && p.GoesAhead(pod) && p.heedsNews(pod)), nil
+		return hint.QueueIf(p.mayFreePlace(before, pod) && p.IsRepresentative(pod) && p.shouldRequeue(pod)), nil
 	case before == nil:
-		return hint.QueueIf((p.inSameGroup(after, pod) || p.keptOff(pod).isHelped(after)) && p.GoesAhead(pod) && p.heedsNews(pod)), nil
+		return hint.QueueIf((p.inSameGroup(after, pod) || p.filterBlockOf(pod).mayHelp(after)) && p.IsRepresentative(pod) && p.shouldRequeue(pod)), nil
 	}
-	isNews := after.UID == pod.UID || (p.inSameGroup(after, pod) || p.yields(before, after, pod)) && p.GoesAhead(pod)
-	return hint.QueueIf(isNews && p.heedsNews(pod)), nil
+	isNews := after.UID == pod.UID || (p.inSameGroup(after, pod) || p.mayFreePlaceByUpdate(before, after, pod)) && p.IsRepresentative(pod)
+	return hint.QueueIf(isNews && p.shouldRequeue(pod)), nil
 }
 
-// keptOff returns what blocks the gang of a member that is not tried for now, nil if nothing does or it is not known.
-func (p *Plugin) keptOff(member *corev1.Pod) *keptOff {
+// filterBlock returns what blocks the gang of a member that is not tried for now, nil if nothing does or it is not known.
+func (p *Plugin) filterBlockOf(member *corev1.Pod) *filterBlock {
 	name, ok := p.groups.groupOf(member)
-	if group := p.groups.get(name); ok && group != nil {
-		return p.places.keptOff(gangOf(member, group), p.now())
+	if group := p.groups.getGroup(name); ok && group != nil {
+		return p.gangStates.currentBlock(gangOf(member, group), p.now())
 	}
 	return nil
 }
 
-// makesWay reports whether a member may find a place because a pod is gone.
-func (p *Plugin) makesWay(gone, member *corev1.Pod) bool {
-	node := placeIn(gone)
-	return node != "" && (p.keptOff(member).isInTheWay(gone) || p.leavesRoom(node, member))
+// mayFreePlace reports whether a member may find a place because a pod is gone.
+func (p *Plugin) mayFreePlace(gone, member *corev1.Pod) bool {
+	node := nodeOrNomination(gone)
+	return node != "" && (p.filterBlockOf(member).mayBlock(gone) || p.mayHaveRoom(node, member))
 }
 
-// yields reports whether a member may find a place because a pod on a node has changed.
-func (p *Plugin) yields(before, after, member *corev1.Pod) bool {
-	if off := p.keptOff(member); off != nil && !maps.Equal(before.Labels, after.Labels) && (off.isInTheWay(before) || off.isHelped(after)) {
+// mayFreePlaceByUpdate reports whether a member may find a place because a pod on a node has changed.
+func (p *Plugin) mayFreePlaceByUpdate(before, after, member *corev1.Pod) bool {
+	if off := p.filterBlockOf(member); off != nil && !maps.Equal(before.Labels, after.Labels) && (off.mayBlock(before) || off.mayHelp(after)) {
 		return true
 	}
-	return p.leavesRoom(placeIn(after), member) && !slices.Equal(asked(before), asked(after))
+	return p.mayHaveRoom(nodeOrNomination(after), member) && !slices.Equal(sortedAsks(before), sortedAsks(after))
 }
 
-// asked returns the requests of a pod, sorted.
-func asked(pod *corev1.Pod) []cycle.Ask {
-	return slices.SortedFunc(slices.Values(cycle.AsksOf(pod)), func(a, b cycle.Ask) int { return cmp.Compare(a.Resource, b.Resource) })
+// sortedAsks returns the requests of a pod, sorted.
+func sortedAsks(pod *corev1.Pod) []cycle.ResourceRequest {
+	return slices.SortedFunc(slices.Values(cycle.PodResourceRequests(pod)), func(a, b cycle.ResourceRequest) int { return cmp.Compare(a.Resource, b.Resource) })
 }
 
-// placeIn returns the node of a pod, or its nominated node, "" for none.
-func placeIn(pod *corev1.Pod) string { return cmp.Or(pod.Spec.NodeName, pod.Status.NominatedNodeName) }
+// nodeOrNomination returns the node of a pod, or its nominated node, "" for none.
+func nodeOrNomination(pod *corev1.Pod) string {
+	return cmp.Or(pod.Spec.NodeName, pod.Status.NominatedNodeName)
+}
 
 // inSameGroup reports whether two pods are members of the same group.
 func (p *Plugin) inSameGroup(a, b *corev1.Pod) bool {
@@ -153,43 +155,43 @@ func (p *Plugin) inSameGroup(a, b *corev1.Pod) bool {
 	return ok && first == second
 }
 
-// looksTo reports whether a node is open to a member, or to a sibling that it represents.
-func (p *Plugin) looksTo(member *corev1.Pod, node *corev1.Node) bool {
+// isNodeOpen reports whether a node is open to a member, or to a sibling that it represents.
+func (p *Plugin) isNodeOpen(member *corev1.Pod, node *corev1.Node) bool {
 	if isOpenTo(node, member) {
 		return true
 	}
 	name, ok := p.groups.groupOf(member)
-	group := p.groups.get(name)
+	group := p.groups.getGroup(name)
 	if !ok || group == nil {
 		return false
 	}
-	all := p.places.seekersOf(gangOf(member, group))
-	return all.lookTo(node)
+	all := p.gangStates.pendingClassesOf(gangOf(member, group))
+	return all.hasOpenNode(node)
 }
 
-// leavesRoom reports whether room on a node may be what a member, or a sibling, lacks.
-func (p *Plugin) leavesRoom(at string, member *corev1.Pod) bool {
+// mayHaveRoom reports whether room on a node may be what a member, or a sibling, lacks.
+func (p *Plugin) mayHaveRoom(at string, member *corev1.Pod) bool {
 	node, err := p.nodes.Get(at)
-	return err == nil && p.looksTo(member, node) && !p.keptOff(member).from(node)
+	return err == nil && p.isNodeOpen(member, node) && !p.filterBlockOf(member).blocksNode(node)
 }
 
-// gaveUp reports whether a pod that is reported to have left its node still exists: it only lost its place in this scheduler. Its
+// isStillPending reports whether a pod that is reported to have left its node still exists: it only lost its place in this scheduler. Its
 // siblings must not be woken, or they would wake each other up forever; the same holds for rejected gangs.
-func (p *Plugin) gaveUp(pod *corev1.Pod) bool {
+func (p *Plugin) isStillPending(pod *corev1.Pod) bool {
 	object, found, err := p.pods.GetByKey(pod.Namespace + "/" + pod.Name)
 	there, ok := object.(*corev1.Pod)
 	return err == nil && found && ok && there.UID == pod.UID && there.Spec.NodeName == ""
 }
 
-// follow watches pods that other schedulers place, and PodGroups.
-func (p *Plugin) follow(pods cache.SharedIndexInformer) error {
+// watchPodsAndGroups watches pods that other schedulers place, and PodGroups.
+func (p *Plugin) watchPodsAndGroups(pods cache.SharedIndexInformer) error {
 	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(object any) { p.podChanged(object) },
 		UpdateFunc: func(old, object any) {
 			before, _ := old.(*corev1.Pod)
 			after, _ := object.(*corev1.Pod)
-			p.leavesGroup(before, after)
-			p.revised(before, after)
+			p.handleGroupExit(before, after)
+			p.handleRevision(before, after)
 			p.podChanged(object)
 		},
 		DeleteFunc: p.podGone,
@@ -210,7 +212,7 @@ func (p *Plugin) follow(pods cache.SharedIndexInformer) error {
 	}
 	for _, ofKind := range p.groups.workloads {
 		for _, of := range ofKind {
-			if err := p.followWorkloads(of); err != nil {
+			if err := p.watchWorkloads(of); err != nil {
 				return err
 			}
 		}
@@ -218,13 +220,13 @@ func (p *Plugin) follow(pods cache.SharedIndexInformer) error {
 	return nil
 }
 
-// leavesGroup handles a pod that changes its PodGroup, or ends.
-func (p *Plugin) leavesGroup(before, after *corev1.Pod) {
-	if before == nil || after == nil || !lives(before) {
+// handleGroupExit handles a pod that changes its PodGroup, or ends.
+func (p *Plugin) handleGroupExit(before, after *corev1.Pod) {
+	if before == nil || after == nil || !isLive(before) {
 		return
 	}
-	if !lives(after) || !p.inSameGroup(before, after) {
-		p.tidyGroups(before)
+	if !isLive(after) || !p.inSameGroup(before, after) {
+		p.dropEmptyGroups(before)
 	}
 }
 
@@ -238,60 +240,60 @@ func (p *Plugin) podChanged(object any) {
 	if pod.Spec.NodeName == "" {
 		return
 	}
-	p.turns.leave(pod.UID, p.now())
-	if !lives(pod) && pkggang.MayBeMember(pod) {
-		p.forget(pod)
+	p.queuePositions.recordGone(pod.UID, p.now())
+	if !isLive(pod) && pkggang.MayBeMember(pod) {
+		p.forgetMember(pod)
 		return
 	}
 	if !ok {
-		p.forgetAlone(pod)
+		p.forgetSinglePod(pod)
 		return
 	}
-	if group := p.groups.get(name); group != nil {
-		p.places.boundOf(gangOf(pod, group), pod.UID, pod.Spec.NodeName, group.minMember)
-		p.reconsider(pod, group)
+	if group := p.groups.getGroup(name); group != nil {
+		p.gangStates.recordBinding(gangOf(pod, group), pod.UID, pod.Spec.NodeName, group.minMember)
+		p.releaseIfWhole(pod, group)
 	}
-	p.decided(name)
+	p.releaseHeldMembers(name)
 }
 
-// Gone drops the state of a pod that is gone, where no informer reports that.
-func (p *Plugin) Gone(pod *corev1.Pod) { p.forget(pod) }
+// PodGone drops the state of a pod that is gone, where no informer reports that.
+func (p *Plugin) PodGone(pod *corev1.Pod) { p.forgetMember(pod) }
 
 func (p *Plugin) podGone(object any) {
 	if last, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = last.Obj
 	}
 	if pod, ok := object.(*corev1.Pod); ok {
-		p.forget(pod)
+		p.forgetMember(pod)
 	}
 }
 
-// forget drops the state of a member that is gone, and of its gang with the last member, even if it never had a place. It does not check
+// forgetMember drops the state of a member that is gone, and of its gang with the last member, even if it never had a place. It does not check
 // whether the gang has one owner, because the PodGroup may be gone before its pods.
-func (p *Plugin) forget(pod *corev1.Pod) {
-	p.turns.leave(pod.UID, p.now())
-	if g, ok := p.places.forget(pod.UID); ok {
-		if group := p.groups.get(g.group); unusable(group) == "" && wasPreempted(pod) {
-			p.places.tear(g, group.minMember)
+func (p *Plugin) forgetMember(pod *corev1.Pod) {
+	p.queuePositions.recordGone(pod.UID, p.now())
+	if g, ok := p.gangStates.forgetPod(pod.UID); ok {
+		if group := p.groups.getGroup(g.group); unusableReason(group) == "" && wasPreempted(pod) {
+			p.gangStates.markMemberLost(g, group.minMember)
 		}
-		p.tidy(g)
+		p.dropEmptyGang(g)
 	}
 	if _, ok := p.groups.groupOf(pod); !ok {
-		p.promises.End(string(pod.UID))
-		p.forgetAlone(pod)
+		p.startReservations.EndReservation(string(pod.UID))
+		p.forgetSinglePod(pod)
 	}
-	p.tidyGroups(pod)
+	p.dropEmptyGroups(pod)
 	for _, name := range pkggang.NamesFor(pod) {
-		p.decided(name)
+		p.releaseHeldMembers(name)
 	}
 }
 
-// tidyGroups drops the state of the gangs that a pod may have belonged to, if it was the last member. The object that determined the gang may be
+// dropEmptyGroups drops the state of the gangs that a pod may have belonged to, if it was the last member. The object that determined the gang may be
 // gone before its pods, or may no longer form a gang.
-func (p *Plugin) tidyGroups(pod *corev1.Pod) {
+func (p *Plugin) dropEmptyGroups(pod *corev1.Pod) {
 	for _, name := range pkggang.NamesFor(pod) {
-		p.tidy(gang{group: name})
-		p.tidy(gang{group: name, owner: ownerOf(pod)})
+		p.dropEmptyGang(gang{group: name})
+		p.dropEmptyGang(gang{group: name, owner: ownerOf(pod)})
 		p.forgetArrivals(name)
 	}
 }
@@ -303,24 +305,24 @@ func (p *Plugin) groupChanged(before *podGroup, object any) {
 		return
 	}
 	name := types.NamespacedName{Namespace: group.Namespace, Name: group.Name}
-	p.arrivals.recount(name)
+	p.arrivals.requireRecount(name)
 	waiting, there, count := map[gang][]*corev1.Pod{}, map[gang]*corev1.Pod{}, 0
-	for _, pod := range p.podsOf(name) {
+	for _, pod := range p.groupPods(name) {
 		g := gangOf(pod, group)
 		there[g] = pod
 		switch at := p.placeOf(pod); {
-		case at == bound:
-			p.places.boundOf(g, pod.UID, pod.Spec.NodeName, group.minMember) // the pod may be older than its PodGroup
-		case at == none && len(pod.Spec.SchedulingGates) == 0:
+		case at == placeBound:
+			p.gangStates.recordBinding(g, pod.UID, pod.Spec.NodeName, group.minMember) // the pod may be older than its PodGroup
+		case at == placeNone && len(pod.Spec.SchedulingGates) == 0:
 			waiting[g] = append(waiting[g], pod)
 			count++
 		}
 	}
 	tried := map[string]*corev1.Pod{}
-	all := count == 0 || p.mayWake(name, count)
+	all := count == 0 || p.mayActivateAll(name, count)
 	for g, pods := range waiting {
 		if all {
-			p.places.comeIn(g)
+			p.gangStates.clearRejection(g)
 		} else {
 			pods = pods[:min(len(pods), 1-len(tried))] // one member of all gangs together
 		}
@@ -329,8 +331,8 @@ func (p *Plugin) groupChanged(before *podGroup, object any) {
 		}
 	}
 	for g, pod := range there { // with a smaller minMember the gang may be whole, even if no member is queued
-		p.reconsider(pod, group)
-		p.tidy(g)
+		p.releaseIfWhole(pod, group)
+		p.dropEmptyGang(g)
 	}
 	if len(tried) > 0 {
 		p.handle.Activate(klog.Background(), tried)
@@ -347,7 +349,7 @@ func (p *Plugin) groupGone(object any) {
 		return
 	}
 	nominated := map[string]*corev1.Pod{}
-	for _, pod := range p.podsOf(types.NamespacedName{Namespace: group.Namespace, Name: group.Name}) {
+	for _, pod := range p.groupPods(types.NamespacedName{Namespace: group.Namespace, Name: group.Name}) {
 		if pod.Spec.NodeName == "" && pod.Status.NominatedNodeName != "" {
 			nominated[nameOf(pod).String()] = pod
 		}
@@ -357,19 +359,19 @@ func (p *Plugin) groupGone(object any) {
 	}
 }
 
-// reconsider admits the members waiting in Permit if their gang has become whole in the meantime.
-func (p *Plugin) reconsider(pod *corev1.Pod, group *podGroup) {
+// releaseIfWhole admits the members waiting in Permit if their gang has become whole in the meantime.
+func (p *Plugin) releaseIfWhole(pod *corev1.Pod, group *podGroup) {
 	g := gangOf(pod, group)
-	if p.places.waitingOf(g) == 0 || group.problem != "" {
+	if p.gangStates.countWaiting(g) == 0 || group.problem != "" {
 		return
 	}
-	if m := p.membersOf(pod, group); len(m.placed)+here(p.placeOf(pod)) >= group.minMember {
-		p.letGo(g, 0)
+	if m := p.membersOf(pod, group); len(m.placed)+countPlace(p.placeOf(pod)) >= group.minMember {
+		p.allowWaiting(g, 0)
 	}
 }
 
-func here(at place) int {
-	if at == held || at == bound {
+func countPlace(at place) int {
+	if at == placeHeld || at == placeBound {
 		return 1
 	}
 	return 0

@@ -136,7 +136,7 @@ func TestAPodGroupThatChangesWakesItsMembers(t *testing.T) {
 			time.Sleep(change.after)
 			l.forget()
 			l.group("g", map[string]any{"minMember": change.members})
-			now := l.groups.get(mustGroup(l.member("a")))
+			now := l.groups.getGroup(mustGroup(l.member("a")))
 			l.groupChanged(before, now)
 			if tried := l.tried(); len(tried) != change.woken || slices.Contains(tried, "ns/running") {
 				t.Errorf("change %d wakes %v, want %d that wait", i, tried, change.woken)
@@ -173,7 +173,7 @@ func TestOneMemberIsTriedForAll(t *testing.T) {
 	if got := woken(); got != "abc" {
 		t.Errorf("when that one is gone, %q are woken, want all", got)
 	}
-	l.must(l.groups.informer.GetIndexer().Delete(l.groups.get(mustGroup(a))))
+	l.must(l.groups.informer.GetIndexer().Delete(l.groups.getGroup(mustGroup(a))))
 	if got := woken(); got != "" {
 		t.Errorf("without a PodGroup, %q are woken, want none: they wait for it", got)
 	}
@@ -218,7 +218,7 @@ func TestWithoutAPodGroupNoPlaceIsKept(t *testing.T) {
 	l := newLab(t, 2)
 	l.group("g", map[string]any{"minMember": int64(2)})
 	coming, other := l.member("coming", comingTo("n0"), neverPreempts), l.member("other", neverPreempts)
-	group := l.groups.get(mustGroup(coming))
+	group := l.groups.getGroup(mustGroup(coming))
 	l.must(l.groups.informer.GetIndexer().Delete(group))
 	l.groupGone(cache.DeletedFinalStateUnknown{Key: "ns/g", Obj: group})
 	if diff := cmp.Diff([]string{"ns/coming"}, l.tried()); diff != "" {

@@ -241,7 +241,7 @@ func TestARetryKeepsThePlace(t *testing.T) {
 	if again, more, _ := l.refuse(pods[0]); again != node || len(more) > 0 {
 		t.Errorf("tried again at once it goes to %q, and %v are evicted, want %q", again, more, node)
 	}
-	later := l.now().Add(settling)
+	later := l.now().Add(evictionSettleTime)
 	l.now = func() time.Time { return later }
 	if again, more, _ := l.refuse(pods[0]); again != node || len(more) > 0 {
 		t.Errorf("tried again while the other leaves it goes to %q, and %v are evicted, want %q", again, more, node)
@@ -256,15 +256,15 @@ func TestASearchHasAnEnd(t *testing.T) {
 	l.running(0, "low", 1, ofPriority(-1))
 	pod := l.member("a")
 	l.member("b")
-	l.effort = 0 // five times one is enough to count both nodes
+	l.searchLimit = 0 // five times one is enough to count both nodes
 	if node, evicted, _ := l.refuse(pod); node != "" || len(evicted) > 0 {
 		t.Errorf("%v are evicted for a place on %q", evicted, node)
 	}
-	l.effort = searchBudget
+	l.searchLimit = searchBudget
 	if _, evicted, _ := l.refuse(pod); len(evicted) > 0 {
 		t.Errorf("it was tried again at once, and %v are evicted", evicted)
 	}
-	now := time.Now().Add(2 * exhausted)
+	now := time.Now().Add(2 * baseBackoff)
 	l.now = func() time.Time { return now }
 	if _, evicted, _ := l.refuse(pod); !slices.Equal(evicted, []string{"low"}) {
 		t.Errorf("%v are evicted later, want low", evicted)
@@ -370,7 +370,7 @@ func TestWritesThatMeetOthersAreRepeated(t *testing.T) {
 			l.client.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 				return true, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: tc.there}}, nil
 			})
-			err := l.evict(t.Context(), l.running(0, "low", 1, ofPriority(-1)), farewell{by: l.member("a")})
+			err := l.evictPod(t.Context(), l.running(0, "low", 1, ofPriority(-1)), evictionReason{preemptor: l.member("a")})
 			if (err != nil) != tc.again {
 				t.Errorf("evicting: %v", err)
 			}

@@ -12,23 +12,23 @@ import (
 	"g8s.host/gpu-scheduler/pkg/topology"
 )
 
-// field is a set of nodes on part of which a gang is placed: the nodes of one domain if one domain must hold it, else all.
-type field struct {
+// searchArea is a set of nodes on part of which a gang is placed: the nodes of one domain if one domain must hold it, else all.
+type searchArea struct {
 	key string
 	// nodes are sorted by cost, the cheapest first. cost is the approximate total cost.
 	nodes []int
-	toll  nodeToll
+	cost  nodeCost
 }
 
-// barrens are nodes where no eviction can make room. They are known by name, and by number in the last list.
-type barrens struct {
+// unhelpfulNodes are nodes where no eviction can make room. They are known by name, and by number in the last list.
+type unhelpfulNodes struct {
 	names sets.Set[string]
 	nodes []fwk.NodeInfo
 	at    []bool
 }
 
-// among maps them to the numbers of a node list.
-func (b *barrens) among(nodes []fwk.NodeInfo) {
+// indexNodes maps them to the numbers of a node list.
+func (b *unhelpfulNodes) indexNodes(nodes []fwk.NodeInfo) {
 	if cycle.SameNodes(b.nodes, nodes) && len(b.at) == len(nodes) {
 		return
 	}
@@ -41,81 +41,81 @@ func (b *barrens) among(nodes []fwk.NodeInfo) {
 	}
 }
 
-// add records a node by its number in that list.
-func (b *barrens) add(node int) {
+// addNode records a node by its number in that list.
+func (b *unhelpfulNodes) addNode(node int) {
 	b.at[node] = true
 	b.names.Insert(b.nodes[node].Node().Name)
 }
 
-// fields returns the areas to search, the cheapest first.
-func (q *plea) fields(h *hunt) (fields []field) {
-	role := q.largest()
-	members, tolls := q.kinds[role].count, make([]nodeToll, len(q.infos))
-	q.tolls = tolls
-	h.barren.among(q.bearing.nodes)
-	h.tolls.among(q.bearing.nodes)
+// searchAreas returns the areas to search, the cheapest first.
+func (q *preemptionAttempt) searchAreas(h *victimSearch) (fields []searchArea) {
+	role := q.largestRole()
+	members, tolls := q.kinds[role].count, make([]nodeCost, len(q.infos))
+	q.costs = tolls
+	h.unhelpful.indexNodes(q.clusterSnapshot.nodes)
+	h.costs.indexNodes(q.clusterSnapshot.nodes)
 	for node := range q.infos {
-		if h.barren.at[q.numbers[node]] {
-			tolls[node] = nodeToll{priority: notEnough, barren: true}
+		if h.unhelpful.at[q.numbers[node]] {
+			tolls[node] = nodeCost{priority: priorityNoRoom, isUnhelpful: true}
 			continue
 		}
-		tolls[node] = h.tolls.on(q, node, role)
+		tolls[node] = h.costs.costOn(q, node, role)
 	}
 	domains := []*topology.Domain{q.tree.Root}
 	if q.required && q.segments == nil {
-		domains = q.tree.At(q.level)
+		domains = q.tree.DomainsAt(q.level)
 		if len(q.standing) > 0 {
-			domains = []*topology.Domain{q.tree.Of(q.standing[0], q.level)}
+			domains = []*topology.Domain{q.tree.NodeDomain(q.standing[0], q.level)}
 		}
 	}
 	for _, domain := range domains {
-		f := q.fieldOf(domain, tolls, members)
-		if !h.looked.Has(f.key) && f.toll.priority != notEnough {
+		f := q.newSearchArea(domain, tolls, members)
+		if !h.searchedAreas.Has(f.key) && f.cost.priority != priorityNoRoom {
 			fields = append(fields, f)
 		}
 	}
 	if q.required && q.segments != nil && len(fields) > 0 {
-		fields[0].nodes = q.bySegment(tolls)
+		fields[0].nodes = q.nodesBySegment(tolls)
 	}
-	slices.SortStableFunc(fields, func(a, b field) int { return a.toll.compare(b.toll) })
+	slices.SortStableFunc(fields, func(a, b searchArea) int { return a.cost.compareCost(b.cost) })
 	return fields
 }
 
-// fieldOf sorts the useful nodes of a domain by cost, and adds up the cheapest until they hold so many members.
-func (q *plea) fieldOf(d *topology.Domain, tolls []nodeToll, members int) field {
+// newSearchArea sorts the useful nodes of a domain by cost, and adds up the cheapest until they hold so many members.
+func (q *preemptionAttempt) newSearchArea(d *topology.Domain, tolls []nodeCost, members int) searchArea {
 	nodes := make([]int, 0, len(d.Nodes))
 	for _, node := range d.Nodes {
-		if !tolls[node].barren {
+		if !tolls[node].isUnhelpful {
 			nodes = append(nodes, node)
 		}
 	}
 	nodes = cheapestFirst(nodes, tolls)
-	f := field{key: q.infos[d.Nodes[0]].Node().Name + "/" + strconv.Itoa(d.Level), nodes: nodes, toll: nodeToll{priority: nobodyLeaves}}
+	f := searchArea{key: q.infos[d.Nodes[0]].Node().Name + "/" + strconv.Itoa(d.Level), nodes: nodes, cost: nodeCost{priority: priorityNoVictims}}
 	for _, node := range nodes {
-		if f.toll.seats >= members || tolls[node].priority == notEnough {
+		if f.cost.slots >= members || tolls[node].priority == priorityNoRoom {
 			break
 		}
-		f.toll.priority, f.toll.loss, f.toll.seats = max(f.toll.priority, tolls[node].priority), f.toll.loss+tolls[node].loss, f.toll.seats+tolls[node].seats
+		f.cost.priority, f.cost.loss, f.cost.slots = max(f.cost.priority, tolls[node].priority), f.cost.loss+tolls[node].loss, f.cost.slots+tolls[node].slots
 	}
-	if f.toll.seats < members {
-		f.toll.priority = notEnough
+	if f.cost.slots < members {
+		f.cost.priority = priorityNoRoom
 	}
 	if len(q.kinds) == 1 {
-		f.nodes = slices.DeleteFunc(nodes, func(node int) bool { return tolls[node].priority == notEnough })
+		f.nodes = slices.DeleteFunc(nodes, func(node int) bool { return tolls[node].priority == priorityNoRoom })
 	}
-	f.toll.seats = 1 // what counts is what all of it costs
+	f.cost.slots = 1 // what counts is what all of it costs
 	return f
 }
 
 // cheapestFirst sorts nodes by the cost of making room on them. The sort is stable.
-func cheapestFirst(nodes []int, tolls []nodeToll) []int {
+func cheapestFirst(nodes []int, tolls []nodeCost) []int {
 	type rank struct {
 		priority, each int64
 		at             int
 	}
 	ranks := make([]rank, len(nodes))
 	for at, node := range nodes {
-		ranks[at] = rank{tolls[node].priority, tolls[node].each(), at}
+		ranks[at] = rank{tolls[node].priority, tolls[node].lossPerSlot(), at}
 	}
 	slices.SortFunc(ranks, func(a, b rank) int {
 		return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(a.each, b.each), cmp.Compare(a.at, b.at))
@@ -127,21 +127,21 @@ func cheapestFirst(nodes []int, tolls []nodeToll) []int {
 	return sorted
 }
 
-// bySegment lists the nodes domain by domain, beginning with the domain where a segment costs the least.
-func (q *plea) bySegment(tolls []nodeToll) (nodes []int) {
-	var fields []field
-	for _, domain := range q.tree.At(q.level) {
-		fields = append(fields, q.fieldOf(domain, tolls, max(1, q.segment)))
+// nodesBySegment lists the nodes domain by domain, beginning with the domain where a segment costs the least.
+func (q *preemptionAttempt) nodesBySegment(tolls []nodeCost) (nodes []int) {
+	var fields []searchArea
+	for _, domain := range q.tree.DomainsAt(q.level) {
+		fields = append(fields, q.newSearchArea(domain, tolls, max(1, q.segment)))
 	}
-	slices.SortStableFunc(fields, func(a, b field) int { return a.toll.compare(b.toll) })
+	slices.SortStableFunc(fields, func(a, b searchArea) int { return a.cost.compareCost(b.cost) })
 	for i := range fields {
 		nodes = append(nodes, fields[i].nodes...)
 	}
 	return nodes
 }
 
-// fieldsBut returns the areas of all results but one.
-func fieldsBut(all []*found, one *found) (out []field) {
+// otherAreas returns the areas of all results but one.
+func otherAreas(all []*searchResult, one *searchResult) (out []searchArea) {
 	for _, other := range all {
 		if other != one {
 			out = append(out, *other.field)
@@ -150,15 +150,15 @@ func fieldsBut(all []*found, one *found) (out []field) {
 	return out
 }
 
-// first returns the first nodes that hold so many members, and enough further nodes for a minimum number of pods. It also returns how
+// cheapestArea returns the first nodes that hold so many members, and enough further nodes for a minimum number of pods. It also returns how
 // many pods they have.
-func (q *plea) first(nodes []int, members int) (area []int, pods int) {
+func (q *preemptionAttempt) cheapestArea(nodes []int, members int) (area []int, pods int) {
 	seats := 0
 	for i, node := range nodes {
-		if seats >= members && pods >= somePods {
+		if seats >= members && pods >= minAreaPods {
 			return nodes[:i], pods
 		}
-		seats, pods = seats+max(0, q.tolls[node].seats), pods+len(q.infos[node].GetPods())
+		seats, pods = seats+max(0, q.costs[node].slots), pods+len(q.infos[node].GetPods())
 	}
 	return nodes, pods
 }

@@ -16,17 +16,17 @@ import (
 	pkggang "g8s.host/gpu-scheduler/pkg/gang"
 )
 
-// finished knows the gang members that have succeeded, which kube-scheduler's pod informer leaves out. A gang with a succeeded member was
+// finishedMembers knows the gang members that have succeeded, which kube-scheduler's pod informer leaves out. A gang with a succeeded member was
 // whole once. A member that failed and restarts after that cannot wait for a quorum: the siblings that have finished never come back. The rest
 // of such a gang is placed pod by pod.
-type finished struct{ members cache.Indexer }
+type finishedMembers struct{ members cache.Indexer }
 
 // byController is the index of members by their controller and gang. The gang's name alone is not enough: a job of the same name may have been
 // submitted since. Neither is the controller: an Argo workflow creates one gang after the other.
 const byController = "controller"
 
-// followFinished adds such members to the scheduler's informers, so that they are known before its first cycle.
-func followFinished(factory informers.SharedInformerFactory) (finished, error) {
+// watchFinished adds such members to the scheduler's informers, so that they are known before its first cycle.
+func watchFinished(factory informers.SharedInformerFactory) (finishedMembers, error) {
 	informer := factory.InformerFor(&keyOfFinished{}, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
 		return coreinformers.NewFilteredPodInformer(client, metav1.NamespaceAll, resync, cache.Indexers{byController: controllerKeys},
 			func(options *metav1.ListOptions) {
@@ -34,17 +34,17 @@ func followFinished(factory informers.SharedInformerFactory) (finished, error) {
 				options.FieldSelector = fields.OneTermEqualSelector("status.phase", string(corev1.PodSucceeded)).String()
 			})
 	})
-	if err := informer.SetTransform(onlyOwners); err != nil {
-		return finished{}, fmt.Errorf("following the members that have finished: %w", err)
+	if err := informer.SetTransform(keepOwners); err != nil {
+		return finishedMembers{}, fmt.Errorf("following the members that have finished: %w", err)
 	}
-	return finished{members: informer.GetIndexer()}, nil
+	return finishedMembers{members: informer.GetIndexer()}, nil
 }
 
 // keyOfFinished is the type that distinguishes this pod informer from the scheduler's own in informers.SharedInformerFactory.
 type keyOfFinished struct{ corev1.Pod }
 
-// onlyOwners reduces a pod to the fields that are used: many pods may have finished.
-func onlyOwners(object any) (any, error) {
+// keepOwners reduces a pod to the fields that are used: many pods may have finished.
+func keepOwners(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
 		return object, nil
@@ -69,14 +69,14 @@ func controllerKeys(object any) ([]string, error) {
 // controllerKey returns the key of a pod's controller and gang, "" for a pod without either.
 func controllerKey(pod *corev1.Pod) string {
 	owner := metav1.GetControllerOfNoCopy(pod)
-	if group, ok := pkggang.Named(pod); ok && owner != nil {
+	if group, ok := pkggang.NamedGroup(pod); ok && owner != nil {
 		return string(owner.UID) + "/" + group.String()
 	}
 	return ""
 }
 
-// before reports whether a sibling of a member has succeeded.
-func (f finished) before(pod *corev1.Pod) bool {
+// hasFinishedSibling reports whether a sibling of a member has succeeded.
+func (f finishedMembers) hasFinishedSibling(pod *corev1.Pod) bool {
 	key := controllerKey(pod)
 	if key == "" || f.members == nil {
 		return false

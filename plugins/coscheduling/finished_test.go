@@ -14,7 +14,7 @@ import (
 func TestAMemberWaitsForNoSiblingThatHasSucceeded(t *testing.T) {
 	l := newLab(t, 1)
 	done := l.member("done", boundTo("n0"))
-	kept, err := onlyOwners(done)
+	kept, err := keepOwners(done)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func TestAMemberWaitsForNoSiblingThatHasSucceeded(t *testing.T) {
 		"one of the workflow's step before":           {l.member("step-2", func(p *corev1.Pod) { p.Labels[names.LabelPodGroup] = "step-2" }), false},
 		"the same names in another namespace's words": {l.member("away", func(p *corev1.Pod) { p.Namespace = "other" }), false},
 	} {
-		if got := l.finished.before(tc.pod); got != tc.want {
+		if got := l.finished.hasFinishedSibling(tc.pod); got != tc.want {
 			t.Errorf("%s: %t, want %t", name, got, tc.want)
 		}
 	}

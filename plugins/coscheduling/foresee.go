@@ -9,43 +9,43 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// foreseen is a pod whose Binding would be refused, and the words of the refusal.
-type foreseen struct {
+// bindRefusal is a pod whose Binding would be refused, and the words of the refusal.
+type bindRefusal struct {
 	pod   *corev1.Pod
 	words string
 }
 
 // Error implements error.
-func (f *foreseen) Error() string { return f.words }
+func (f *bindRefusal) Error() string { return f.words }
 
 // WouldBeRefused reports whether the API server would refuse to bind a pod to a node that victims are to leave. The pod then evicts nothing for
 // a while and reports why, as if the binding had been refused.
 func (p *Plugin) WouldBeRefused(ctx context.Context, pod *corev1.Pod, node string) bool {
-	refused := p.foreseeOne(ctx, pod, node)
+	refused := p.checkBind(ctx, pod, node)
 	if refused != nil {
-		p.Refused(pod, refused.words)
+		p.RecordRefusal(pod, refused.words)
 	}
 	return refused != nil
 }
 
-func (p *Plugin) foreseeOne(ctx context.Context, pod *corev1.Pod, node string) *foreseen {
-	if p.foresee == nil || node == "" {
+func (p *Plugin) checkBind(ctx context.Context, pod *corev1.Pod, node string) *bindRefusal {
+	if p.checkBinding == nil || node == "" {
 		return nil
 	}
-	if words := p.foresee(ctx, p.handle.ClientSet(), pod, node); words != "" {
-		return &foreseen{pod, words}
+	if words := p.checkBinding(ctx, p.handle.ClientSet(), pod, node); words != "" {
+		return &bindRefusal{pod, words}
 	}
 	return nil
 }
 
-// foreseeAll returns a member whose planned binding would be refused, nil for none. Without it the others would not start. All checks together
+// checkBindings returns a member whose planned binding would be refused, nil for none. Without it the others would not start. All checks together
 // have bindCheckTimeout. The evictions that follow have a timeout of their own: a slow webhook would use it up for a large gang, each time.
-func (p *Plugin) foreseeAll(members []*corev1.Pod, to map[types.UID]string) *foreseen {
-	ctx, cancel := context.WithTimeout(context.Background(), p.foreseeing)
+func (p *Plugin) checkBindings(members []*corev1.Pod, to map[types.UID]string) *bindRefusal {
+	ctx, cancel := context.WithTimeout(context.Background(), p.bindCheckTimeout)
 	defer cancel()
-	var refused *foreseen
-	err := p.each(ctx, members, func(ctx context.Context, pod *corev1.Pod) error {
-		if one := p.foreseeOne(ctx, pod, to[pod.UID]); one != nil {
+	var refused *bindRefusal
+	err := p.forEachPod(ctx, members, func(ctx context.Context, pod *corev1.Pod) error {
+		if one := p.checkBind(ctx, pod, to[pod.UID]); one != nil {
 			return one
 		}
 		return nil
@@ -56,14 +56,14 @@ func (p *Plugin) foreseeAll(members []*corev1.Pod, to map[types.UID]string) *for
 	return nil
 }
 
-// standsBack cancels the preemption of a gang when a member's binding would be refused. One member is activated, and reports the refusal.
-func (p *Plugin) standsBack(g gang, move *clearance, preemptor *corev1.Pod, refused *foreseen) {
-	p.departures.end(move.victims, func(types.UID) bool { return false }, p.now())
-	if move.told != nil {
-		p.withdraw(keyOf(g))
+// cancelPreemption cancels the preemption of a gang when a member's binding would be refused. One member is activated, and reports the refusal.
+func (p *Plugin) cancelPreemption(g gang, move *preemptionCandidate, preemptor *corev1.Pod, refused *bindRefusal) {
+	p.departures.endEvictions(move.victims, func(types.UID) bool { return false }, p.now())
+	if move.notices != nil {
+		p.withdrawNotices(preemptorKey(g))
 	}
-	p.Refused(refused.pod, refused.words)
-	p.places.standsBack(g)
+	p.RecordRefusal(refused.pod, refused.words)
+	p.gangStates.cancelPreemption(g)
 	klog.Background().Info("No pod leaves for one whose binding would be refused", "pod", klog.KObj(refused.pod), "victims", len(move.victims), "refusal", refused.words)
 	p.handle.Activate(klog.Background(), map[string]*corev1.Pod{nameOf(preemptor).String(): preemptor})
 }

@@ -15,8 +15,8 @@ import (
 
 // refuses has the API server foresee that it binds no pod of a name, and returns how often it was asked.
 func (l *lab) refuses(name string) (asked *atomic.Int64) {
-	asked, l.foreseeing = &atomic.Int64{}, foreseeing
-	l.foresee = func(_ context.Context, _ kubernetes.Interface, pod *corev1.Pod, node string) string {
+	asked, l.bindCheckTimeout = &atomic.Int64{}, bindCheckTimeout
+	l.checkBinding = func(_ context.Context, _ kubernetes.Interface, pod *corev1.Pod, node string) string {
 		if asked.Add(1); node == "" {
 			l.Errorf("%s is asked about for no node", pod.Name)
 		}
@@ -52,12 +52,12 @@ func TestNobodyLeavesForAGangOfWhichOneWouldBeRefused(t *testing.T) {
 	if _, evicted, _ := l.refuse(first); len(evicted) > 0 || asked.Load() > before || !strings.Contains(l.told, "not this one") {
 		t.Errorf("it is told %q, %v are evicted, and asked %d times more", l.told, evicted, asked.Load()-before)
 	}
-	*now = now.Add(exhausted)
+	*now = now.Add(baseBackoff)
 	if _, evicted, _ := l.refuse(first); len(evicted) > 0 || asked.Load() == before {
 		t.Errorf("%v are evicted a minute later, when it is asked %d times more", evicted, asked.Load()-before)
 	}
 	l.refuses("")
-	*now = now.Add(2 * exhausted)
+	*now = now.Add(2 * baseBackoff)
 	if _, evicted, nominated := l.refuse(first); len(evicted) != 2 || len(nominated) != 2 {
 		t.Errorf("%v are evicted when nothing refuses any more, and nominated %v", evicted, nominated)
 	}
@@ -69,7 +69,7 @@ func TestAPlaceThatIsNotAnsweredForHoldsNoGangBack(t *testing.T) {
 	const members = 40 // more than are asked for at a time
 	l := newLab(t, members)
 	l.answers()
-	l.foreseeing = 50 * time.Millisecond
+	l.bindCheckTimeout = 50 * time.Millisecond
 	l.group("g", map[string]any{"minMember": int64(members)})
 	var first *corev1.Pod
 	for i := range members {
@@ -77,7 +77,7 @@ func TestAPlaceThatIsNotAnsweredForHoldsNoGangBack(t *testing.T) {
 		first = l.member(fmt.Sprint("m", i))
 	}
 	var deadlines sync.Map
-	l.foresee = func(ctx context.Context, _ kubernetes.Interface, _ *corev1.Pod, _ string) string {
+	l.checkBinding = func(ctx context.Context, _ kubernetes.Interface, _ *corev1.Pod, _ string) string {
 		deadline, bounded := ctx.Deadline()
 		deadlines.Store(deadline, bounded)
 		<-ctx.Done()
@@ -109,7 +109,7 @@ func TestNobodyIsToldToLeaveForAGangOfWhichOneWouldBeRefused(t *testing.T) {
 	if _, evicted, nominated := l.refuse(first); len(evicted) > 0 || len(nominated) > 0 || len(l.noticed()) > 0 {
 		t.Errorf("%v are evicted, %v told, and nominated %v", evicted, l.noticed(), nominated)
 	}
-	if !l.notices.isEmpty() {
+	if !l.preemptions.isEmpty() {
 		t.Error("it is in mind still that they are to leave")
 	}
 }

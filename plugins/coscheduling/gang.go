@@ -52,8 +52,8 @@ func nameOf(pod *corev1.Pod) types.NamespacedName {
 	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 }
 
-// lives reports whether a pod counts. A pod that is terminating or has ended holds no place for the others.
-func lives(pod *corev1.Pod) bool {
+// isLive reports whether a pod counts. A pod that is terminating or has ended holds no place for the others.
+func isLive(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
 
@@ -91,7 +91,7 @@ func groupKeys(object any) ([]string, error) {
 	if !ok {
 		return nil, nil
 	}
-	if !lives(pod) {
+	if !isLive(pod) {
 		return nil, nil
 	}
 	var keys []string
@@ -106,8 +106,8 @@ func gangKeys(object any) ([]string, error) {
 	if !ok {
 		return nil, nil
 	}
-	if group, ok := pkggang.Named(pod); ok && lives(pod) {
-		return []string{jobOf(gang{group: group, owner: ownerOf(pod)})}, nil
+	if group, ok := pkggang.NamedGroup(pod); ok && isLive(pod) {
+		return []string{gangJobName(gang{group: group, owner: ownerOf(pod)})}, nil
 	}
 	return nil, nil
 }
@@ -121,34 +121,34 @@ type members struct {
 	waiting []*corev1.Pod
 	// gated counts members with scheduling gates, foreign counts members of another scheduler.
 	gated, foreign int
-	// seated are the segments of all members, computed on first use.
-	seated *seating
-	// strangers counts pods that have the label and another owner. They are only counted if there are too few members.
-	strangers int
+	// segments are the segments of all members, computed on first use.
+	segments *segmentAssignment
+	// otherOwners counts pods that have the label and another owner. They are only counted if there are too few members.
+	otherOwners int
 }
 
 // place is where a pod stands.
 type place int
 
 const (
-	none place = iota
-	held       // it has a place by a decision of this process, which the API server may not know yet
-	bound
-	gone // with its node
+	placeNone place = iota
+	placeHeld       // it has a place by a decision of this process, which the API server may not know yet
+	placeBound
+	placeGone // with its node
 )
 
 // membersOf gathers the gang of a pod from its pods.
 func membersOf(pod *corev1.Pod, group *podGroup, pods []*corev1.Pod, placeOf func(*corev1.Pod) place) members {
 	own, m := gangOf(pod, group), members{waiting: []*corev1.Pod{pod}}
 	for _, other := range pods {
-		if other.UID == pod.UID || !lives(other) || gangOf(other, group) != own {
+		if other.UID == pod.UID || !isLive(other) || gangOf(other, group) != own {
 			continue
 		}
 		switch at := placeOf(other); {
-		case at == gone:
-		case at != none:
+		case at == placeGone:
+		case at != placeNone:
 			m.placed = append(m.placed, other)
-			if at == bound {
+			if at == placeBound {
 				m.bound++
 			}
 		case other.Spec.SchedulerName != pod.Spec.SchedulerName:
@@ -162,20 +162,20 @@ func membersOf(pod *corev1.Pod, group *podGroup, pods []*corev1.Pod, placeOf fun
 	return m
 }
 
-// all returns the number of members.
-func (m *members) all() int { return len(m.placed) + len(m.waiting) + m.gated + m.foreign }
+// totalCount returns the number of members.
+func (m *members) totalCount() int { return len(m.placed) + len(m.waiting) + m.gated + m.foreign }
 
-// missing returns why too few members can be placed, "" if there are enough.
-func (m *members) missing(want int) string {
+// missingReason returns why too few members can be placed, "" if there are enough.
+func (m *members) missingReason(want int) string {
 	ready := len(m.placed) + len(m.waiting)
-	switch all := m.all(); {
+	switch all := m.totalCount(); {
 	case ready >= want:
 		return ""
 	case all < want:
-		text := reason.GangTooFew.Of(all, want)
-		if all+m.strangers >= want { // such as the launcher of an MPIJob
+		text := reason.GangTooFew.FormatText(all, want)
+		if all+m.otherOwners >= want { // such as the launcher of an MPIJob
 			text += fmt.Sprintf("; the %d of other owners with its label would make it whole: if they belong to it, give the PodGroup "+
-				"the annotation %s=%s", m.strangers, names.AnnotationSeveralOwners, names.True)
+				"the annotation %s=%s", m.otherOwners, names.AnnotationSeveralOwners, names.True)
 		}
 		return text
 	case ready+m.gated < want:

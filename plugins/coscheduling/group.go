@@ -85,14 +85,14 @@ func (g *podGroup) readSpec(spec map[string]any) string {
 	if value := spec["minMember"]; value != nil {
 		members, ok := value.(int64)
 		if !ok || members < 1 || members > maxMembers {
-			return fmt.Sprintf("spec.minMember is %s, want a whole number from 1 to %d", shown(value), maxMembers)
+			return fmt.Sprintf("spec.minMember is %s, want a whole number from 1 to %d", describeValue(value), maxMembers)
 		}
 		g.minMember = int(members)
 	}
 	if value := spec["scheduleTimeoutSeconds"]; value != nil {
 		seconds, ok := value.(int64)
 		if !ok || seconds < 0 {
-			return fmt.Sprintf("spec.scheduleTimeoutSeconds is %s, want a whole number from 0 to %d", shown(value), int(maxTimeout.Seconds()))
+			return fmt.Sprintf("spec.scheduleTimeoutSeconds is %s, want a whole number from 0 to %d", describeValue(value), int(maxTimeout.Seconds()))
 		}
 		// More never had an effect: kube-scheduler cuts it off.
 		g.timeout = time.Duration(min(seconds, int64(maxTimeout.Seconds()))) * time.Second
@@ -106,7 +106,7 @@ func (g *podGroup) readResources(value any) string {
 	}
 	resources, ok := value.(map[string]any)
 	if !ok {
-		return "spec.minResources is " + shown(value) + ", want resources and amounts, such as nvidia.com/gpu: 16"
+		return "spec.minResources is " + describeValue(value) + ", want resources and amounts, such as nvidia.com/gpu: 16"
 	}
 	if len(resources) > maxResources {
 		return fmt.Sprintf("spec.minResources has %d resources, want at most %d", len(resources), maxResources)
@@ -116,9 +116,9 @@ func (g *podGroup) readResources(value any) string {
 		if len(name) > maxNameLength {
 			return fmt.Sprintf("spec.minResources names a resource of %d characters, want at most %d", len(name), maxNameLength)
 		}
-		amount, ok := quantity(resources[name])
+		amount, ok := parseQuantity(resources[name])
 		if !ok {
-			return fmt.Sprintf("spec.minResources.%s is %s, want an amount such as 500m, 8 or 64Gi", name, shown(resources[name]))
+			return fmt.Sprintf("spec.minResources.%s is %s, want an amount such as 500m, 8 or 64Gi", name, describeValue(resources[name]))
 		}
 		g.minResources[corev1.ResourceName(name)] = amount
 	}
@@ -135,8 +135,8 @@ var units = map[string]float64{
 	"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "Pi": 1 << 50, "Ei": 1 << 60,
 }
 
-// quantity parses an amount that is not negative.
-func quantity(value any) (float64, bool) {
+// parseQuantity parses an amount that is not negative.
+func parseQuantity(value any) (float64, bool) {
 	switch value := value.(type) {
 	case int64:
 		return float64(value), value >= 0
@@ -158,14 +158,14 @@ func quantity(value any) (float64, bool) {
 	return 0, false
 }
 
-// shownLength bounds how much of a user's value is repeated in a message: it is written to each member.
-const shownLength = 40
+// maxShownLength bounds how much of a user's value is repeated in a message: it is written to each member.
+const maxShownLength = 40
 
-// shown formats a value of any size for a message.
-func shown(value any) string {
+// describeValue formats a value of any size for a message.
+func describeValue(value any) string {
 	switch value := value.(type) {
 	case string:
-		return fmt.Sprintf("%.*q", shownLength, value)
+		return fmt.Sprintf("%.*q", maxShownLength, value)
 	case int64, float64, bool:
 		return fmt.Sprint(value)
 	case []any:

@@ -30,10 +30,10 @@ type groups struct {
 	workloads map[string][]workloads
 }
 
-// get returns a group, nil if there is none.
-func (g groups) get(name types.NamespacedName) *podGroup {
+// getGroup returns a group, nil if there is none.
+func (g groups) getGroup(name types.NamespacedName) *podGroup {
 	if m, ok := pkggang.Parse(name.Name); ok {
-		return g.recognized(name.Namespace, m)
+		return g.recognizedGroup(name.Namespace, m)
 	}
 	object, found, err := g.informer.GetIndexer().GetByKey(name.String())
 	if group, ok := object.(*podGroup); ok && found && err == nil {
@@ -42,14 +42,14 @@ func (g groups) get(name types.NamespacedName) *podGroup {
 	return nil
 }
 
-// groupsOf adds the PodGroups to the scheduler's informers, so that the scheduler waits for them before its first cycle. Objects are parsed
+// newGroups adds the PodGroups to the scheduler's informers, so that the scheduler waits for them before its first cycle. Objects are parsed
 // untyped, one by one: a typed client rejects a whole list for one number that does not fit in a field.
-func groupsOf(factory informers.SharedInformerFactory, client func() (dynamic.Interface, error)) (groups, error) {
+func newGroups(factory informers.SharedInformerFactory, client func() (dynamic.Interface, error)) (groups, error) {
 	var failed error
 	informer := factory.InformerFor(&keyOfGroups{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
 		var api dynamic.Interface
 		api, failed = client()
-		return cache.NewSharedIndexInformer(&optional.Kind{Client: api, Resource: podGroups, Without: "the pods of gangs wait"}, &unstructured.Unstructured{}, 0, cache.Indexers{})
+		return cache.NewSharedIndexInformer(&optional.Kind{Client: api, Resource: podGroups, Consequence: "the pods of gangs wait"}, &unstructured.Unstructured{}, 0, cache.Indexers{})
 	})
 	if failed != nil {
 		return groups{}, fmt.Errorf("building the client of PodGroups: %w", failed)
@@ -57,7 +57,7 @@ func groupsOf(factory informers.SharedInformerFactory, client func() (dynamic.In
 	if err := informer.SetTransform(keepRules); err != nil {
 		return groups{}, fmt.Errorf("following PodGroups: %w", err)
 	}
-	recognized, err := workloadsOf(factory, client)
+	recognized, err := newWorkloads(factory, client)
 	return groups{informer: informer, workloads: recognized}, err
 }
 
@@ -72,18 +72,18 @@ func keepRules(object any) (any, error) {
 	return object, nil
 }
 
-// Know adds PodGroups and GPUPools to a scheduler whose informers do not run, as in a simulation.
-func Know(factory informers.SharedInformerFactory, known []*v1alpha1.PodGroup, declared ...*names.GPUPool) error {
-	all, err := groupsOf(factory, noClient)
+// RegisterGroups adds PodGroups and GPUPools to a scheduler whose informers do not run, as in a simulation.
+func RegisterGroups(factory informers.SharedInformerFactory, known []*v1alpha1.PodGroup, declared ...*names.GPUPool) error {
+	all, err := newGroups(factory, noClient)
 	if err != nil {
 		return err
 	}
-	pools, err := poolsOf(factory, noClient)
+	pools, err := newPools(factory, noClient)
 	if err != nil {
 		return err
 	}
 	for _, pool := range declared {
-		if err := pools.informer.GetIndexer().Add(rulesOf(pool.ObjectMeta, pool.Spec.Defaults)); err != nil {
+		if err := pools.informer.GetIndexer().Add(newPoolRules(pool.ObjectMeta, pool.Spec.Defaults)); err != nil {
 			return fmt.Errorf("adding GPUPool %s: %w", pool.Name, err)
 		}
 	}

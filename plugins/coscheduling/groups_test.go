@@ -14,14 +14,14 @@ import (
 func TestASimulationKnowsItsPodGroups(t *testing.T) {
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
 	known := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"}, Spec: v1alpha1.PodGroupSpec{MinMember: 5}}
-	if err := Know(factory, []*v1alpha1.PodGroup{known}); err != nil {
+	if err := RegisterGroups(factory, []*v1alpha1.PodGroup{known}); err != nil {
 		t.Fatal(err)
 	}
-	all, err := groupsOf(factory, noClient)
+	all, err := newGroups(factory, noClient)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := all.get(types.NamespacedName{Namespace: "ns", Name: "g"}); got == nil || got.minMember != 5 {
+	if got := all.getGroup(types.NamespacedName{Namespace: "ns", Name: "g"}); got == nil || got.minMember != 5 {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -117,7 +117,7 @@ func TestAGangIsTriedWhenOthersMayLeave(t *testing.T) {
 				t.Fatalf("%v are evicted, and it is told %q after %q", evicted, l.told, said)
 			}
 			said = l.told
-			time.Sleep(2 * exhausted) // it is looked for others again, in vain
+			time.Sleep(2 * baseBackoff) // it is looked for others again, in vain
 		}
 		if tried := l.tried(); len(tried) > 0 {
 			t.Errorf("%v are tried, though nobody may leave", tried)
@@ -154,7 +154,7 @@ func TestWhoRunsNowhereIsNotGuarded(t *testing.T) {
 		func(*corev1.Pod) {}, func(pod *corev1.Pod) { pod.Spec.NodeName = "n9" }, asks("1h"), asks(strings.Repeat("9", 1<<16) + "h"),
 	} {
 		change(pod)
-		if until := l.guardedUntil(pod); !until.IsZero() {
+		if until := l.protectedUntil(pod); !until.IsZero() {
 			t.Errorf("%+v is guarded until %s, and runs nowhere", pod.Annotations, until)
 		}
 	}
@@ -177,7 +177,7 @@ func TestAGangIsTriedWhoseTimerIsOfAnEarlierAttempt(t *testing.T) {
 		time.Sleep(12 * time.Second) // the timer of the first attempt
 		l.refuse(first)
 		l.forget()
-		time.Sleep(exhausted)
+		time.Sleep(baseBackoff)
 		synctest.Wait()
 		if tried := l.tried(); len(tried) == 0 {
 			t.Error("nobody is tried, though another may leave")

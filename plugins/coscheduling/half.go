@@ -12,26 +12,26 @@ import (
 	"g8s.host/gpu-scheduler/pkg/cycle"
 )
 
-// staysHalf reports whether we have partially bound a gang, and records it. The gang stays partial until it is whole, whichever members are
+// isPartiallyBound reports whether we have partially bound a gang, and records it. The gang stays partial until it is whole, whichever members are
 // recreated, and whatever its PodGroup says in the meantime. A gang that this process has seen whole is not partial, whichever leader bound it,
 // unless it has lost a member to preemption. Pods without a controller are never ended.
-func (p *Plugin) staysHalf(g gang, group *podGroup, m *members, ours []*corev1.Pod, now time.Time) bool {
-	if len(m.placed) != m.bound || m.bound >= group.minMember || len(ours) == 0 || slices.ContainsFunc(ours, isNobodys) {
+func (p *Plugin) isPartiallyBound(g gang, group *podGroup, m *members, ours []*corev1.Pod, now time.Time) bool {
+	if len(m.placed) != m.bound || m.bound >= group.minMember || len(ours) == 0 || slices.ContainsFunc(ours, hasNoController) {
 		return false
 	}
-	switch whole, partial := p.places.wholeness(g); {
+	switch whole, partial := p.gangStates.wholeState(g); {
 	case whole:
 		return false
 	case partial:
 		return true
 	}
 	isPlanned := func(pod *corev1.Pod) bool { return planOf(pod) != "" }
-	half := isPart(ours, now)
+	half := isPartOfPlan(ours, now)
 	if !slices.ContainsFunc(ours, isPlanned) {
-		half = isHalf(m, group, now)
+		half = isPartiallyPlaced(m, group, now)
 	}
 	if half {
-		p.places.neverWhole(g)
+		p.gangStates.markPartial(g)
 	}
 	return half
 }
@@ -41,8 +41,8 @@ func placedBy(scheduler string, bound []*corev1.Pod) []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(bound), func(pod *corev1.Pod) bool { return pod.Spec.SchedulerName != scheduler })
 }
 
-// isNobodys reports whether a pod has no controller that would recreate it.
-func isNobodys(pod *corev1.Pod) bool { return metav1.GetControllerOf(pod) == nil }
+// hasNoController reports whether a pod has no controller that would recreate it.
+func hasNoController(pod *corev1.Pod) bool { return metav1.GetControllerOf(pod) == nil }
 
 // planOf returns the plan by which a member was bound, "" for a member that joined a complete gang, or was bound by an earlier version.
 func planOf(pod *corev1.Pod) string {
@@ -52,10 +52,10 @@ func planOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// isPart reports whether a leader bound only a part of a gang: every plan named on the bound members is incomplete. The missing members
+// isPartOfPlan reports whether a leader bound only a part of a gang: every plan named on the bound members is incomplete. The missing members
 // may have been lost later, by a gang that was whole. A process that watched the gang knows that. To any other, a gang that started recently, is
 // incomplete and has no room counts as one that never was whole.
-func isPart(bound []*corev1.Pod, now time.Time) bool {
+func isPartOfPlan(bound []*corev1.Pod, now time.Time) bool {
 	there, long := map[string]int{}, false
 	for _, pod := range bound {
 		plan := planOf(pod)
@@ -66,29 +66,29 @@ func isPart(bound []*corev1.Pod, now time.Time) bool {
 			return false
 		}
 		at := boundAt(pod)
-		long = long || at.IsZero() || now.Sub(at) > mostLost
+		long = long || at.IsZero() || now.Sub(at) > maxLostRuntime
 	}
-	return !long || slices.ContainsFunc(bound, isToldOfHalf)
+	return !long || slices.ContainsFunc(bound, hasReleaseCondition)
 }
 
-// isHalf reports whether some members of a gang are bound and the others never were, if no plan is written on them. A gang is bound
+// isPartiallyPlaced reports whether some members of a gang are bound and the others never were, if no plan is written on them. A gang is bound
 // once all members exist. If a whole gang lost members, their replacements are younger than the bindings of the others. A gang with more members
 // than it needs is undecidable, as is one whose PodGroup was changed or created later: it may have started whole, with fewer members. A gang
 // whose release has begun is partial, however young the other members are by now.
-func isHalf(m *members, group *podGroup, now time.Time) bool {
+func isPartiallyPlaced(m *members, group *podGroup, now time.Time) bool {
 	want, countable := group.minMember, group.Generation <= 1 && m.gated+m.foreign == 0
 	if !countable || m.bound+len(m.waiting) != want {
 		return false
 	}
-	return slices.ContainsFunc(m.placed, isToldOfHalf) || nobodyIsYounger(m, group, now)
+	return slices.ContainsFunc(m.placed, hasReleaseCondition) || areCreatedBeforeBinding(m, group, now)
 }
 
-// nobodyIsYounger reports whether all members are older than the first binding, which must be recent.
-func nobodyIsYounger(m *members, group *podGroup, now time.Time) bool {
+// areCreatedBeforeBinding reports whether all members are older than the first binding, which must be recent.
+func areCreatedBeforeBinding(m *members, group *podGroup, now time.Time) bool {
 	first := now
 	for _, pod := range m.placed {
 		at := boundAt(pod)
-		if at.IsZero() || now.Sub(at) > mostLost {
+		if at.IsZero() || now.Sub(at) > maxLostRuntime {
 			return false
 		}
 		if at.Before(first) {
@@ -99,8 +99,8 @@ func nobodyIsYounger(m *members, group *podGroup, now time.Time) bool {
 	return !group.CreationTimestamp.After(first) && !slices.ContainsFunc(m.waiting, younger)
 }
 
-// isToldOfHalf reports whether a pod has the condition that it ends as a part of a partially bound gang.
-func isToldOfHalf(pod *corev1.Pod) bool {
+// hasReleaseCondition reports whether a pod has the condition that it ends as a part of a partially bound gang.
+func hasReleaseCondition(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == reasonIncomplete
 	})
@@ -116,16 +116,16 @@ func boundAt(pod *corev1.Pod) time.Time {
 	return time.Time{}
 }
 
-// neverWhole records that a gang is partially bound and was never whole.
-func (p *places) neverWhole(g gang) {
+// markPartial records that a gang is partially bound and was never whole.
+func (p *gangStates) markPartial(g gang) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.record(g).partial = true
+	p.ensureState(g).partial = true
 }
 
-// tear records that a gang has lost a member to preemption. If fewer members than needed remain, the gang counts as partially bound
+// markMemberLost records that a gang has lost a member to preemption. If fewer members than needed remain, the gang counts as partially bound
 // from now on.
-func (p *places) tear(g gang, want int) {
+func (p *gangStates) markMemberLost(g gang, want int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if r, ok := p.gangs[g]; ok && r.bound.Len() > 0 && r.bound.Len() < want {
@@ -133,8 +133,8 @@ func (p *places) tear(g gang, want int) {
 	}
 }
 
-// wholeness returns whether a gang was seen whole, and whether it was found partially bound and not whole since.
-func (p *places) wholeness(g gang) (whole, partial bool) {
+// wholeState returns whether a gang was seen whole, and whether it was found partially bound and not whole since.
+func (p *gangStates) wholeState(g gang) (whole, partial bool) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if r, ok := p.gangs[g]; ok {
@@ -143,33 +143,33 @@ func (p *places) wholeness(g gang) (whole, partial bool) {
 	return false, false
 }
 
-// boundOf records a member that the API server reports as bound, of a gang with the given minMember. That lets a process know whether a
+// recordBinding records a member that the API server reports as bound, of a gang with the given minMember. That lets a process know whether a
 // gang was ever whole.
-func (p *places) boundOf(g gang, pod types.UID, node string, want int) {
-	p.bind(g, pod, node)
+func (p *gangStates) recordBinding(g gang, pod types.UID, node string, want int) {
+	p.markBound(g, pod, node)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := p.record(g)
+	r := p.ensureState(g)
 	isWhole := r.bound.Len() >= want
-	if r.refused.pod == pod || isWhole && !r.whole && (r.refused.pod == "" || r.bound.Has(r.refused.pod)) {
-		r.forgive()
+	if r.lostPlace.pod == pod || isWhole && !r.whole && (r.lostPlace.pod == "" || r.bound.Has(r.lostPlace.pod)) {
+		r.clearBackoff()
 	}
 	if isWhole {
-		r.whole, r.wholeOf, r.partial, r.half = true, want, false, time.Time{}
+		r.whole, r.wholeSize, r.partial, r.partialSince = true, want, false, time.Time{}
 	}
 }
 
-// wasWhole records that a gang was whole with so many members.
-func (p *places) wasWhole(g gang, members int) {
+// recordWholeSize records that a gang was whole with so many members.
+func (p *gangStates) recordWholeSize(g gang, members int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if r := p.record(g); !r.whole {
-		r.whole, r.wholeOf = true, members
+	if r := p.ensureState(g); !r.whole {
+		r.whole, r.wholeSize = true, members
 	}
 }
 
-// wholePlan returns the size of the largest complete plan by which some of the given pods were bound; 0 for none.
-func wholePlan(bound []*corev1.Pod) (members int) {
+// completePlanSize returns the size of the largest complete plan by which some of the given pods were bound; 0 for none.
+func completePlanSize(bound []*corev1.Pod) (members int) {
 	there := map[string]int{}
 	for _, pod := range bound {
 		plan := planOf(pod)
@@ -183,13 +183,13 @@ func wholePlan(bound []*corev1.Pod) (members int) {
 	return members
 }
 
-// plans returns the plan of the members that wait in Permit, and of the last member that they wait for.
-func (p *places) plans(g gang) *cycle.GangPlan {
+// gangBindPlan returns the plan of the members that wait in Permit, and of the last member that they wait for.
+func (p *gangStates) gangBindPlan(g gang) *cycle.GangPlan {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := p.record(g)
-	if r.together == nil {
-		r.together = &cycle.GangPlan{}
+	r := p.ensureState(g)
+	if r.bindPlan == nil {
+		r.bindPlan = &cycle.GangPlan{}
 	}
-	return r.together
+	return r.bindPlan
 }

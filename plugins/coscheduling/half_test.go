@@ -27,31 +27,31 @@ func TestMembersAreBoundByOnePlan(t *testing.T) {
 	first, second := l.member("first"), l.member("second")
 	early := permit(first)
 	l.hold(first)
-	l.giveUp(gangOf(first, l.groups.get(mustGroup(first))), reasonLost)
+	l.rejectWaiting(gangOf(first, l.groups.getGroup(mustGroup(first))), reasonLost)
 	states := []*framework.CycleState{permit(first), permit(second)}
 	for _, cs := range states {
-		if plan := cycle.Planned(cs); plan != "" {
+		if plan := cycle.ReadPlanText(cs); plan != "" {
 			t.Errorf("%q before all have a place", plan)
 		}
 	}
 	states = append(states, permit(l.member("last")))
 	const want = "2026-01-01T12:00:00Z/3"
 	for i, cs := range states {
-		if plan := cycle.Planned(cs); plan != want {
+		if plan := cycle.ReadPlanText(cs); plan != want {
 			t.Errorf("member %d is bound by the plan %q, want %q", i, plan, want)
 		}
 	}
-	if plan := cycle.Planned(early); plan != "" {
+	if plan := cycle.ReadPlanText(early); plan != "" {
 		t.Errorf("%q for an attempt that was given up", plan)
 	}
-	if plan := cycle.Planned(permit(l.member("more"))); plan != "" {
+	if plan := cycle.ReadPlanText(permit(l.member("more"))); plan != "" {
 		t.Errorf("%q for one that is more than it takes", plan)
 	}
 	for _, name := range []string{"last", "more"} {
-		l.places.forget(types.UID(name))
+		l.gangStates.forgetPod(types.UID(name))
 		l.must(l.pods.Delete(l.member(name)))
 	}
-	if plan := cycle.Planned(permit(l.member("again"))); !strings.HasSuffix(plan, "/1") {
+	if plan := cycle.ReadPlanText(permit(l.member("again"))); !strings.HasSuffix(plan, "/1") {
 		t.Errorf("%q for one that comes back", plan)
 	}
 }
@@ -78,7 +78,7 @@ func TestAPartOfAPlanIsHalfAGang(t *testing.T) {
 		"there are more than it takes":     {plan: "a/2", ends: true, change: func(l *lab, _ *corev1.Pod) { l.member("c", bornAt(0)) }},
 		"its PodGroup was changed":         {plan: "a/2", ends: true, change: func(l *lab, _ *corev1.Pod) { l.group("g", two, raised) }},
 		"it started with fewer":            {plan: "a/1", change: func(l *lab, _ *corev1.Pod) { l.group("g", two, raised) }},
-		"it has run for long":              {plan: "a/2", after: mostLost},
+		"it has run for long":              {plan: "a/2", after: maxLostRuntime},
 		"nobody knows when it was bound":   {plan: "a/2", born: 30, change: func(_ *lab, first *corev1.Pod) { first.Status.Conditions = nil }},
 		"nobody knows by which plan":       {plan: "", born: 30},
 		"what is written is no plan":       {plan: "a/many", born: 30},
@@ -87,7 +87,7 @@ func TestAPartOfAPlanIsHalfAGang(t *testing.T) {
 		"it was begun again, as a part":    {plan: "a/2", ends: true, change: func(l *lab, _ *corev1.Pod) { l.group("g", map[string]any{"minMember": int64(3)}); l.beside("c", "b/2") }},
 		"it was completed by another plan": {plan: "a/2", change: func(l *lab, _ *corev1.Pod) { l.group("g", map[string]any{"minMember": int64(3)}); l.beside("c", "b/1") }},
 		"one came when it seemed whole":    {plan: "a/3", ends: true, change: func(l *lab, _ *corev1.Pod) { l.group("g", map[string]any{"minMember": int64(3)}); l.beside("c", "") }},
-		"its end has begun, long after": {plan: "a/2", after: mostLost, ends: true, change: func(_ *lab, first *corev1.Pod) {
+		"its end has begun, long after": {plan: "a/2", after: maxLostRuntime, ends: true, change: func(_ *lab, first *corev1.Pod) {
 			first.Status.Conditions = append(first.Status.Conditions,
 				corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reasonIncomplete})
 		}},

@@ -34,7 +34,7 @@ func TestHalvesAreThoseThatWaitBesideAPart(t *testing.T) {
 	l.member("unknown-0", of("unknown"), boundTo("n3"))
 	l.member("unknown-1", of("unknown"))
 	var got []string
-	for _, pod := range l.Halves(names.SchedulerName) {
+	for _, pod := range l.PendingPartialGangs(names.SchedulerName) {
 		got = append(got, pod.Name)
 	}
 	if want := "[half-1]"; fmt.Sprint(got) != want {

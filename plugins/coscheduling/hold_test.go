@@ -16,8 +16,8 @@ func TestADecisionReachesAMemberThatIsAboutToWait(t *testing.T) {
 		decide func(*lab, gang)
 		want   heldPod
 	}{
-		"the gang is whole":         {decide: func(l *lab, g gang) { l.letGo(g, 0) }, want: heldPod{allowed: true}},
-		"another member gave up":    {decide: func(l *lab, g gang) { l.giveUp(g, reasonLost) }, want: heldPod{refused: reasonLost}},
+		"the gang is whole":         {decide: func(l *lab, g gang) { l.allowWaiting(g, 0) }, want: heldPod{allowed: true}},
+		"another member gave up":    {decide: func(l *lab, g gang) { l.rejectWaiting(g, reasonLost) }, want: heldPod{refused: reasonLost}},
 		"nothing was decided of it": {decide: func(*lab, gang) {}},
 	}
 	for name, tc := range decisions {
@@ -32,7 +32,7 @@ func TestADecisionReachesAMemberThatIsAboutToWait(t *testing.T) {
 					t.Fatalf("Permit: %v, want it to wait", status)
 				}
 				name := mustGroup(pod)
-				tc.decide(l, gangOf(pod, l.groups.get(name)))
+				tc.decide(l, gangOf(pod, l.groups.getGroup(name)))
 				held := l.hold(pod)
 				time.Sleep(time.Second)
 				l.mu.Lock()
@@ -63,9 +63,9 @@ func TestAGangThatShrinksGoesOn(t *testing.T) {
 			l.podGone(third)
 		}
 		name := types.NamespacedName{Namespace: "ns", Name: "g"}
-		before := l.groups.get(name)
+		before := l.groups.getGroup(name)
 		l.group("g", map[string]any{"minMember": int64(2), "scheduleTimeoutSeconds": int64(900)})
-		l.groupChanged(before, l.groups.get(name))
+		l.groupChanged(before, l.groups.getGroup(name))
 		time.Sleep(50 * time.Millisecond)
 		for _, held := range l.held {
 			l.mu.Lock()

@@ -10,39 +10,39 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ofOneMember are labels that differ between members of a job, and that no filter uses.
-var ofOneMember = []string{batchv1.JobCompletionIndexAnnotation, "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"}
+// perMemberLabels are labels that differ between members of a job, and that no filter uses.
+var perMemberLabels = []string{batchv1.JobCompletionIndexAnnotation, "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"}
 
-// imprint is a hash, and the number of bytes that were hashed.
-type imprint struct {
+// podHash is a hash, and the number of bytes that were hashed.
+type podHash struct {
 	hash  maphash.Hash
 	bytes int
 }
 
-// imprintOf returns equal hashes for members of a role that the filters treat alike: the hash covers affinity to other pods, spreading, ports,
+// hashPod returns equal hashes for members of a role that the filters treat alike: the hash covers affinity to other pods, spreading, ports,
 // claims and volumes. It also returns the number of bytes read. Comparing members with each other instead would cost as much for each class of
 // them.
-func imprintOf(pod *corev1.Pod, role int) (of uint64, bytes int) {
-	var i imprint
+func hashPod(pod *corev1.Pod, role int) (of uint64, bytes int) {
+	var i podHash
 	i.hash.SetSeed(seed)
-	i.count(role)
+	i.writeInt(role)
 	for _, label := range slices.Sorted(maps.Keys(pod.Labels)) {
-		if !slices.Contains(ofOneMember, label) {
-			i.write([]byte(label))
-			i.write([]byte(pod.Labels[label]))
+		if !slices.Contains(perMemberLabels, label) {
+			i.writeBytes([]byte(label))
+			i.writeBytes([]byte(pod.Labels[label]))
 		}
 	}
-	i.count(-1) // separates two lists
+	i.writeInt(-1) // separates two lists
 	if pod.Spec.Affinity != nil {
-		i.add(pod.Spec.Affinity, pod)
+		i.addPart(pod.Spec.Affinity, pod)
 	}
-	i.count(-1)
+	i.writeInt(-1)
 	for n := range pod.Spec.TopologySpreadConstraints {
-		i.add(&pod.Spec.TopologySpreadConstraints[n], pod)
+		i.addPart(&pod.Spec.TopologySpreadConstraints[n], pod)
 	}
-	i.count(-1)
+	i.writeInt(-1)
 	for n := range pod.Spec.ResourceClaims {
-		i.add(&pod.Spec.ResourceClaims[n], pod)
+		i.addPart(&pod.Spec.ResourceClaims[n], pod)
 	}
 	i.addPorts(pod.Spec.Containers, pod)
 	i.addPorts(pod.Spec.InitContainers, pod)
@@ -50,27 +50,27 @@ func imprintOf(pod *corev1.Pod, role int) (of uint64, bytes int) {
 	return i.hash.Sum64(), i.bytes
 }
 
-func (i *imprint) addPorts(containers []corev1.Container, pod *corev1.Pod) {
+func (i *podHash) addPorts(containers []corev1.Container, pod *corev1.Pod) {
 	for n := range containers {
-		i.count(-1)
+		i.writeInt(-1)
 		for m := range containers[n].Ports {
-			i.add(&containers[n].Ports[m], pod)
+			i.addPart(&containers[n].Ports[m], pod)
 		}
 	}
 }
 
 // addVolumes adds the volumes of a pod that are not available on every node. An ephemeral volume is specific to the pod, and named after it.
-func (i *imprint) addVolumes(pod *corev1.Pod) {
-	i.count(-1)
+func (i *podHash) addVolumes(pod *corev1.Pod) {
+	i.writeInt(-1)
 	for n := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[n].VolumeSource
 		if isEverywhere(v) {
 			continue
 		}
 		if v.Ephemeral != nil {
-			i.write([]byte(pod.Name))
+			i.writeBytes([]byte(pod.Name))
 		}
-		i.add(v, pod)
+		i.addPart(v, pod)
 	}
 }
 
@@ -79,21 +79,21 @@ func isEverywhere(v *corev1.VolumeSource) bool {
 	return v.EmptyDir != nil || v.ConfigMap != nil || v.Secret != nil || v.Projected != nil || v.DownwardAPI != nil
 }
 
-// add hashes a part of a pod. A part that cannot be marshalled makes the pod unique.
-func (i *imprint) add(part interface{ Marshal() ([]byte, error) }, pod *corev1.Pod) {
+// addPart hashes a part of a pod. A part that cannot be marshalled makes the pod unique.
+func (i *podHash) addPart(part interface{ Marshal() ([]byte, error) }, pod *corev1.Pod) {
 	data, err := part.Marshal()
 	if err != nil {
 		data = []byte(pod.UID)
 	}
-	i.write(data)
+	i.writeBytes(data)
 }
 
-func (i *imprint) write(data []byte) {
-	i.count(len(data))
+func (i *podHash) writeBytes(data []byte) {
+	i.writeInt(len(data))
 	i.bytes += len(data)
 	_, _ = i.hash.Write(data) // it never fails
 }
 
-func (i *imprint) count(n int) {
+func (i *podHash) writeInt(n int) {
 	_, _ = i.hash.Write(binary.AppendVarint(nil, int64(n)))
 }

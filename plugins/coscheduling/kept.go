@@ -9,7 +9,7 @@ import (
 
 // isKeptWhole reports whether a node is reserved for pods that need a whole node.
 func isKeptWhole(status *fwk.Status) bool {
-	_, whole := reason.KeptForWhole.Text.In(status.Message())
+	_, whole := reason.KeptForWhole.Text.ParseValues(status.Message())
 	return whole
 }
 

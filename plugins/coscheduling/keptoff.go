@@ -14,96 +14,96 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// keptOff is what keeps a member off nodes that have room for it. Events that cannot change that are not passed on to its gang. nil means that
+// filterBlock is what keeps a member off nodes that have room for it. Events that cannot change that are not passed on to its gang. nil means that
 // any event may matter.
-type keptOff struct {
-	pod *corev1.Pod
-	by  []keeper
-	// off are the nodes, or domains of nodes, where more room would not help.
-	off sets.Set[string]
+type filterBlock struct {
+	pod     *corev1.Pod
+	plugins []blockingPlugin
+	// blockedPlaces are the nodes, or domains of nodes, where more room would not help.
+	blockedPlaces sets.Set[string]
 }
 
-// keeper is a filter plugin, and how its verdict on a member depends on other pods.
-type keeper struct {
+// blockingPlugin is a filter plugin, and how its verdict on a member depends on other pods.
+type blockingPlugin struct {
 	plugin string
-	// isInTheWay reports whether the plugin may admit the member when a pod leaves, mayHelp whether it may when a pod arrives.
-	isInTheWay, helps func(*corev1.Pod) bool
+	// mayBlock reports whether the plugin may admit the member when a pod leaves, mayHelp whether it may when a pod arrives.
+	mayBlock, mayHelp func(*corev1.Pod) bool
 	// keys are the node labels that alone determine the verdict on a node. If empty, the node itself does.
 	keys []string
 }
 
-// keepers are the filters of Kubernetes that can keep members out of free room.
-var keepers = map[string]func(member *corev1.Pod) keeper{
-	"InterPodAffinity":   byAffinity,
-	"PodTopologySpread":  bySpread,
-	"NodePorts":          byPorts,
-	"VolumeRestrictions": byVolumes,
-	"VolumeBinding":      byVolumes,
-	"VolumeZone":         byVolumes,
-	"NodeVolumeLimits":   byVolumes,
+// blockingPlugins are the filters of Kubernetes that can keep members out of free room.
+var blockingPlugins = map[string]func(member *corev1.Pod) blockingPlugin{
+	"InterPodAffinity":   blocksByAffinity,
+	"PodTopologySpread":  blocksBySpread,
+	"NodePorts":          blocksByPorts,
+	"VolumeRestrictions": blocksByVolumes,
+	"VolumeBinding":      blocksByVolumes,
+	"VolumeZone":         blocksByVolumes,
+	"NodeVolumeLimits":   blocksByVolumes,
 }
 
-// ofNode are the plugins whose verdict on a node depends only on that node and its free resources. "" stands for nodes that no plugin
+// nodeLocalPlugins are the plugins whose verdict on a node depends only on that node and its free resources. "" stands for nodes that no plugin
 // checked.
-var ofNode = sets.New("", Name, "GPUFilter", "NodeAffinity", "NodeName", "NodeResourcesFit", "NodeUnschedulable", "TaintToleration")
+var nodeLocalPlugins = sets.New("", Name, "GPUFilter", "NodeAffinity", "NodeName", "NodeResourcesFit", "NodeUnschedulable", "TaintToleration")
 
 const (
-	// mostOff is how many nodes and domains are remembered for one gang. Room on any other one activates the gang.
-	mostOff = 64
-	// mostRead is how many bytes of members are read to check whether they are alike.
-	mostRead = 1 << 20
+	// maxBlockedPlaces is how many nodes and domains are remembered for one gang. Room on any other one activates the gang.
+	maxBlockedPlaces = 64
+	// maxReadBytes is how many bytes of members are read to check whether they are alike.
+	maxReadBytes = 1 << 20
 )
 
-// keptOffBy determines why a member is kept off nodes, nil if any event may change that.
-func (p *Plugin) keptOffBy(pod *corev1.Pod, m *members, refused fwk.NodeToStatusReader) *keptOff {
-	k := &keptOff{pod: pod, off: sets.New[string]()}
+// newFilterBlock determines why a member is kept off nodes, nil if any event may change that.
+func (p *Plugin) newFilterBlock(pod *corev1.Pod, m *members, refused fwk.NodeToStatusReader) *filterBlock {
+	k := &filterBlock{pod: pod, blockedPlaces: sets.New[string]()}
 	same := m.areAlike(pod)
 	for _, name := range p.nodeNames() {
 		status := refused.Get(name)
-		by := k.keeper(status.Plugin())
+		by := k.pluginFor(status.Plugin())
 		switch {
 		case by != nil:
-			if same && k.off.Len() < mostOff {
-				k.off.Insert(p.placeKeptOff(by, status, name))
+			if same && k.blockedPlaces.Len() < maxBlockedPlaces {
+				k.blockedPlaces.Insert(p.blockedPlace(by, status, name))
 			}
-		case !ofNode.Has(status.Plugin()):
+		case !nodeLocalPlugins.Has(status.Plugin()):
 			return nil
 		}
 	}
-	if len(k.by) == 0 {
+	if len(k.plugins) == 0 {
 		return nil
 	}
 	return k
 }
 
-// keeper returns the filter for a plugin, nil if it is no such filter.
-func (k *keptOff) keeper(plugin string) *keeper {
-	for i := range k.by {
-		if k.by[i].plugin == plugin {
-			return &k.by[i]
+// pluginFor returns the filter for a plugin, nil if it is no such filter.
+func (k *filterBlock) pluginFor(plugin string) *blockingPlugin {
+	for i := range k.plugins {
+		if k.plugins[i].plugin == plugin {
+			return &k.plugins[i]
 		}
 	}
-	read, ok := keepers[plugin]
+	read, ok := blockingPlugins[plugin]
 	if !ok {
 		return nil
 	}
 	by := read(k.pod)
 	by.plugin = plugin
-	k.by = append(k.by, by)
-	return &k.by[len(k.by)-1]
+	k.plugins = append(k.plugins, by)
+	return &k.plugins[len(k.plugins)-1]
 }
 
-// placeKeptOff returns the name of a refused node, or of its domain if the whole domain is refused for the same reason. Pods that repel the
+// blockedPlace returns the name of a refused node, or of its domain if the whole domain is refused for the same reason. Pods that repel the
 // member do so by labels that only those pods name.
-func (p *Plugin) placeKeptOff(by *keeper, status *fwk.Status, name string) string {
+func (p *Plugin) blockedPlace(by *blockingPlugin, status *fwk.Status, name string) string {
 	if node, err := p.nodes.Get(name); err == nil && len(by.keys) > 0 && !slices.Contains(status.Reasons(), string(reason.Repelled.Text)) {
-		return by.domain(node)
+		return by.domainKey(node)
 	}
 	return name
 }
 
-// domain returns a unique name for the domain of a node, different from all node names.
-func (k *keeper) domain(node *corev1.Node) string {
+// domainKey returns a unique name for the domain of a node, different from all node names.
+func (k *blockingPlugin) domainKey(node *corev1.Node) string {
 	parts := []string{k.plugin}
 	for _, key := range k.keys {
 		value, ok := node.Labels[key]
@@ -115,39 +115,39 @@ func (k *keeper) domain(node *corev1.Node) string {
 	return strings.Join(parts, "\x00")
 }
 
-// inDomain reports whether a node is in a domain that blocks the member.
-func (k *keptOff) inDomain(node *corev1.Node) bool {
-	return k != nil && slices.ContainsFunc(k.by, func(by keeper) bool { return len(by.keys) > 0 && k.off.Has(by.domain(node)) })
+// isInDomain reports whether a node is in a domain that blocks the member.
+func (k *filterBlock) isInDomain(node *corev1.Node) bool {
+	return k != nil && slices.ContainsFunc(k.plugins, func(by blockingPlugin) bool { return len(by.keys) > 0 && k.blockedPlaces.Has(by.domainKey(node)) })
 }
 
 // isMoved reports whether a node has moved to another domain, together with its pods.
-func (k *keptOff) isMoved(before, after *corev1.Node) bool {
-	return k != nil && slices.ContainsFunc(k.by, func(by keeper) bool { return by.domain(before) != by.domain(after) })
+func (k *filterBlock) isMoved(before, after *corev1.Node) bool {
+	return k != nil && slices.ContainsFunc(k.plugins, func(by blockingPlugin) bool { return by.domainKey(before) != by.domainKey(after) })
 }
 
-// from reports whether more room on a node would not help.
-func (k *keptOff) from(node *corev1.Node) bool {
-	return k != nil && (k.off.Has(node.Name) || k.inDomain(node))
+// blocksNode reports whether more room on a node would not help.
+func (k *filterBlock) blocksNode(node *corev1.Node) bool {
+	return k != nil && (k.blockedPlaces.Has(node.Name) || k.isInDomain(node))
 }
 
-// isInTheWay reports whether a leaving pod may have kept the member out, wherever it was.
-func (k *keptOff) isInTheWay(pod *corev1.Pod) bool {
-	return k != nil && slices.ContainsFunc(k.by, func(by keeper) bool { return by.isInTheWay(pod) })
+// mayBlock reports whether a leaving pod may have kept the member out, wherever it was.
+func (k *filterBlock) mayBlock(pod *corev1.Pod) bool {
+	return k != nil && slices.ContainsFunc(k.plugins, func(by blockingPlugin) bool { return by.mayBlock(pod) })
 }
 
-// isHelped reports whether an arriving pod may let the member in.
-func (k *keptOff) isHelped(pod *corev1.Pod) bool {
-	return k != nil && slices.ContainsFunc(k.by, func(by keeper) bool { return by.helps != nil && by.helps(pod) })
+// mayHelp reports whether an arriving pod may let the member in.
+func (k *filterBlock) mayHelp(pod *corev1.Pod) bool {
+	return k != nil && slices.ContainsFunc(k.plugins, func(by blockingPlugin) bool { return by.mayHelp != nil && by.mayHelp(pod) })
 }
 
 // areAlike reports whether filters treat all waiting and all placed members like the given one. Otherwise other members may use room where that
 // one cannot go, and leave their room to it.
 func (m *members) areAlike(pod *corev1.Pod) bool {
-	own, read := imprintOf(pod, 0)
+	own, read := hashPod(pod, 0)
 	for _, members := range [][]*corev1.Pod{m.waiting, m.placed} {
 		for _, other := range members {
-			of, bytes := imprintOf(other, 0)
-			if read += bytes; read > mostRead || of != own || !alike(pod, other) {
+			of, bytes := hashPod(other, 0)
+			if read += bytes; read > maxReadBytes || of != own || !haveSameDemand(pod, other) {
 				return false
 			}
 		}
@@ -155,7 +155,7 @@ func (m *members) areAlike(pod *corev1.Pod) bool {
 	return true
 }
 
-func byAffinity(member *corev1.Pod) keeper {
+func blocksByAffinity(member *corev1.Pod) blockingPlugin {
 	var apart, together []hint.Term
 	if affinity := member.Spec.Affinity; affinity != nil {
 		if affinity.PodAntiAffinity != nil {
@@ -171,14 +171,14 @@ func byAffinity(member *corev1.Pod) keeper {
 			keys = append(keys, terms[i].Key)
 		}
 	}
-	return keeper{
-		keys:       keys,
-		isInTheWay: func(pod *corev1.Pod) bool { return hint.AnySelects(apart, pod) || hint.Repels(pod, member) },
-		helps:      func(pod *corev1.Pod) bool { return hint.AnySelects(together, pod) },
+	return blockingPlugin{
+		keys:     keys,
+		mayBlock: func(pod *corev1.Pod) bool { return hint.AnySelects(apart, pod) || hint.Repels(pod, member) },
+		mayHelp:  func(pod *corev1.Pod) bool { return hint.AnySelects(together, pod) },
 	}
 }
 
-func bySpread(member *corev1.Pod) keeper {
+func blocksBySpread(member *corev1.Pod) blockingPlugin {
 	var keys []string
 	var selectors []labels.Selector
 	for i := range member.Spec.TopologySpreadConstraints {
@@ -196,12 +196,12 @@ func bySpread(member *corev1.Pod) keeper {
 		return pod.Namespace == member.Namespace &&
 			slices.ContainsFunc(selectors, func(selector labels.Selector) bool { return selector.Matches(labels.Set(pod.Labels)) })
 	}
-	return keeper{keys: keys, isInTheWay: counts, helps: counts}
+	return blockingPlugin{keys: keys, mayBlock: counts, mayHelp: counts}
 }
 
-func byPorts(member *corev1.Pod) keeper {
+func blocksByPorts(member *corev1.Pod) blockingPlugin {
 	own := portsOf(member)
-	return keeper{isInTheWay: func(pod *corev1.Pod) bool { return own.HasAny(portsOf(pod).UnsortedList()...) }}
+	return blockingPlugin{mayBlock: func(pod *corev1.Pod) bool { return own.HasAny(portsOf(pod).UnsortedList()...) }}
 }
 
 // portsOf returns the host ports that a pod uses, regardless of address and protocol.
@@ -222,7 +222,7 @@ func portsOf(pod *corev1.Pod) sets.Set[int32] {
 	return ports
 }
 
-func byVolumes(*corev1.Pod) keeper { return keeper{isInTheWay: hasVolume} }
+func blocksByVolumes(*corev1.Pod) blockingPlugin { return blockingPlugin{mayBlock: hasVolume} }
 
 // hasVolume reports whether a pod uses a volume that is not available on every node.
 func hasVolume(pod *corev1.Pod) bool {

@@ -179,16 +179,16 @@ func TestWhatIsNewsToAGangThatIsKeptOut(t *testing.T) {
 				refused.Set(fmt.Sprint("n", i), fwk.NewStatus(fwk.Unschedulable, tc.says).WithPlugin(by))
 			}
 			for range 7 { // a minute by then
-				*now = now.Add(exhausted)
+				*now = now.Add(baseBackoff)
 				l.held = nil
 				l.outsideBy(pods, refused)
 			}
 			l.must(tc.what.tell(l, pods[2]))
-			*now = now.Add(soonest)
+			*now = now.Add(minRejectionBackoff)
 			if soon := !l.isKept(pods[2]); soon != tc.soon {
 				t.Errorf("it is tried soon: %t", soon)
 			}
-			*now = now.Add(exhausted)
+			*now = now.Add(baseBackoff)
 			if l.isKept(pods[2]) {
 				t.Error("it is never tried again")
 			}
@@ -214,7 +214,7 @@ func TestAThousandGangsThatAreKeptOutLetOthersComeAndGo(t *testing.T) {
 		gangs = append(gangs, pods)
 	}
 	for range 7 { // a minute by then
-		*now = now.Add(exhausted)
+		*now = now.Add(baseBackoff)
 		l.held = nil
 		for _, pods := range gangs {
 			l.outside(pods)
@@ -228,7 +228,7 @@ func TestAThousandGangsThatAreKeptOutLetOthersComeAndGo(t *testing.T) {
 			}
 		}
 	}
-	*now = now.Add(soonest)
+	*now = now.Add(minRejectionBackoff)
 	tried := 0
 	for _, pods := range gangs {
 		if !l.isKept(pods[1]) {

@@ -14,9 +14,9 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reservation"
 )
 
-// kinds are pods grouped by their requirements, so that the room for one pod of a class is the room for each of them.
-type kinds struct {
-	of []kind
+// podClasses are pods grouped by their requirements, so that the room for one pod of a class is the room for each of them.
+type podClasses struct {
+	classes []podClass
 	// varied says that there are too many classes, or pods with too much to compare. Then the room for all is unknown, and each pod has to be
 	// tried on its own.
 	varied bool
@@ -24,11 +24,11 @@ type kinds struct {
 	compared int
 }
 
-// kind is a set of pods with equal requirements.
-type kind struct {
+// podClass is a set of pods with equal requirements.
+type podClass struct {
 	pod   *corev1.Pod
 	count int
-	all   []*corev1.Pod
+	pods  []*corev1.Pod
 }
 
 // Bounds of what is compared for one pod in one cycle. The pods of a job are of one class, or two with a launcher. A user with pods of a
@@ -38,38 +38,38 @@ const (
 	maxCompared = 100_000
 )
 
-// kindsOf groups pods.
-func kindsOf(pods []*corev1.Pod) (k kinds) {
+// newPodClasses groups pods.
+func newPodClasses(pods []*corev1.Pod) (k podClasses) {
 	for _, pod := range pods {
-		k.add(pod)
+		k.addPod(pod)
 	}
 	return k
 }
 
-func (k *kinds) add(pod *corev1.Pod) {
+func (k *podClasses) addPod(pod *corev1.Pod) {
 	if k.varied {
 		return
 	}
-	for i := range k.of {
-		if k.compared += weight(pod); k.compared > maxCompared {
+	for i := range k.classes {
+		if k.compared += comparisonCost(pod); k.compared > maxCompared {
 			k.varied = true
 			return
 		}
-		if alike(k.of[i].pod, pod) {
-			k.of[i].count++
-			k.of[i].all = append(k.of[i].all, pod)
+		if haveSameDemand(k.classes[i].pod, pod) {
+			k.classes[i].count++
+			k.classes[i].pods = append(k.classes[i].pods, pod)
 			return
 		}
 	}
-	if len(k.of) == maxKinds {
+	if len(k.classes) == maxKinds {
 		k.varied = true
 		return
 	}
-	k.of = append(k.of, kind{pod: pod, count: 1, all: []*corev1.Pod{pod}})
+	k.classes = append(k.classes, podClass{pod: pod, count: 1, pods: []*corev1.Pod{pod}})
 }
 
-// among returns classes with their counts reduced to the given pods.
-func among(kinds []kind, pods []*corev1.Pod) []kind {
+// countClassesAmong returns classes with their counts reduced to the given pods.
+func countClassesAmong(kinds []podClass, pods []*corev1.Pod) []podClass {
 	some, of := slices.Clone(kinds), rolesOf(kinds)
 	for role := range some {
 		some[role].count = 0
@@ -82,11 +82,11 @@ func among(kinds []kind, pods []*corev1.Pod) []kind {
 
 var seed = maphash.MakeSeed()
 
-// fingerprint returns an equal value for the same pods with unchanged requirements, in any order. It costs a tenth of comparing them: what can
+// podsFingerprint returns an equal value for the same pods with unchanged requirements, in any order. It costs a tenth of comparing them: what can
 // change in a waiting pod is its generation, and the labels and annotations that matter.
-func fingerprint(pods []*corev1.Pod) (sum uint64) {
+func podsFingerprint(pods []*corev1.Pod) (sum uint64) {
 	for _, pod := range pods {
-		sum += maphash.Comparable(seed, state{
+		sum += maphash.Comparable(seed, podState{
 			pod.UID, pod.Generation, len(pod.Spec.Tolerations), pod.Labels[names.LabelPool], pod.Annotations[names.AnnotationGPUTypes],
 			pod.Annotations[names.AnnotationGPUShare], pod.Annotations[names.AnnotationGPUMemoryMin],
 		})
@@ -94,16 +94,16 @@ func fingerprint(pods []*corev1.Pod) (sum uint64) {
 	return sum
 }
 
-// state is what can change in a waiting pod.
-type state struct {
+// podState is what can change in a waiting pod.
+type podState struct {
 	uid                            types.UID
 	generation                     int64
 	tolerations                    int
 	pool, gpuTypes, share, minimum string
 }
 
-// weight returns how much there is to compare in a pod.
-func weight(pod *corev1.Pod) int {
+// comparisonCost returns how much there is to compare in a pod.
+func comparisonCost(pod *corev1.Pod) int {
 	weight := 1 + len(pod.Spec.Containers) + len(pod.Spec.InitContainers) + len(pod.Spec.NodeSelector) + len(pod.Spec.Tolerations)
 	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil {
 		return weight
@@ -120,15 +120,15 @@ func weight(pod *corev1.Pod) int {
 	return weight
 }
 
-// alike reports whether pods have the same requirements, so that the room for one is the room for the other.
-func alike(a, b *corev1.Pod) bool {
+// haveSameDemand reports whether pods have the same requirements, so that the room for one is the room for the other.
+func haveSameDemand(a, b *corev1.Pod) bool {
 	return sameContainers(a.Spec.Containers, b.Spec.Containers) && sameContainers(a.Spec.InitContainers, b.Spec.InitContainers) &&
-		sameAmounts(a.Spec.Overhead, b.Spec.Overhead) && sameOfPod(a.Spec.Resources, b.Spec.Resources) &&
+		sameAmounts(a.Spec.Overhead, b.Spec.Overhead) && samePodResources(a.Spec.Resources, b.Spec.Resources) &&
 		maps.Equal(a.Spec.NodeSelector, b.Spec.NodeSelector) &&
 		a.Labels[names.LabelPool] == b.Labels[names.LabelPool] &&
 		a.Annotations[names.AnnotationGPUTypes] == b.Annotations[names.AnnotationGPUTypes] &&
 		a.Annotations[names.AnnotationGPUShare] == b.Annotations[names.AnnotationGPUShare] &&
-		a.Annotations[names.AnnotationGPUMemoryMin] == b.Annotations[names.AnnotationGPUMemoryMin] && reservation.SameStay(a, b) &&
+		a.Annotations[names.AnnotationGPUMemoryMin] == b.Annotations[names.AnnotationGPUMemoryMin] && reservation.SameMaxStay(a, b) &&
 		slices.EqualFunc(a.Spec.Tolerations, b.Spec.Tolerations, sameToleration) &&
 		sameAffinity(a.Spec.Affinity, b.Spec.Affinity)
 }
@@ -146,8 +146,8 @@ func sameContainers(a, b []corev1.Container) bool {
 	return true
 }
 
-// sameOfPod compares pod-level resources.
-func sameOfPod(a, b *corev1.ResourceRequirements) bool {
+// samePodResources compares pod-level resources.
+func samePodResources(a, b *corev1.ResourceRequirements) bool {
 	if a == nil || b == nil {
 		return a == b
 	}

@@ -176,16 +176,16 @@ func newLab(t testing.TB, nodes int) *lab {
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	l := &lab{TB: t, client: fake.NewClientset(), store: indexer}
 	l.Plugin = &Plugin{
-		handle:     handle{lab: l},
-		groups:     labGroups(),
-		pools:      pools{cache.NewSharedIndexInformer(&optional.Kind{}, &unstructured.Unstructured{}, 0, cache.Indexers{})},
-		pods:       cache.NewIndexer(cache.MetaNamespaceKeyFunc, podIndexers),
-		nodes:      listersv1.NewNodeLister(indexer),
-		finished:   finished{cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{byController: controllerKeys})},
-		cards:      devices.NewLedger(),
-		now:        time.Now,
-		effort:     searchBudget,
-		departures: &departures{}, notices: &notices{}, resumptions: &resumptions{}, turns: &turns{},
+		handle:      handle{lab: l},
+		groups:      labGroups(),
+		pools:       pools{cache.NewSharedIndexInformer(&optional.Kind{}, &unstructured.Unstructured{}, 0, cache.Indexers{})},
+		pods:        cache.NewIndexer(cache.MetaNamespaceKeyFunc, podIndexers),
+		nodes:       listersv1.NewNodeLister(indexer),
+		finished:    finishedMembers{cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{byController: controllerKeys})},
+		deviceCache: devices.NewCache(),
+		now:         time.Now,
+		searchLimit: searchBudget,
+		departures:  &departures{}, preemptions: &preemptionNotices{}, resumptions: &resumptions{}, queuePositions: &queuePositions{},
 	}
 	for i := range nodes {
 		node := fixture.Node(fmt.Sprint("n", i)).GPUs(8, "T4").Obj()

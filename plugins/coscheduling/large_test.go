@@ -102,7 +102,7 @@ func TestASearchGoesOnWhereItEnded(t *testing.T) {
 				l := smallJobs(t, nodes, rack)
 				now := noon
 				l.now = func() time.Time { return now }
-				l.effort = 12_000
+				l.searchLimit = 12_000
 				l.guardAllBut(could*rack, (could+1)*rack)
 				first := l.largeGang(16, how)
 				var evicted []string
@@ -113,8 +113,8 @@ func TestASearchGoesOnWhereItEnded(t *testing.T) {
 						t.Fatal("it begins")
 					}
 					_, evicted = l.postFilter(cs, first)
-					g := gangOf(first, l.groups.get(mustGroup(first)))
-					if l.places.gangs[g].hunt == nil && len(evicted) == 0 {
+					g := gangOf(first, l.groups.getGroup(mustGroup(first)))
+					if l.gangStates.gangs[g].search == nil && len(evicted) == 0 {
 						break
 					}
 					now = now.Add(time.Minute)
@@ -153,7 +153,7 @@ func (r readings) GetPods() []fwk.PodInfo       { *r.pods++; return r.NodeInfo.G
 // what is known of the nodes that have not changed. It reads anew what its steps are for, and asks each of the others a few times at the most.
 func TestAnAttemptReadsFewNodesOfALargePool(t *testing.T) {
 	const nodes = 20_000
-	const most = searchBudget + nodes + stepsPerPod*somePods/2 // as the first nodes are looked at whatever is left
+	const most = searchBudget + nodes + stepsPerPod*minAreaPods/2 // as the first nodes are looked at whatever is left
 	l := smallJobs(t, nodes, 40)
 	l.guardAllBut(0, 0)
 	var amounts, pods int
@@ -161,18 +161,18 @@ func TestAnAttemptReadsFewNodesOfALargePool(t *testing.T) {
 		l.infos[node] = readings{l.infos[node], &amounts, &pods}
 	}
 	first := l.largeGang(16, "")
-	group := l.groups.get(mustGroup(first))
-	attempt := func() setback {
+	group := l.groups.getGroup(mustGroup(first))
+	attempt := func() preemptionFailure {
 		m := l.membersOf(first, group)
-		move, back := l.clearing(t.Context(), gangOf(first, group), group, &m, l.bearingOf(l.infos), nil)
+		move, back := l.findPreemption(t.Context(), gangOf(first, group), group, &m, l.newSnapshot(l.infos), nil)
 		if move != nil {
 			t.Fatalf("%d leave whom a budget keeps", len(move.victims))
 		}
 		return back
 	}
 	for len(l.tables.weights.at) == 0 || slices.Contains(l.tables.weights.at, -1) { // weighs the pods of all nodes, which is done once
-		if back := attempt(); back.looked > most {
-			t.Fatalf("an attempt that weighs takes %d steps", back.looked)
+		if back := attempt(); back.podsSearched > most {
+			t.Fatalf("an attempt that weighs takes %d steps", back.podsSearched)
 		}
 	}
 	attempts := 0
@@ -180,8 +180,8 @@ func TestAnAttemptReadsFewNodesOfALargePool(t *testing.T) {
 		amounts, pods = 0, 0
 		back := attempt()
 		unfinished = back.unfinished
-		if amounts > nodes/10 || pods > 8*nodes || back.looked > most {
-			t.Fatalf("attempt %d reads what nodes offer %d times, and who is on them %d times, in %d steps", attempts, amounts, pods, back.looked)
+		if amounts > nodes/10 || pods > 8*nodes || back.podsSearched > most {
+			t.Fatalf("attempt %d reads what nodes offer %d times, and who is on them %d times, in %d steps", attempts, amounts, pods, back.podsSearched)
 		}
 	}
 	t.Logf("%d attempts; the last reads what nodes offer %d times, and who is on them %d times", attempts, amounts, pods)
@@ -212,14 +212,14 @@ func TestManyAttemptsFindWhatOneWithoutAnEndDoes(t *testing.T) {
 		}
 		how := []string{"", "required=rack"}[round%2]
 		first := l.largeGang(1+r.IntN(6), how)
-		group := l.groups.get(mustGroup(first))
+		group := l.groups.getGroup(mustGroup(first))
 		search := func(effort int) (victims []string, attempts int) {
-			l.effort = effort
-			l.places.drop(gangOf(first, group))
+			l.searchLimit = effort
+			l.gangStates.dropGang(gangOf(first, group))
 			for attempts < 1000 {
 				m := l.membersOf(first, group)
 				attempts++
-				move, back := l.clearing(t.Context(), gangOf(first, group), group, &m, l.bearingOf(l.infos), nil)
+				move, back := l.findPreemption(t.Context(), gangOf(first, group), group, &m, l.newSnapshot(l.infos), nil)
 				if move != nil {
 					for _, pod := range move.victims {
 						victims = append(victims, pod.Name)
@@ -232,7 +232,7 @@ func TestManyAttemptsFindWhatOneWithoutAnEndDoes(t *testing.T) {
 			slices.Sort(victims)
 			return victims, attempts
 		}
-		want, _ := search(math.MaxInt / (2 * fewEfforts))
+		want, _ := search(math.MaxInt / (2 * budgetMultiple))
 		if len(want) > 0 {
 			found++
 		}
@@ -260,14 +260,14 @@ func BenchmarkALargePool(b *testing.B) {
 			defer runtime.UnlockOSThread()
 			own := time.Duration(0)
 			for b.Loop() {
-				l.tables.weights = weights{}
+				l.tables.weights = podLosses{}
 				began, left := ownTime(), searchBudget
-				l.tables.weights.weigh(l.infos, &left)
+				l.tables.weights.refreshLosses(l.infos, &left)
 				own = max(own, ownTime()-began)
 			}
 			b.ReportMetric(float64(own.Microseconds())/1000, "worst-own-ms")
 		})
-		l.tables.weights.weigh(l.infos, ptr.To(math.MaxInt)) // which is done once
+		l.tables.weights.refreshLosses(l.infos, ptr.To(math.MaxInt)) // which is done once
 		for _, how := range []string{"", "required=rack", "preferred=rack", "required=rack;segment=8"} {
 			for _, kept := range []bool{false, true} {
 				b.Run(fmt.Sprintf("nodes=%d/%s/kept=%t", nodes, how, kept), func(b *testing.B) {
@@ -277,7 +277,7 @@ func BenchmarkALargePool(b *testing.B) {
 						l.guardAllBut(0, 0)
 					}
 					first := l.largeGang(16, how)
-					group := l.groups.get(mustGroup(first))
+					group := l.groups.getGroup(mustGroup(first))
 					cs, _, _ := l.aim(first) // reads the cards of all nodes, which is done once
 					l.PostFilter(b.Context(), cs, first, nil)
 					for !l.Settled() {
@@ -287,12 +287,12 @@ func BenchmarkALargePool(b *testing.B) {
 					defer runtime.UnlockOSThread()
 					worst, own, attempts := time.Duration(0), time.Duration(0), 0
 					for b.Loop() {
-						l.places.drop(gangOf(first, group))
+						l.gangStates.dropGang(gangOf(first, group))
 						for {
 							m := l.membersOf(first, group)
-							bearing := l.bearingOf(l.infos)
+							bearing := l.newSnapshot(l.infos)
 							start, began := cpuTime(), ownTime()
-							_, back := l.clearing(b.Context(), gangOf(first, group), group, &m, bearing, nil)
+							_, back := l.findPreemption(b.Context(), gangOf(first, group), group, &m, bearing, nil)
 							worst, own, attempts = max(worst, cpuTime()-start), max(own, ownTime()-began), attempts+1
 							if !back.unfinished {
 								break
@@ -315,7 +315,7 @@ func BenchmarkAGangForWhichAllLeave(b *testing.B) {
 			l := smallJobs(b, 2*members, 40)
 			l.scramble()
 			first := l.largeGang(members, "")
-			group := l.groups.get(mustGroup(first))
+			group := l.groups.getGroup(mustGroup(first))
 			cs, _, _ := l.aim(first) // reads the cards of all nodes, which is done once
 			l.PostFilter(b.Context(), cs, first, nil)
 			for !l.Settled() {
@@ -325,12 +325,12 @@ func BenchmarkAGangForWhichAllLeave(b *testing.B) {
 			defer runtime.UnlockOSThread()
 			own, attempts := time.Duration(0), 0
 			for b.Loop() {
-				l.places.drop(gangOf(first, group))
+				l.gangStates.dropGang(gangOf(first, group))
 				for {
 					m := l.membersOf(first, group)
-					bearing := l.bearingOf(l.infos)
+					bearing := l.newSnapshot(l.infos)
 					began := ownTime()
-					move, back := l.clearing(b.Context(), gangOf(first, group), group, &m, bearing, nil)
+					move, back := l.findPreemption(b.Context(), gangOf(first, group), group, &m, bearing, nil)
 					own, attempts = max(own, ownTime()-began), attempts+1
 					if move != nil && len(move.victims) != 8*members {
 						b.Fatalf("%d leave, want %d", len(move.victims), 8*members)
@@ -378,13 +378,13 @@ func TestAGangOfManyKindsReadsFewNodes(t *testing.T) {
 				pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(100+i), resource.DecimalSI)
 				first = cmp.Or(first, pod)
 			}
-			group := l.groups.get(mustGroup(first))
+			group := l.groups.getGroup(mustGroup(first))
 			m := l.membersOf(first, group)
-			why := withoutRoom(group, &m, l.bearingOf(l.infos))
+			why := lackOfRoom(group, &m, l.newSnapshot(l.infos))
 			if (why == "") != (tc.want == "") || !strings.Contains(why, tc.want) {
 				t.Errorf("it says %q, want %q", why, tc.want)
 			}
-			seat, err := seatOf(first)
+			seat, err := newSlot(first)
 			l.must(err)
 			if of := reads / kinds / len(seat.asks); of > tc.reads+4*kinds { // the plan looks at those that it takes again
 				t.Errorf("what nodes offer is read of %d nodes, want %d at most", of, tc.reads)

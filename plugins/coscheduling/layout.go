@@ -21,8 +21,8 @@ type layout struct {
 	segment int
 }
 
-// mostWait is the longest wait.
-const mostWait = 24 * time.Hour
+// maxWait is the longest wait.
+const maxWait = 24 * time.Hour
 
 func (l layout) isAny() bool { return l.level == "" }
 
@@ -36,12 +36,12 @@ func readLayout(text string) (layout, string) {
 	mode, level, _ := strings.Cut(parts[0], "=")
 	if mode != names.TopologyRequired && mode != names.TopologyPreferred || !topology.IsLevel(level) {
 		return layout{}, fmt.Sprintf("the annotation %s is %s, want %s=<level> or %s=<level>, where a level is %s, or the key of a label "+
-			"of nodes with its prefix, such as example.com/row", names.AnnotationTopology, shown(text), names.TopologyRequired, names.TopologyPreferred, strings.Join(topology.Names(), ", "))
+			"of nodes with its prefix, such as example.com/row", names.AnnotationTopology, describeValue(text), names.TopologyRequired, names.TopologyPreferred, strings.Join(topology.LevelNames(), ", "))
 	}
 	l := layout{level: level, required: mode == names.TopologyRequired}
 	for _, option := range parts[1:] {
 		if want := l.readOption(";" + option); want != "" {
-			return layout{}, fmt.Sprintf("the annotation %s is %s, want %s", names.AnnotationTopology, shown(text), want)
+			return layout{}, fmt.Sprintf("the annotation %s is %s, want %s", names.AnnotationTopology, describeValue(text), want)
 		}
 	}
 	return l, ""
@@ -62,16 +62,16 @@ func (l *layout) readOption(text string) (want string) {
 		return fmt.Sprintf("%s=<level>%s16 or %s=<level>%s10m", names.TopologyRequired, names.TopologySegment, names.TopologyPreferred, names.TopologyWait)
 	}
 	wait, err := time.ParseDuration(waiting)
-	if err != nil || l.required || wait <= 0 || wait > mostWait || l.wait > 0 {
-		return fmt.Sprintf("%s=<level>%s10m with a time of up to %gh", names.TopologyPreferred, names.TopologyWait, mostWait.Hours())
+	if err != nil || l.required || wait <= 0 || wait > maxWait || l.wait > 0 {
+		return fmt.Sprintf("%s=<level>%s10m with a time of up to %gh", names.TopologyPreferred, names.TopologyWait, maxWait.Hours())
 	}
 	l.wait = wait
 	return ""
 }
 
-// holdsOut returns until when a gang waits for a placement in one domain although it may be spread wider. It is zero if the wait is over, or if
+// holdOutUntil returns until when a gang waits for a placement in one domain although it may be spread wider. It is zero if the wait is over, or if
 // some members have places already.
-func (g *podGroup) holdsOut(m *members, now time.Time) time.Time {
+func (g *podGroup) holdOutUntil(m *members, now time.Time) time.Time {
 	until := g.CreationTimestamp.Add(g.layout.wait)
 	if g.layout.wait == 0 || now.IsZero() || !now.Before(until) || len(m.placed) > 0 || nominatedFirst(m.waiting)[0].Status.NominatedNodeName != "" {
 		return time.Time{}

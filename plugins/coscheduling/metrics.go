@@ -12,8 +12,8 @@ const (
 	forPod = "pod"
 	// forGang is for a gang of higher priority, or one that is guaranteed the GPUs. forQuota is for a single pod that is guaranteed the GPUs.
 	forGang, forQuota = "gang", "quota"
-	// forHalf is for members of a partially bound gang, which end for no other pod.
-	forHalf = "half"
+	// forPartialGang is for members of a partially bound gang, which end for no other pod.
+	forPartialGang = "half"
 )
 
 var evictions = metrics.NewCounterVec(&metrics.CounterOpts{
@@ -26,7 +26,7 @@ var evictions = metrics.NewCounterVec(&metrics.CounterOpts{
 // registerMetrics registers the metrics of the scheduler's /metrics, once for all profiles.
 var registerMetrics = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(evictions)
-	for _, what := range []string{forPod, forGang, forQuota, forHalf} {
+	for _, what := range []string{forPod, forGang, forQuota, forPartialGang} {
 		evictions.WithLabelValues(what) // so that the first is a step from 0
 	}
 })

@@ -49,13 +49,13 @@ func TestEachEvictionIsCountedOnce(t *testing.T) {
 			l.share(quotaOf("ns", 8, 0))
 			l.postFilter(framework.NewCycleState(), pod)
 		}},
-		"as half a gang": {what: forHalf, evicted: []string{"a"}, evicts: func(l *lab, now *time.Time) {
+		"as half a gang": {what: forPartialGang, evicted: []string{"a"}, evicts: func(l *lab, now *time.Time) {
 			l.podChanged(l.member("a", bornAt(0), boundAfter(5, "n0")))
 			*now = now.Add(10 * time.Second)
 			zombie := l.member("m0", bornAt(0))
-			l.Refused(zombie, "no")
+			l.RecordRefusal(zombie, "no")
 			*now = now.Add(2 * completeWithin)
-			l.Refused(zombie, "no")
+			l.RecordRefusal(zombie, "no")
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -65,11 +65,11 @@ func TestEachEvictionIsCountedOnce(t *testing.T) {
 			var victims []int
 			l.OnEvictions(func(count int) { victims = append(victims, count) })
 			l.group("g", map[string]any{"minMember": int64(2)})
-			if tc.what != forHalf && tc.what != forQuota {
+			if tc.what != forPartialGang && tc.what != forQuota {
 				l.member("m1")
 			}
 			before := map[string]int{}
-			for _, what := range []string{forPod, forGang, forQuota, forHalf} {
+			for _, what := range []string{forPod, forGang, forQuota, forPartialGang} {
 				before[what] = evictedFor(t, what)
 			}
 			tc.evicts(l, now)

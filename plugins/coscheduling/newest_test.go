@@ -27,7 +27,7 @@ func (c *counted) Get(name string) (fwk.NodeInfo, error) {
 // TestTheNewestNodeIsKnown changes nodes at random, now and then all of them or the list, and compares with a look at all.
 func TestTheNewestNodeIsKnown(t *testing.T) {
 	const count = 40
-	r, changes, n := rand.New(rand.NewPCG(2, 3)), &cycle.Changes{}, &newest{}
+	r, changes, n := rand.New(rand.NewPCG(2, 3)), &cycle.Changes{}, &latestGeneration{}
 	var nodes []fwk.NodeInfo
 	lister := &counted{}
 	list := func() {
@@ -42,27 +42,27 @@ func TestTheNewestNodeIsKnown(t *testing.T) {
 		}
 	}
 	list()
-	changes.Taken()
+	changes.RecordSnapshot()
 	looks := 0
 	for i := range 500 {
 		for range []int{0, 1, 3, count}[r.IntN(4)] {
 			node := nodes[r.IntN(count)]
-			changes.Note(node.Node().Name)
+			changes.RecordNode(node.Node().Name)
 			node.SetNode(node.Node())
 		}
-		changes.Note("gone")
+		changes.RecordNode("gone")
 		if r.IntN(50) == 0 {
 			list()
 		}
-		changes.Taken()
+		changes.RecordSnapshot()
 		before := lister.asked
-		if got, want := n.of(nodes, lister, changes), latest(nodes); got != want {
+		if got, want := n.updateGeneration(nodes, lister, changes), maxGeneration(nodes); got != want {
 			t.Fatalf("step %d: the latest is %d, want %d", i, got, want)
 		}
 		if lister.asked > before {
 			looks++
 		}
-		if other := (&newest{}).of(nodes, lister, nil); other != latest(nodes) {
+		if other := (&latestGeneration{}).updateGeneration(nodes, lister, nil); other != maxGeneration(nodes) {
 			t.Fatalf("step %d: %d where no change is known", i, other)
 		}
 	}

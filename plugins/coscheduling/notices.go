@@ -11,23 +11,23 @@ import (
 	"g8s.host/gpu-scheduler/pkg/notice"
 )
 
-// notices are the pending preemptions with notices: which pods have to leave, and for which preemptor. In-memory decisions take
+// preemptionNotices are the pending preemptions with notices: which pods have to leave, and for which preemptor. In-memory decisions take
 // precedence over whatever users write on their pods later. Only a new leader reads the annotations of pods, once. All profiles share it.
-type notices struct {
+type preemptionNotices struct {
 	mu   sync.Mutex
-	open map[notice.Key]*appeal
-	// of is the preemption that each victim was notified of.
-	of map[types.UID]notice.Key
-	// took says that this process leads, and isWatching that a watch of pods is established.
-	took, follows bool
-	// telling is held while the notices for the victims of a pod are decided.
-	telling sync.Mutex
+	open map[notice.Key]*openPreemption
+	// keyByVictim is the preemption that each victim was notified of.
+	keyByVictim map[types.UID]notice.Key
+	// isLeader says that this process leads, and isWatching that a watch of pods is established.
+	isLeader, isWatching bool
+	// planning is held while the notices for the victims of a pod are decided.
+	planning sync.Mutex
 }
 
-// appeal is a pod or a gang whose victims were notified.
-type appeal struct {
-	by   notice.Preemptor
-	told map[types.UID]noticed
+// openPreemption is a pod or a gang whose victims were notified.
+type openPreemption struct {
+	by       notice.Preemptor
+	notified map[types.UID]notifiedPod
 	// to is where the members of a gang go. It is nil for a pod, and if an earlier leader decided it.
 	to map[types.UID]string
 	// attempts is how often a pod was allowed to evict victims whose time is over.
@@ -35,49 +35,49 @@ type appeal struct {
 	timer    *time.Timer
 }
 
-// noticed is a pod with a notice.
-type noticed struct {
+// notifiedPod is a pod with a notice.
+type notifiedPod struct {
 	name types.NamespacedName
 	notice.Notice
 }
 
-// begin records that victims are notified. Victims that were notified for another preemptor now leave for this one.
-func (n *notices) begin(by notice.Preemptor, victims []*corev1.Pod, plan map[types.UID]notice.Notice, to map[types.UID]string) {
+// beginPreemption records that victims are notified. Victims that were notified for another preemptor now leave for this one.
+func (n *preemptionNotices) beginPreemption(by notice.Preemptor, victims []*corev1.Pod, plan map[types.UID]notice.Notice, to map[types.UID]string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.open == nil {
-		n.open, n.of = map[notice.Key]*appeal{}, map[types.UID]notice.Key{}
+		n.open, n.keyByVictim = map[notice.Key]*openPreemption{}, map[types.UID]notice.Key{}
 	}
 	key := by.Key()
 	a := n.open[key]
 	if a == nil {
-		a = &appeal{by: by, told: map[types.UID]noticed{}}
+		a = &openPreemption{by: by, notified: map[types.UID]notifiedPod{}}
 		n.open[key] = a
 	}
 	a.to = to
 	for _, pod := range victims {
-		if n.of[pod.UID] != key {
-			n.remove(pod.UID)
+		if n.keyByVictim[pod.UID] != key {
+			n.removeVictim(pod.UID)
 		}
-		a.told[pod.UID], n.of[pod.UID] = noticed{nameOf(pod), plan[pod.UID]}, key
+		a.notified[pod.UID], n.keyByVictim[pod.UID] = notifiedPod{nameOf(pod), plan[pod.UID]}, key
 	}
 }
 
-// remove removes a victim from its preemption, and ends the preemption with its last victim.
-func (n *notices) remove(victim types.UID) {
-	key, ok := n.of[victim]
+// removeVictim removes a victim from its preemption, and ends the preemption with its last victim.
+func (n *preemptionNotices) removeVictim(victim types.UID) {
+	key, ok := n.keyByVictim[victim]
 	if !ok {
 		return
 	}
-	delete(n.of, victim)
+	delete(n.keyByVictim, victim)
 	a := n.open[key]
-	if delete(a.told, victim); len(a.told) == 0 {
-		n.end(key)
+	if delete(a.notified, victim); len(a.notified) == 0 {
+		n.endPreemption(key)
 	}
 }
 
-// end drops a preemption.
-func (n *notices) end(key notice.Key) {
+// endPreemption drops a preemption.
+func (n *preemptionNotices) endPreemption(key notice.Key) {
 	a := n.open[key]
 	if a == nil {
 		return
@@ -85,38 +85,38 @@ func (n *notices) end(key notice.Key) {
 	if a.timer != nil {
 		a.timer.Stop()
 	}
-	for victim := range a.told {
-		delete(n.of, victim)
+	for victim := range a.notified {
+		delete(n.keyByVictim, victim)
 	}
 	delete(n.open, key)
 }
 
 // isEmpty reports whether no pod has a notice.
-func (n *notices) isEmpty() bool {
+func (n *preemptionNotices) isEmpty() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return len(n.open) == 0
 }
 
-// has reports whether victims were notified for a preemptor.
-func (n *notices) has(key notice.Key) bool {
+// hasPreemption reports whether victims were notified for a preemptor.
+func (n *preemptionNotices) hasPreemption(key notice.Key) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.open[key] != nil
 }
 
-// victims returns the notified victims of a preemptor, nil for none.
-func (n *notices) victims(key notice.Key) map[types.UID]noticed {
+// notifiedVictims returns the notified victims of a preemptor, nil for none.
+func (n *preemptionNotices) notifiedVictims(key notice.Key) map[types.UID]notifiedPod {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if a := n.open[key]; a != nil {
-		return maps.Clone(a.told)
+		return maps.Clone(a.notified)
 	}
 	return nil
 }
 
-// placeOf returns the node of a gang member whose victims were notified.
-func (n *notices) placeOf(key notice.Key, member types.UID) string {
+// memberNode returns the node of a gang member whose victims were notified.
+func (n *preemptionNotices) memberNode(key notice.Key, member types.UID) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if a := n.open[key]; a != nil {
@@ -125,8 +125,8 @@ func (n *notices) placeOf(key notice.Key, member types.UID) string {
 	return ""
 }
 
-// by returns the preemptor of a key.
-func (n *notices) by(key notice.Key) (notice.Preemptor, bool) {
+// preemptorOf returns the preemptor of a key.
+func (n *preemptionNotices) preemptorOf(key notice.Key) (notice.Preemptor, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if a := n.open[key]; a != nil {
@@ -135,57 +135,57 @@ func (n *notices) by(key notice.Key) (notice.Preemptor, bool) {
 	return notice.Preemptor{}, false
 }
 
-// onPod returns the notice on a pod, false for none.
-func (n *notices) onPod(victim types.UID) (notice.Notice, bool) {
+// noticeOn returns the notice on a pod, false for none.
+func (n *preemptionNotices) noticeOn(victim types.UID) (notice.Notice, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	key, ok := n.of[victim]
+	key, ok := n.keyByVictim[victim]
 	if !ok {
 		return notice.Notice{}, false
 	}
-	return n.open[key].told[victim].Notice, true
+	return n.open[key].notified[victim].Notice, true
 }
 
-// drop ends a preemption, and returns its notified victims.
-func (n *notices) drop(key notice.Key) map[types.UID]noticed {
+// dropPreemption ends a preemption, and returns its notified victims.
+func (n *preemptionNotices) dropPreemption(key notice.Key) map[types.UID]notifiedPod {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	a := n.open[key]
 	if a == nil {
 		return nil
 	}
-	dropped := maps.Clone(a.told)
-	n.end(key)
+	dropped := maps.Clone(a.notified)
+	n.endPreemption(key)
 	return dropped
 }
 
-// keep removes the victims that no longer have to leave, and returns them.
-func (n *notices) keep(key notice.Key, leaving []*corev1.Pod) map[types.UID]noticed {
+// spareOthers removes the victims that no longer have to leave, and returns them.
+func (n *preemptionNotices) spareOthers(key notice.Key, leaving []*corev1.Pod) map[types.UID]notifiedPod {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	a := n.open[key]
 	if a == nil {
 		return nil
 	}
-	spared := maps.Clone(a.told)
+	spared := maps.Clone(a.notified)
 	for _, pod := range leaving {
 		delete(spared, pod.UID)
 	}
 	for victim := range spared {
-		n.remove(victim)
+		n.removeVictim(victim)
 	}
 	return spared
 }
 
-// leave records that a victim is gone, or about to be.
-func (n *notices) leave(victim types.UID) {
+// recordVictimGone records that a victim is gone, or about to be.
+func (n *preemptionNotices) recordVictimGone(victim types.UID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.remove(victim)
+	n.removeVictim(victim)
 }
 
-// attempt counts how often a preemptor was allowed to evict victims whose time is over.
-func (n *notices) attempt(key notice.Key) int {
+// countAttempt counts how often a preemptor was allowed to evict victims whose time is over.
+func (n *preemptionNotices) countAttempt(key notice.Key) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if a := n.open[key]; a != nil {
@@ -196,15 +196,15 @@ func (n *notices) attempt(key notice.Key) int {
 }
 
 // isDue reports whether a pod was allowed to evict victims whose time is over.
-func (n *notices) isDue(key notice.Key) bool {
+func (n *preemptionNotices) isDue(key notice.Key) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	a := n.open[key]
 	return a != nil && a.attempts > 0
 }
 
-// arm sets the timer of a preemption, in place of an earlier one.
-func (n *notices) arm(key notice.Key, after time.Duration, look func()) {
+// setTimer sets the timer of a preemption, in place of an earlier one.
+func (n *preemptionNotices) setTimer(key notice.Key, after time.Duration, look func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	a := n.open[key]
@@ -217,39 +217,39 @@ func (n *notices) arm(key notice.Key, after time.Duration, look func()) {
 	a.timer = time.AfterFunc(after, look)
 }
 
-// takeOver reports whether this process has only now begun to lead.
-func (n *notices) takeOver() bool {
+// beginLeading reports whether this process has only now begun to lead.
+func (n *preemptionNotices) beginLeading() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	first := !n.took
-	n.took = true
+	first := !n.isLeader
+	n.isLeader = true
 	return first
 }
 
-// leads reports whether this process has begun to lead.
-func (n *notices) leads() bool {
+// hasBegunLeading reports whether this process has begun to lead.
+func (n *preemptionNotices) hasBegunLeading() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.took
+	return n.isLeader
 }
 
-// firstToFollow reports whether the pods are not watched yet: one instance watches for all.
-func (n *notices) firstToFollow() bool {
+// claimWatch reports whether the pods are not watched yet: one instance watches for all.
+func (n *preemptionNotices) claimWatch() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	first := !n.follows
-	n.follows = true
+	first := !n.isWatching
+	n.isWatching = true
 	return first
 }
 
-// allows reports whether a preemptor may evict a pod. If it has notified victims, it may evict only those.
-func (n *notices) allows(key notice.Key, victim types.UID) bool {
+// allowsEviction reports whether a preemptor may evict a pod. If it has notified victims, it may evict only those.
+func (n *preemptionNotices) allowsEviction(key notice.Key, victim types.UID) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	a := n.open[key]
 	if a == nil {
 		return true
 	}
-	_, is := a.told[victim]
+	_, is := a.notified[victim]
 	return is
 }

@@ -74,13 +74,13 @@ func TestTheQueueStaysInOrder(t *testing.T) {
 		g := gangs[random.IntN(len(gangs))]
 		switch random.IntN(4) {
 		case 0:
-			l.places.wait(g, "somebody-"+g.owner, "n0")
+			l.gangStates.markWaiting(g, "somebody-"+g.owner, "n0")
 		case 1:
-			l.places.fail(g, noon.Add(time.Duration(random.IntN(60))*time.Minute))
+			l.gangStates.recordFailure(g, noon.Add(time.Duration(random.IntN(60))*time.Minute))
 		case 2:
-			l.places.forget("somebody-" + g.owner)
+			l.gangStates.forgetPod("somebody-" + g.owner)
 		case 3:
-			l.places.succeed(g)
+			l.gangStates.recordSuccess(g)
 		}
 		next, ok := heap.Pop(q).(fwk.QueuedEntityInfo)
 		if !ok {
@@ -88,7 +88,7 @@ func TestTheQueueStaysInOrder(t *testing.T) {
 		}
 		for _, other := range q.of {
 			if l.Less(other, next) {
-				t.Fatalf("%s is taken out before %s", podIn(next).Name, podIn(other).Name)
+				t.Fatalf("%s is taken out before %s", queuedPod(next).Name, queuedPod(other).Name)
 			}
 		}
 	}
@@ -100,8 +100,8 @@ func TestAChangeOfAPodGroupLetsOthersPass(t *testing.T) {
 	l := newLab(t, 1)
 	l.group("g", map[string]any{"minMember": int64(2)})
 	member := l.member("m")
-	g := gangOf(member, l.groups.get(types.NamespacedName{Namespace: member.Namespace, Name: "g"}))
-	if !l.places.mayWake(g, 200, noon) || l.places.mayWake(g, 200, noon.Add(time.Second)) {
+	g := gangOf(member, l.groups.getGroup(types.NamespacedName{Namespace: member.Namespace, Name: "g"}))
+	if !l.gangStates.mayActivateAll(g, 200, noon) || l.gangStates.mayActivateAll(g, 200, noon.Add(time.Second)) {
 		t.Error("it is not woken once within its rest")
 	}
 	l.PreEnqueue(t.Context(), member)
@@ -126,13 +126,13 @@ func TestTurnsAreForgotten(t *testing.T) {
 			t.Errorf("%s is kept from the queue: %v", pod.Name, status)
 		}
 	}
-	if len(l.turns.all) != 2 {
-		t.Errorf("%d turns are kept, want those of the two members", len(l.turns.all))
+	if len(l.queuePositions.positions) != 2 {
+		t.Errorf("%d turns are kept, want those of the two members", len(l.queuePositions.positions))
 	}
 	other := queued(t, single, noon)
 	before := l.Less(queued(t, gone, noon), other)
 	l.podGone(gone)
-	l.places.fail(gang{group: types.NamespacedName{Namespace: "ns", Name: "g"}, owner: "job"}, noon.Add(time.Hour))
+	l.gangStates.recordFailure(gang{group: types.NamespacedName{Namespace: "ns", Name: "g"}, owner: "job"}, noon.Add(time.Hour))
 	if l.Less(queued(t, gone, noon), other) != before {
 		t.Error("a pod that may be in the queue still has another position as it is deleted")
 	}
@@ -140,23 +140,23 @@ func TestTurnsAreForgotten(t *testing.T) {
 	for range 100 {
 		l.podChanged(bound)
 	}
-	if len(l.turns.all) != 2 || len(l.turns.gone) != 2 {
-		t.Errorf("%d turns are kept, and %d pods are to be forgotten, want 2", len(l.turns.all), len(l.turns.gone))
+	if len(l.queuePositions.positions) != 2 || len(l.queuePositions.gone) != 2 {
+		t.Errorf("%d turns are kept, and %d pods are to be forgotten, want 2", len(l.queuePositions.positions), len(l.queuePositions.gone))
 	}
-	*now = noon.Add(lingers)
+	*now = noon.Add(positionRetention)
 	l.podGone(single)
-	if len(l.turns.all)+len(l.turns.gone) != 0 {
-		t.Errorf("%d turns are left, and %d pods are to be forgotten", len(l.turns.all), len(l.turns.gone))
+	if len(l.queuePositions.positions)+len(l.queuePositions.gone) != 0 {
+		t.Errorf("%d turns are left, and %d pods are to be forgotten", len(l.queuePositions.positions), len(l.queuePositions.gone))
 	}
 }
 
 // TestTheQueueAsksOneProfile about the pods of all: those of another one stand by what that noted of their gang.
 func TestTheQueueAsksOneProfile(t *testing.T) {
 	l, asked := newLab(t, 1), newLab(t, 1)
-	asked.turns, asked.groups = l.turns, l.groups
+	asked.queuePositions, asked.groups = l.queuePositions, l.groups
 	l.group("g", map[string]any{"minMember": int64(2)}, func(g *unstructured.Unstructured) { g.SetCreationTimestamp(metav1.NewTime(noon)) })
 	member := l.member("m")
-	l.places.wait(gang{group: types.NamespacedName{Namespace: "ns", Name: "g"}, owner: "job"}, "sibling", "n0")
+	l.gangStates.markWaiting(gang{group: types.NamespacedName{Namespace: "ns", Name: "g"}, owner: "job"}, "sibling", "n0")
 	other := fixture.Pod("other").Obj()
 	l.PreEnqueue(t.Context(), member)
 	asked.PreEnqueue(t.Context(), other)
@@ -184,7 +184,7 @@ func TestMembersAreTriedInTheOrderOfTheirPlan(t *testing.T) {
 	}
 	var got []string
 	for q.Len() > 0 {
-		got = append(got, podIn(heap.Pop(q).(fwk.QueuedEntityInfo)).Name)
+		got = append(got, queuedPod(heap.Pop(q).(fwk.QueuedEntityInfo)).Name)
 	}
 	if want := "g-99 g-98 g-97 g-96 g-95 g-94 g-93 g-92 g-91 g-90 g-89 g-88 0-h 1-h 2-h 3-h 4-h 5-h 6-h 7-h 8-h 9-h 10-h 11-h"; strings.Join(got, " ") != want {
 		t.Errorf("the queue has %v", got)
@@ -196,7 +196,7 @@ func TestMembersAreTriedInTheOrderOfTheirPlan(t *testing.T) {
 func TestAnOldPodGroupGivesNoPlaceInLine(t *testing.T) {
 	for name, tc := range map[string]struct{ group, pods, want time.Duration }{
 		"made with its pods":     {0, time.Second, 0},
-		"some time before them":  {0, headStart, 0},
+		"some time before them":  {0, maxHeadStart, 0},
 		"a year before them":     {0, 365*24*time.Hour + time.Minute, 365 * 24 * time.Hour},
 		"made after its pods":    {time.Minute, 0, time.Minute},
 		"its pods are made anew": {0, 5*time.Hour + 59*time.Minute, 5 * time.Hour},
@@ -207,10 +207,10 @@ func TestAnOldPodGroupGivesNoPlaceInLine(t *testing.T) {
 				g.SetCreationTimestamp(metav1.NewTime(noon.Add(tc.group)))
 			})
 			pod := l.member("a", func(pod *corev1.Pod) { pod.CreationTimestamp = metav1.NewTime(noon.Add(tc.pods)) })
-			if got := l.turnOf(pod).at.Sub(noon); got != tc.want {
+			if got := l.currentPosition(pod).at.Sub(noon); got != tc.want {
 				t.Errorf("in the queue since %s, want %s", got, tc.want)
 			}
-			if got := l.lineUp(pod).Since.Sub(noon); got != tc.want {
+			if got := l.backfillPosition(pod).Since.Sub(noon); got != tc.want {
 				t.Errorf("in the line for promises since %s, want %s", got, tc.want)
 			}
 		})
@@ -228,7 +228,7 @@ func TestWhoChangesAPodGroupHasNotAllTriedEachTime(t *testing.T) {
 		changed := func(members int) int {
 			l.group("g", map[string]any{"minMember": int64(members)})
 			l.forget()
-			l.groupChanged(nil, l.groups.get(types.NamespacedName{Namespace: "ns", Name: "g"}))
+			l.groupChanged(nil, l.groups.getGroup(types.NamespacedName{Namespace: "ns", Name: "g"}))
 			return len(l.tried())
 		}
 		if got := changed(2); got != 100 {
@@ -265,10 +265,10 @@ func TestAGangThatGrowsDoesNotComeFirst(t *testing.T) {
 		l.podChanged(l.member(fmt.Sprint("runs-", i), boundTo(fmt.Sprint("n", i)), ofApp("cpu", 0)))
 	}
 	l.group("g", map[string]any{"minMember": int64(3)})
-	l.groupChanged(nil, l.groups.get(types.NamespacedName{Namespace: "ns", Name: "g"}))
+	l.groupChanged(nil, l.groups.getGroup(types.NamespacedName{Namespace: "ns", Name: "g"}))
 	further := l.member("further")
 	l.PreEnqueue(t.Context(), further)
-	if turn, _ := l.turns.of(further.UID); turn.begun {
+	if turn, _ := l.queuePositions.positionOf(further.UID); turn.hasBegun {
 		t.Error("a member beyond a whole gang comes before all others of its priority, those included that came first")
 	}
 }
@@ -284,12 +284,12 @@ func TestAGangThatGrewUnderAnotherLeaderDoesNotComeFirst(t *testing.T) {
 			})
 		}
 		further := l.member("further")
-		if halves := l.Halves(further.Spec.SchedulerName); (len(halves) > 0) != first {
+		if halves := l.PendingPartialGangs(further.Spec.SchedulerName); (len(halves) > 0) != first {
 			t.Errorf("begun with %d: it comes first: %v", planned, len(halves) > 0)
 		}
 		l.PreEnqueue(t.Context(), further)
-		if turn, _ := l.turns.of(further.UID); turn.begun != first {
-			t.Errorf("begun with %d: it comes first: %v", planned, turn.begun)
+		if turn, _ := l.queuePositions.positionOf(further.UID); turn.hasBegun != first {
+			t.Errorf("begun with %d: it comes first: %v", planned, turn.hasBegun)
 		}
 	}
 }

@@ -101,7 +101,7 @@ func TestAllMembersAreToldTheSame(t *testing.T) {
 	l := newLab(t, 2)
 	now := l.keepsClock()
 	pods := keptOut(l)
-	want := reason.GangOutside.Text.Of("2 " + antiAffinity)
+	want := reason.GangOutside.Text.FormatText("2 " + antiAffinity)
 	for round := range 3 {
 		for _, held := range l.held {
 			if held.refused != want {
@@ -113,7 +113,7 @@ func TestAllMembersAreToldTheSame(t *testing.T) {
 				t.Errorf("round %d: %s is told %q meanwhile, want %q", round, pod.Name, why, want)
 			}
 		}
-		*now = now.Add(exhausted)
+		*now = now.Add(baseBackoff)
 		l.held = nil
 		if told := l.outside(pods); told != want {
 			t.Errorf("round %d: the last one is told %q, want %q", round, told, want)
@@ -158,14 +158,14 @@ func TestWhatHasAGangTriedSoonThatIsKeptOut(t *testing.T) {
 			now := l.keepsClock()
 			pods := keptOut(l)
 			for range 6 { // a minute by now
-				*now = now.Add(exhausted)
+				*now = now.Add(baseBackoff)
 				l.held = nil
 				l.outside(pods)
 			}
 			if hint, err := tc.news(l, pods[2]); err != nil || hint != fwk.QueueSkip {
 				t.Errorf("it is tried at once: %v, %v", hint, err)
 			}
-			*now = now.Add(soonest)
+			*now = now.Add(minRejectionBackoff)
 			if soon := !l.isKept(pods[2]); soon != tc.soon {
 				t.Errorf("it is tried soon: %t", soon)
 			}
@@ -181,7 +181,7 @@ func TestAGangThatFindsItsPlacesIsOutsideNoMore(t *testing.T) {
 	l := newLab(t, 3)
 	now := l.keepsClock()
 	pods := keptOut(l)
-	*now = now.Add(2 * firstOutside)
+	*now = now.Add(2 * firstRejectionBackoff)
 	for _, pod := range pods {
 		if l.isKept(pod) {
 			t.Fatalf("%s is kept from the queue", pod.Name)
@@ -190,8 +190,8 @@ func TestAGangThatFindsItsPlacesIsOutsideNoMore(t *testing.T) {
 			t.Fatalf("%s is turned away: %s", pod.Name, why)
 		}
 	}
-	g := gangOf(pods[0], l.groups.get(mustGroup(pods[0])))
-	if l.places.record(g).outside != (outside{}) {
+	g := gangOf(pods[0], l.groups.getGroup(mustGroup(pods[0])))
+	if l.gangStates.ensureState(g).rejection != (filterRejection{}) {
 		t.Error("it is outside still")
 	}
 }
@@ -226,7 +226,7 @@ func TestAMemberThatPostFilterIsNotAskedAbout(t *testing.T) {
 		if asked {
 			l.PostFilter(t.Context(), framework.NewCycleState(), pods[2], refused)
 		}
-		told := l.Unheard(pods[2], refused)
+		told := l.HandleMissedPostFilter(pods[2], refused)
 		if (told == "") != asked || !asked && !strings.Contains(told, "not found") {
 			t.Errorf("PostFilter is asked: %v: told %q", asked, told)
 		}
@@ -246,14 +246,14 @@ func TestAGangThatIsKeptOutIsTriedWhenItsPodGroupChanges(t *testing.T) {
 	l := newLab(t, 2)
 	now := l.keepsClock()
 	pods := keptOut(l)
-	*now = now.Add(exhausted)
+	*now = now.Add(baseBackoff)
 	l.held = nil
 	l.outside(pods)
 	name := mustGroup(pods[0])
-	before := l.groups.get(name)
+	before := l.groups.getGroup(name)
 	l.group("g", map[string]any{"minMember": int64(2)})
 	l.forget()
-	l.groupChanged(before, l.groups.get(name))
+	l.groupChanged(before, l.groups.getGroup(name))
 	if tried := l.tried(); len(tried) != len(pods) || l.isKept(pods[0]) {
 		t.Errorf("%v are tried, and kept from the queue: %v", tried, l.isKept(pods[0]))
 	}

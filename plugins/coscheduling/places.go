@@ -10,69 +10,69 @@ import (
 	"g8s.host/gpu-scheduler/pkg/cycle"
 )
 
-// places records which pods of which gangs have a place, by decision of this process or as reported, and the result of each gang's last attempt.
+// gangStates records which pods of which gangs have a place, by decision of this process or as reported, and the result of each gang's last attempt.
 // It has an entry for each gang with live pods and no longer.
-type places struct {
+type gangStates struct {
 	mu    sync.RWMutex
-	gangs map[gang]*record
+	gangs map[gang]*gangState
 	pods  map[types.UID]gang
 	// nodes are the known nodes of placed pods.
 	nodes map[types.UID]string
 }
 
-// record is the state of one gang.
-type record struct {
+// gangState is the state of one gang.
+type gangState struct {
 	// waiting have a place and wait in Permit for the others. passed were admitted and are being bound. bound were reported by the API server.
 	waiting, passed, bound sets.Set[types.UID]
-	// failed is when a member last found no place.
-	failed time.Time
+	// lastFailure is when a member last found no place.
+	lastFailure time.Time
 	// refusal is the last verdict that there is no room.
 	refusal refusal
-	// scout is the member that was rejected last. It is tried for the gang when there may be room.
-	scout types.NamespacedName
-	// seekers are the members that waited then.
-	seekers seekers
-	// rests is until when the gang is left alone after a change of its PodGroup had all of it tried.
-	rests time.Time
+	// representative is the member that was rejected last. It is tried for the gang when there may be room.
+	representative types.NamespacedName
+	// pendingClasses are the members that waited then.
+	pendingClasses pendingClasses
+	// restUntil is until when the gang is left alone after a change of its PodGroup had all of it tried.
+	restUntil time.Time
 	// plan is the placement of the members, nil for none. bindPlan is the plan by which the waiting members are bound.
 	plan     *plan
-	together *cycle.GangPlan
-	// settles is until when victims are expected to leave for the gang. preemptionBackoffUntil is until when the gang evicts no pods.
+	bindPlan *cycle.GangPlan
+	// departuresUntil is until when victims are expected to leave for the gang. preemptionBackoffUntil is until when the gang evicts no pods.
 	// unhelpfulBasis is the basis on which no eviction helps, and unhelpfulUntil how long that counts. backoffReason says what would have kept
 	// the gang out all the same, "" for nothing.
-	settles, abstains, futileUntil time.Time
-	futile                         basis
-	keptOut                        string
-	// hunt is a search for victims that continues, nil for none.
-	hunt *hunt
-	// underWay says that evictions for the gang are being written.
-	underWay bool
-	// guard says why victims may not leave for the gang yet, "" if they may.
-	guard string
-	// dozes says that no timer activates the gang when that may be over.
-	dozes bool
-	// cleared says that pods were evicted for the gang since its last failure. preemptionBackoff is its current backoff after evictions in vain.
-	cleared bool
-	vain    time.Duration
-	refused refused
-	outside outside
-	// putOff is the backoff after failed writes for the gang, longer each time; zero after a successful one.
-	putOff time.Duration
-	// half is since when some members are bound without room for the others; zero otherwise.
-	half time.Time
+	departuresUntil, preemptionBackoffUntil, unhelpfulUntil time.Time
+	unhelpfulBasis                                          basis
+	backoffReason                                           string
+	// search is a search for victims that continues, nil for none.
+	search *victimSearch
+	// writesPending says that evictions for the gang are being written.
+	writesPending bool
+	// protectionReason says why victims may not leave for the gang yet, "" if they may.
+	protectionReason string
+	// timerDisabled says that no timer activates the gang when that may be over.
+	timerDisabled bool
+	// hasEvicted says that pods were evicted for the gang since its last failure. preemptionBackoff is its current backoff after evictions in vain.
+	hasEvicted        bool
+	preemptionBackoff time.Duration
+	lostPlace         lostPlace
+	rejection         filterRejection
+	// writeBackoff is the backoff after failed writes for the gang, longer each time; zero after a successful one.
+	writeBackoff time.Duration
+	// partialSince is since when some members are bound without room for the others; zero otherwise.
+	partialSince time.Time
 	// partial says that the gang was found partially bound, and has not been whole since. whole says that it was seen whole, and has had bound
 	// members ever since.
 	partial, whole bool
-	// wholeOf is the size at which the gang was last whole.
-	wholeOf int
-	// wakes is when a timer activates the members.
-	wakes time.Time
-	// there is the number of members at the last count, less those that may have left since: a lower bound.
-	there int
-	// strayed are members that were refused in the domain of their segment, and have no place yet.
-	strayed sets.Set[types.UID]
-	// alarmed is set while a timer runs that will activate the members.
-	alarmed bool
+	// wholeSize is the size at which the gang was last whole.
+	wholeSize int
+	// wakeTime is when a timer activates the members.
+	wakeTime time.Time
+	// liveMembers is the number of members at the last count, less those that may have left since: a lower bound.
+	liveMembers int
+	// outsideDomain are members that were refused in the domain of their segment, and have no place yet.
+	outsideDomain sets.Set[types.UID]
+	// timerRunning is set while a timer runs that will activate the members.
+	timerRunning bool
 }
 
 // refusal is a verdict that there is no room, and its basis.
@@ -92,87 +92,87 @@ type basis struct {
 	generation int64
 	// nominated is the fingerprint of the nominated pods.
 	nominated uint64
-	// closed is the fingerprint of the node reservations that apply to the waiting members.
-	closed uint64
-	// promised is the version of the start reservations.
-	promised uint64
+	// reservations is the fingerprint of the node reservations that apply to the waiting members.
+	reservations uint64
+	// startReservations is the version of the start reservations.
+	startReservations uint64
 	// quotas changes with the GPUQuotas.
 	quotas uint64
 	// group is the PodGroup's revision.
 	group  string
 	placed int
-	// shunned is how many nodes another plugin rejected for a member.
-	shunned int
-	// holdsOut is until when the gang waits for a placement in one domain, zero if it does not.
-	holdsOut time.Time
+	// excludedNodes is how many nodes another plugin rejected for a member.
+	excludedNodes int
+	// holdOutUntil is until when the gang waits for a placement in one domain, zero if it does not.
+	holdOutUntil time.Time
 }
 
-func (p *places) wait(g gang, pod types.UID, node string) {
-	p.put(g, pod, node, func(r *record) sets.Set[types.UID] { return r.waiting })
+func (p *gangStates) markWaiting(g gang, pod types.UID, node string) {
+	p.movePod(g, pod, node, func(r *gangState) sets.Set[types.UID] { return r.waiting })
 }
-func (p *places) pass(g gang, pod types.UID, node string) {
-	p.put(g, pod, node, func(r *record) sets.Set[types.UID] { return r.passed })
+func (p *gangStates) markPassed(g gang, pod types.UID, node string) {
+	p.movePod(g, pod, node, func(r *gangState) sets.Set[types.UID] { return r.passed })
 }
-func (p *places) bind(g gang, pod types.UID, node string) {
-	p.put(g, pod, node, func(r *record) sets.Set[types.UID] { return r.bound })
+func (p *gangStates) markBound(g gang, pod types.UID, node string) {
+	p.movePod(g, pod, node, func(r *gangState) sets.Set[types.UID] { return r.bound })
 }
 
-// put moves a pod to one of the sets of its gang.
-func (p *places) put(g gang, pod types.UID, node string, set func(*record) sets.Set[types.UID]) {
+// movePod moves a pod to one of the sets of its gang.
+func (p *gangStates) movePod(g gang, pod types.UID, node string, set func(*gangState) sets.Set[types.UID]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.remove(pod)
-	set(p.record(g)).Insert(pod)
-	p.record(g).strayed.Delete(pod)
+	p.removePod(pod)
+	set(p.ensureState(g)).Insert(pod)
+	p.ensureState(g).outsideDomain.Delete(pod)
 	if p.pods == nil {
 		p.pods, p.nodes = map[types.UID]gang{}, map[types.UID]string{}
 	}
 	p.pods[pod], p.nodes[pod] = g, node
 }
 
-// record returns the state of a gang, and creates it if necessary.
-func (p *places) record(g gang) *record {
+// ensureState returns the state of a gang, and creates it if necessary.
+func (p *gangStates) ensureState(g gang) *gangState {
 	if r, ok := p.gangs[g]; ok {
 		return r
 	}
-	r := &record{waiting: sets.New[types.UID](), passed: sets.New[types.UID](), bound: sets.New[types.UID]()}
+	r := &gangState{waiting: sets.New[types.UID](), passed: sets.New[types.UID](), bound: sets.New[types.UID]()}
 	if p.gangs == nil {
-		p.gangs = map[gang]*record{}
+		p.gangs = map[gang]*gangState{}
 	}
 	p.gangs[g] = r
 	return r
 }
 
-// alarm reports whether a timer is to be started for a gang, and marks it as started. endTimer marks it as ended.
-func (p *places) alarm(g gang) bool {
+// startTimer reports whether a timer is to be started for a gang, and marks it as started. endTimer marks it as ended.
+func (p *gangStates) startTimer(g gang) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := p.record(g)
-	first := !r.alarmed
-	r.alarmed = true
+	r := p.ensureState(g)
+	first := !r.timerRunning
+	r.timerRunning = true
 	return first
 }
 
-func (p *places) done(g gang) {
+func (p *gangStates) endTimer(g gang) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if r, ok := p.gangs[g]; ok {
-		r.alarmed = false
+		r.timerRunning = false
 	}
 }
 
-// forget removes a pod's place. It returns the pod's gang, and false if it had no place.
-func (p *places) forget(pod types.UID) (gang, bool) {
+// forgetPod removes a pod's place. It returns the pod's gang, and false if it had no place.
+func (p *gangStates) forgetPod(pod types.UID) (gang, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	g, ok := p.remove(pod)
+	g, ok := p.removePod(pod)
 	if r := p.gangs[g]; ok && r.bound.Len() == 0 { // the next start is a new one
 		r.whole, r.partial = false, false
 	}
 	return g, ok
 }
 
-func (p *places) remove(pod types.UID) (gang, bool) {
+func (p *gangStates) removePod(pod types.UID) (gang, bool) {
 	g, ok := p.pods[pod]
 	if !ok {
 		return gang{}, false
@@ -188,15 +188,15 @@ func (p *places) remove(pod types.UID) (gang, bool) {
 
 // takeWaiting removes and returns all waiting members of a gang with their nodes, and their plan. Each member is returned once, so if many give
 // up one after the other, only the first processes its siblings.
-func (p *places) takeWaiting(g gang) (map[types.UID]string, *cycle.GangPlan) {
+func (p *gangStates) takeWaiting(g gang) (map[types.UID]string, *cycle.GangPlan) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r, ok := p.gangs[g]
 	if !ok {
 		return nil, &cycle.GangPlan{}
 	}
-	plan := r.together
-	if r.together = nil; plan == nil {
+	plan := r.bindPlan
+	if r.bindPlan = nil; plan == nil {
 		plan = &cycle.GangPlan{}
 	}
 	taken := make(map[types.UID]string, r.waiting.Len())
@@ -209,16 +209,16 @@ func (p *places) takeWaiting(g gang) (map[types.UID]string, *cycle.GangPlan) {
 	return taken, plan
 }
 
-// holds reports whether a pod has a place by a decision of this process.
-func (p *places) holds(pod types.UID) bool {
+// hasPod reports whether a pod has a place by a decision of this process.
+func (p *gangStates) hasPod(pod types.UID) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	_, ok := p.pods[pod]
 	return ok
 }
 
-// waitingOf returns how many members of a gang wait for the others.
-func (p *places) waitingOf(g gang) int {
+// countWaiting returns how many members of a gang wait for the others.
+func (p *gangStates) countWaiting(g gang) int {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if r, ok := p.gangs[g]; ok {
@@ -227,8 +227,8 @@ func (p *places) waitingOf(g gang) int {
 	return 0
 }
 
-// begun reports whether some members of a gang have a place, but fewer than it needs, or than it had when it was whole.
-func (p *places) begun(g gang, want int) bool {
+// hasBegun reports whether some members of a gang have a place, but fewer than it needs, or than it had when it was whole.
+func (p *gangStates) hasBegun(g gang, want int) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	r, ok := p.gangs[g]
@@ -236,57 +236,57 @@ func (p *places) begun(g gang, want int) bool {
 		return false
 	}
 	if r.whole { // members added by a later enlargement are queued like any other pod
-		want = min(want, r.wholeOf)
+		want = min(want, r.wholeSize)
 	}
-	return r.placed() > 0 && r.placed() < want
+	return r.countPlaced() > 0 && r.countPlaced() < want
 }
 
-// stands reports whether as many members of a gang have a place as it needs.
-func (p *places) stands(g gang, want int) bool {
+// isComplete reports whether as many members of a gang have a place as it needs.
+func (p *gangStates) isComplete(g gang, want int) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	r, ok := p.gangs[g]
-	return ok && r.placed() >= want
+	return ok && r.countPlaced() >= want
 }
 
-func (r *record) placed() int { return r.waiting.Len() + r.passed.Len() + r.bound.Len() }
+func (r *gangState) countPlaced() int { return r.waiting.Len() + r.passed.Len() + r.bound.Len() }
 
-// fail records when a member found no place.
-func (p *places) fail(g gang, at time.Time) {
+// recordFailure records when a member found no place.
+func (p *gangStates) recordFailure(g gang, at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.record(g).failed = at
+	p.ensureState(g).lastFailure = at
 }
 
-// succeed clears the failures of a gang that has found its places. Its evictions may still have been in vain, until it is bound.
-func (p *places) succeed(g gang) {
+// recordSuccess clears the failures of a gang that has found its places. Its evictions may still have been in vain, until it is bound.
+func (p *gangStates) recordSuccess(g gang) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if r, ok := p.gangs[g]; ok {
-		r.failed, r.refusal, r.plan, r.guard, r.putOff, r.partial = time.Time{}, refusal{}, nil, "", 0, false
-		r.outside = outside{}
+		r.lastFailure, r.refusal, r.plan, r.protectionReason, r.writeBackoff, r.partial = time.Time{}, refusal{}, nil, "", 0, false
+		r.rejection = filterRejection{}
 	}
 }
 
-// failed returns when a member last found no place, the zero time for never.
-func (p *places) failed(g gang) time.Time {
+// lastFailure returns when a member last found no place, the zero time for never.
+func (p *gangStates) lastFailure(g gang) time.Time {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if r, ok := p.gangs[g]; ok {
-		return r.failed
+		return r.lastFailure
 	}
 	return time.Time{}
 }
 
-// refuse stores a verdict for the other members.
-func (p *places) refuse(g gang, r refusal) {
+// recordRefusal stores a verdict for the other members.
+func (p *gangStates) recordRefusal(g gang, r refusal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.record(g).refusal = r
+	p.ensureState(g).refusal = r
 }
 
-// refused returns the verdict for another member on the same basis, "" for none.
-func (p *places) refused(g gang, on basis) string {
+// refusalReason returns the verdict for another member on the same basis, "" for none.
+func (p *gangStates) refusalReason(g gang, on basis) string {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	r, ok := p.gangs[g]
@@ -298,28 +298,28 @@ func (p *places) refused(g gang, on basis) string {
 
 // mayBeGone records that a member may have left, and reports whether it may have been the last: state exists for the gang, no member has a
 // place, and as many have left as there were.
-func (p *places) mayBeGone(g gang) bool {
+func (p *gangStates) mayBeGone(g gang) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r, ok := p.gangs[g]
 	if !ok {
 		return false
 	}
-	r.there--
-	return r.placed() == 0 && r.there <= 0
+	r.liveMembers--
+	return r.countPlaced() == 0 && r.liveMembers <= 0
 }
 
-// stay sets the number of members.
-func (p *places) stay(g gang, there int) {
+// setLiveMembers sets the number of members.
+func (p *gangStates) setLiveMembers(g gang, there int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if r, ok := p.gangs[g]; ok {
-		r.there = there
+		r.liveMembers = there
 	}
 }
 
-// drop removes a gang without pods.
-func (p *places) drop(g gang) {
+// dropGang removes a gang without pods.
+func (p *gangStates) dropGang(g gang) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r, ok := p.gangs[g]

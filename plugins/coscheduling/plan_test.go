@@ -164,7 +164,7 @@ func TestANodeThatAnotherPluginRejectsIsLeftOut(t *testing.T) {
 			l.group("g", map[string]any{"minMember": int64(2)}, laidOut(layout))
 			l.member("b")
 			var rejected []string
-			for range mostShunned {
+			for range maxExcludedNodes {
 				cs, nodes, reason := l.aim(pod)
 				if reason != "" || len(nodes) != 1 || slices.Contains(rejected, nodes[0]) {
 					t.Fatalf("after %v it may go to %v, told %q", rejected, nodes, reason)
@@ -199,14 +199,14 @@ func TestMembersWithoutAPlanStayInTheRack(t *testing.T) {
 	l.group("g", map[string]any{"minMember": int64(2)}, laidOut("required=rack"))
 	first := l.member("a")
 	l.member("b")
-	g := gangOf(first, l.groups.get(mustGroup(first)))
-	l.places.plan(g, &plan{})
+	g := gangOf(first, l.groups.getGroup(mustGroup(first)))
+	l.gangStates.setPlan(g, &plan{})
 	for _, node := range []string{"n2", "n4"} {
-		if !l.places.shun(g, node) {
+		if !l.gangStates.excludeNode(g, node) {
 			t.Fatalf("%s is one too many", node)
 		}
 	}
-	if l.places.shun(g, "n6") {
+	if l.gangStates.excludeNode(g, "n6") {
 		t.Error("three nodes are left out")
 	}
 	if _, nodes, reason := l.aim(first); !slices.Equal(nodes, []string{"n6", "n7"}) || reason != "" {

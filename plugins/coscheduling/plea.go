@@ -19,109 +19,109 @@ import (
 // other pods wait. In a large pool the next attempt continues where this one ended.
 const searchBudget = 100_000
 
-// clearance is a set of victims for a gang, and where its members go afterwards.
-type clearance struct {
+// preemptionCandidate is a set of victims for a gang, and where its members go afterwards.
+type preemptionCandidate struct {
 	victims []*corev1.Pod
-	// borrow are the victims that have borrowed GPUs from the preemptor.
-	borrow sets.Set[types.UID]
-	to     map[types.UID]string
-	// awaits says that pods are already terminating where members go.
-	awaits bool
-	// told are the notices for victims that stay for now, nil if they are evicted at once.
-	told map[types.UID]notice.Notice
+	// borrowers are the victims that have borrowed GPUs from the preemptor.
+	borrowers sets.Set[types.UID]
+	to        map[types.UID]string
+	// awaitsTermination says that pods are already terminating where members go.
+	awaitsTermination bool
+	// notices are the notices for victims that stay for now, nil if they are evicted at once.
+	notices map[types.UID]notice.Notice
 }
 
-// plea is an attempt to find victims for a gang.
-type plea struct {
+// preemptionAttempt is an attempt to find victims for a gang.
+type preemptionAttempt struct {
 	*Plugin
-	*site
-	own      gang
-	kinds    []kind
-	standing []int
-	crowd    crowd
-	census   *census
-	of       party
-	// tolls are the approximate costs of making room on each node of a large pool.
-	tolls []nodeToll
+	*nodeDomain
+	own       gang
+	kinds     []podClass
+	standing  []int
+	occupants occupants
+	collector *victimCollector
+	pending   pendingMembers
+	// costs are the approximate costs of making room on each node of a large pool.
+	costs []nodeCost
 	// left is how many more pods may be visited, of a budget.
 	left, budget int
 	// barred are the nodes that members cannot use, whichever pods leave, by role.
 	barred []sets.Set[string]
-	// leaves are the pods that have left the node tried last.
-	leaves []fwk.PodInfo
+	// gonePods are the pods that have left the node tried last.
+	gonePods []fwk.PodInfo
 }
 
-// clearing returns the victims that make room for as many members as needed, nil if none do, and why. If only is not nil, only those pods may
+// findPreemption returns the victims that make room for as many members as needed, nil if none do, and why. If only is not nil, only those pods may
 // leave.
-func (p *Plugin) clearing(ctx context.Context, g gang, group *podGroup, m *members, b bearing, only sets.Set[types.UID]) (*clearance, setback) {
-	waiting := needed(group, m)
-	of := p.partyOf(group.layout, waiting, m)
+func (p *Plugin) findPreemption(ctx context.Context, g gang, group *podGroup, m *members, b clusterSnapshot, only sets.Set[types.UID]) (*preemptionCandidate, preemptionFailure) {
+	waiting := neededMembers(group, m)
+	of := p.newPendingMembers(group.layout, waiting, m)
 	if of.varied {
-		return nil, setback{}
+		return nil, preemptionFailure{}
 	}
-	seats, err := b.seatsOf(of.kinds)
+	seats, err := b.slotsFor(of.classes)
 	if err != nil {
-		return nil, setback{}
+		return nil, preemptionFailure{}
 	}
-	below := p.weakest(waiting, lowest(waiting))
-	if !p.tables.anyBelow(b.nodes, below) && !b.request.Entitled() {
-		return nil, setback{}
+	below := p.victimPriorityLimit(waiting, lowestPriority(waiting))
+	if !p.tables.hasPodsBelow(b.nodes, below) && !b.request.IsEntitled() {
+		return nil, preemptionFailure{}
 	}
-	s := siteOf(group.layout, seats, b)
-	s.seatIn(of)
-	q := &plea{Plugin: p, site: s, own: g, kinds: of.kinds, of: of, standing: s.positions(p.places.nodesOf(m.placed)), census: p.censusOf(s, g, below, only),
-		left: p.effort, barred: slices.Repeat([]sets.Set[string]{p.places.planOf(g).rejected()}, len(of.kinds))}
-	if q.replays() {
-		q.left = math.MaxInt / (2 * fewEfforts)
+	s := newNodeDomain(group.layout, seats, b)
+	s.setSegments(of)
+	q := &preemptionAttempt{Plugin: p, nodeDomain: s, own: g, kinds: of.classes, pending: of, standing: s.nodeNumbers(p.gangStates.nodesOf(m.placed)), collector: p.censusOf(s, g, below, only),
+		left: p.searchLimit, barred: slices.Repeat([]sets.Set[string]{p.gangStates.planOf(g).excludedNodes()}, len(of.classes))}
+	if q.isReplay() {
+		q.left = math.MaxInt / (2 * budgetMultiple)
 	}
 	q.budget = q.left
-	move, why, done := q.look(ctx)
+	move, why, done := q.findCandidate(ctx)
 	if move != nil {
-		return move, setback{}
+		return move, preemptionFailure{}
 	}
-	return nil, setback{looked: q.budget - q.left + len(s.infos), why: why, unfinished: !done, guarded: q.crowd.guarded, borrowed: b.request.Entitled(), budgeted: q.crowd.budgeted}
+	return nil, preemptionFailure{podsSearched: q.budget - q.left + len(s.infos), why: why, unfinished: !done, protectedUntil: q.occupants.protectedUntil, borrowed: b.request.IsEntitled(), budgeted: q.occupants.keptByBudget}
 }
 
-// replays reports whether a search takes no time from other pods.
-func (p *Plugin) replays() bool { return p.replay || p.now().IsZero() }
+// isReplay reports whether a search takes no time from other pods.
+func (p *Plugin) isReplay() bool { return p.replay || p.now().IsZero() }
 
-// look returns the victims that make room for a gang, nil if none do, and why. done says that the search is complete.
-func (q *plea) look(ctx context.Context) (move *clearance, why string, done bool) {
-	var kept *hunt
-	if q.census.only == nil {
-		kept = q.places.huntOf(q.own, fingerprint(q.everybody()), q.Plugin.now())
-		q.barred = kept.bars(q.barred)
+// findCandidate returns the victims that make room for a gang, nil if none do, and why. done says that the search is complete.
+func (q *preemptionAttempt) findCandidate(ctx context.Context) (move *preemptionCandidate, why string, done bool) {
+	var kept *victimSearch
+	if q.collector.only == nil {
+		kept = q.gangStates.victimSearchFor(q.own, podsFingerprint(q.allMembers()), q.Plugin.now())
+		q.barred = kept.addBarred(q.barred)
 	}
-	if kept != nil && q.pods() > fewPods {
-		if move, why, done = q.hunts(ctx, kept); done {
+	if kept != nil && q.countPods() > maxPodsAtOnce {
+		if move, why, done = q.searchLargePool(ctx, kept); done {
 			kept.cut = kept.cut && move == nil
-			q.places.endHunt(q.own)
+			q.gangStates.endVictimSearch(q.own)
 		}
 		return move, why, done
 	}
-	if q.census.only != nil && q.pods() > fewPods {
-		few := q.part(q.toldOf())
+	if q.collector.only != nil && q.countPods() > maxPodsAtOnce {
+		few := q.restrictToNodes(q.notifiedNodes())
 		few.left = q.left
-		if move, _ = few.passing(ctx, &rehearsals{}, nil, nil); move != nil {
+		if move, _ = few.findPassingPlan(ctx, &dryRunTally{}, nil, nil); move != nil {
 			return move, "", true
 		}
 	}
-	q.crowd, q.budget = q.census.gather(), fewEfforts*q.budget
+	q.occupants, q.budget = q.collector.collectVictims(), budgetMultiple*q.budget
 	q.left = q.budget
-	var r rehearsals
-	move, why = q.passing(ctx, &r, nil, nil)
+	var r dryRunTally
+	move, why = q.findPassingPlan(ctx, &r, nil, nil)
 	if kept != nil {
 		kept.cut = r.cut && move == nil
-		q.places.endHunt(q.own)
+		q.gangStates.endVictimSearch(q.own)
 	}
 	if move == nil && q.left < 0 {
-		q.places.pause(q.own, q.Plugin.now().Add(exhausted))
+		q.gangStates.pausePreemption(q.own, q.Plugin.now().Add(baseBackoff))
 	}
 	return move, why, true
 }
 
-// rehearsals counts the dry-run plans for one area, and how many of them had a member too many in a domain.
-type rehearsals struct {
+// dryRunTally counts the dry-run plans for one area, and how many of them had a member too many in a domain.
+type dryRunTally struct {
 	plans, spreads int
 	// price is how many search steps one dry-run step costs, 0 if they do not count.
 	price int
@@ -129,55 +129,55 @@ type rehearsals struct {
 	over, cut bool
 }
 
-// count records the rejection of a plan.
-func (r *rehearsals) count(refused *veto) {
+// recordRejection records the rejection of a plan.
+func (r *dryRunTally) recordRejection(refused *rejection) {
 	if refused.spread {
 		r.spreads++
 	} else {
 		r.plans++
 	}
-	r.cut = refused.nodes != nil && (r.plans == mostRehearsals || r.spreads == mostSpreads)
+	r.cut = refused.nodes != nil && (r.plans == maxDryRuns || r.spreads == maxSpreadDryRuns)
 	r.over = refused.nodes == nil || r.cut
 }
 
-// passing returns a plan that passes its dry run, nil if none does, and the last rejection. It begins with the given plan, if there is one.
-func (q *plea) passing(ctx context.Context, r *rehearsals, units []int, plan *gangplan.Plan) (move *clearance, why string) {
+// findPassingPlan returns a plan that passes its dry run, nil if none does, and the last rejection. It begins with the given plan, if there is one.
+func (q *preemptionAttempt) findPassingPlan(ctx context.Context, r *dryRunTally, units []int, plan *gangplan.Plan) (move *preemptionCandidate, why string) {
 	for ; !r.over; plan = nil {
 		if plan == nil {
-			units, plan = q.search()
+			units, plan = q.searchVictims()
 		}
 		if plan == nil {
 			r.over = q.left >= 0
 			break
 		}
-		refused, steps := q.try(ctx, units, plan)
+		refused, steps := q.dryRunPlan(ctx, units, plan)
 		if refused == nil {
-			return q.clearance(units, plan), ""
+			return q.newCandidate(units, plan), ""
 		}
 		q.left -= r.price * steps
-		why = reason.KeptOut(q.own.isAlone(), refused.why)
-		if r.count(refused); refused.nodes != nil {
+		why = reason.KeptOutText(q.own.isSinglePod(), refused.why)
+		if r.recordRejection(refused); refused.nodes != nil {
 			q.barred[refused.role] = refused.nodes.Union(q.barred[refused.role])
 		}
 	}
 	return nil, why
 }
 
-// search returns the victims, and the plan for when they have left. It returns none if the search was cut short, because a victim of
+// searchVictims returns the victims, and the plan for when they have left. It returns none if the search was cut short, because a victim of
 // such an answer might not have been necessary.
-func (q *plea) search() (units []int, plan *gangplan.Plan) {
-	units, plan = gangplan.Victims(gangplan.Eviction{
-		Problem: q.problem(q.kinds, q.standing, nil),
-		Units:   q.crowd.asUnits(),
-		Budgets: q.crowd.budgets,
+func (q *preemptionAttempt) searchVictims() (units []int, plan *gangplan.Plan) {
+	units, plan = gangplan.SelectVictims(gangplan.Eviction{
+		Problem: q.newProblem(q.kinds, q.standing, nil),
+		Units:   q.occupants.asUnits(),
+		Budgets: q.occupants.budgets,
 		RoomWithout: func(node, role int, beside []int, gone func(int) bool) int {
 			if q.left -= 1 + len(q.infos[node].GetPods()); q.left < 0 || q.barred[role].Has(q.infos[node].Node().Name) {
 				return 0
 			}
-			if q.leaves = q.crowd.appendGone(q.leaves[:0], node, gone); len(q.leaves) > 0 {
-				return q.room(node, role, beside, change{gone: q.leaves})
+			if q.gonePods = q.occupants.appendGone(q.gonePods[:0], node, gone); len(q.gonePods) > 0 {
+				return q.capacityBeside(node, role, beside, nodeChange{gone: q.gonePods})
 			}
-			return q.free(node, role, beside)
+			return q.freeCapacity(node, role, beside)
 		},
 	})
 	if q.left < 0 {
@@ -186,36 +186,36 @@ func (q *plea) search() (units []int, plan *gangplan.Plan) {
 	return units, plan
 }
 
-// try dry-runs a plan that needs victims.
-func (q *plea) try(ctx context.Context, units []int, plan *gangplan.Plan) (refused *veto, steps int) {
+// dryRunPlan dry-runs a plan that needs victims.
+func (q *preemptionAttempt) dryRunPlan(ctx context.Context, units []int, plan *gangplan.Plan) (refused *rejection, steps int) {
 	if len(units) == 0 {
 		return nil, 0
 	}
-	leaves, leaving, others := q.crowd.marked(units), map[int][]fwk.PodInfo{}, map[int][]fwk.PodInfo{}
-	for node := range q.crowd.on {
-		if len(q.crowd.on[node]) > 0 {
-			leaving[node] = q.crowd.gone(node, func(unit int) bool { return leaves[unit] })
-			others[node] = q.crowd.gone(node, func(int) bool { return true })
+	leaves, leaving, others := q.occupants.markUnits(units), map[int][]fwk.PodInfo{}, map[int][]fwk.PodInfo{}
+	for node := range q.occupants.on {
+		if len(q.occupants.on[node]) > 0 {
+			leaving[node] = q.occupants.gonePods(node, func(unit int) bool { return leaves[unit] })
+			others[node] = q.occupants.gonePods(node, func(int) bool { return true })
 		}
 	}
-	return q.rehearse(ctx, &cast{site: q.site, kinds: q.kinds, plan: plan, leaving: leaving, others: others})
+	return q.dryRunPlacement(ctx, &placement{nodeDomain: q.nodeDomain, kinds: q.kinds, plan: plan, leaving: leaving, others: others})
 }
 
-func (q *plea) clearance(units []int, plan *gangplan.Plan) *clearance {
-	move := &clearance{to: map[types.UID]string{}, borrow: sets.New[types.UID]()}
+func (q *preemptionAttempt) newCandidate(units []int, plan *gangplan.Plan) *preemptionCandidate {
+	move := &preemptionCandidate{to: map[types.UID]string{}, borrowers: sets.New[types.UID]()}
 	for _, unit := range units {
-		of := &q.crowd.units[unit]
+		of := &q.occupants.units[unit]
 		move.victims = append(move.victims, of.pods...)
 		for _, pod := range of.pods {
-			if of.borrows {
-				move.borrow.Insert(pod.UID)
+			if of.isBorrowing {
+				move.borrowers.Insert(pod.UID)
 			}
 		}
 	}
 	for role := range q.kinds {
 		for i, node := range plan.Places[role] {
-			move.to[q.kinds[role].all[i].UID] = q.infos[node].Node().Name
-			move.awaits = move.awaits || slices.ContainsFunc(q.crowd.on[node], func(o occupant) bool { return o.unit < 0 })
+			move.to[q.kinds[role].pods[i].UID] = q.infos[node].Node().Name
+			move.awaitsTermination = move.awaitsTermination || slices.ContainsFunc(q.occupants.on[node], func(o occupant) bool { return o.unit < 0 })
 		}
 	}
 	return move

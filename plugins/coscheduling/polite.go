@@ -16,13 +16,13 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// mostAttempts is how often a single pod may try to evict victims whose time is over, before other victims are considered instead.
-const mostAttempts = 3
+// maxEvictionAttempts is how often a single pod may try to evict victims whose time is over, before other victims are considered instead.
+const maxEvictionAttempts = 3
 
-// announce returns the preemption notices for victims, nil if they are evicted at once: none of them except borrowers asks for time to save its
+// planNotices returns the preemption notices for victims, nil if they are evicted at once: none of them except borrowers asks for time to save its
 // work, or the preemptor is a service of the cluster.
-func (p *Plugin) announce(victims []*corev1.Pod, by notice.Preemptor, priority int32, borrow sets.Set[types.UID]) map[types.UID]notice.Notice {
-	if !minruntime.Binds(priority) {
+func (p *Plugin) planNotices(victims []*corev1.Pod, by notice.Preemptor, priority int32, borrow sets.Set[types.UID]) map[types.UID]notice.Notice {
+	if !minruntime.AppliesTo(priority) {
 		return nil
 	}
 	told := make([]notice.Victim, len(victims))
@@ -31,11 +31,11 @@ func (p *Plugin) announce(victims []*corev1.Pod, by notice.Preemptor, priority i
 		if !borrow.Has(pod.UID) { // borrowed GPUs are returned at once
 			told[i].Grace = p.graceOf(pod)
 		}
-		if before, ok := p.notices.onPod(pod.UID); ok {
+		if before, ok := p.preemptions.noticeOn(pod.UID); ok {
 			told[i].Before = &before
 		}
 	}
-	return notice.Plan(told, by, p.now())
+	return notice.PlanNotices(told, by, p.now())
 }
 
 // graceOf returns how long a pod has to save its work before its eviction. A pod that does not run yet has nothing to save, and in a replay
@@ -45,32 +45,32 @@ func (p *Plugin) graceOf(pod *corev1.Pod) time.Duration {
 	if err != nil || p.replay || pod.Status.Phase != corev1.PodRunning {
 		return 0
 	}
-	return p.pools.graces(gpu.PoolOf(node)).Of(pod.Annotations)
+	return p.pools.gracesOf(gpu.PoolOf(node)).GraceFor(pod.Annotations)
 }
 
-// clear evicts the victims of a gang, or notifies them first, if they ask for that and were not notified yet. It returns the message
+// evictOrNotify evicts the victims of a gang, or notifies them first, if they ask for that and were not notified yet. It returns the message
 // for the pod.
-func (p *Plugin) clear(g gang, move *clearance, members []*corev1.Pod, pod *corev1.Pod, told bool) (why string) {
+func (p *Plugin) evictOrNotify(g gang, move *preemptionCandidate, members []*corev1.Pod, pod *corev1.Pod, told bool) (why string) {
 	by := gangAsPreemptor(g, pod)
 	if told {
-		p.publish(p.notices.keep(by.Key(), move.victims))
+		p.writeWithdrawals(p.preemptions.spareOthers(by.Key(), move.victims))
 	} else {
-		move.told = p.announce(move.victims, by, lowest(members), move.borrow)
+		move.notices = p.planNotices(move.victims, by, lowestPriority(members), move.borrowers)
 	}
-	if move.told == nil {
-		p.places.clear(g, p.now().Add(settling))
+	if move.notices == nil {
+		p.gangStates.recordEvictions(g, p.now().Add(evictionSettleTime))
 	} else {
-		p.notices.begin(by, move.victims, move.told, move.to)
-		p.look(by.Key())
-		until, _ := p.heed(by.Key())
-		why = comesBy(until)
+		p.preemptions.beginPreemption(by, move.victims, move.notices, move.to)
+		p.requeuePreemptor(by.Key())
+		until, _ := p.noticeStatus(by.Key())
+		why = roomComingMessage(until)
 	}
-	p.carryOut(g, move, members, pod)
+	p.executePreemption(g, move, members, pod)
 	return why
 }
 
-// lowest is the lowest priority of some pods.
-func lowest(pods []*corev1.Pod) int32 {
+// lowestPriority is the lowest priority of some pods.
+func lowestPriority(pods []*corev1.Pod) int32 {
 	priority := corev1helpers.PodPriority(pods[0])
 	for _, pod := range pods {
 		priority = min(priority, corev1helpers.PodPriority(pod))
@@ -86,16 +86,16 @@ func podAsPreemptor(pod *corev1.Pod) notice.Preemptor {
 	return notice.Preemptor{Namespace: pod.Namespace, Pod: pod.Name, UID: pod.UID}
 }
 
-func keyOf(g gang) notice.Key {
+func preemptorKey(g gang) notice.Key {
 	return notice.Key{Namespace: g.group.Namespace, Group: g.group.Name, UID: g.owner}
 }
 
-// heed returns the state of a preemptor's notified victims: until when they have time at most, the zero time if their time is over, and the
+// noticeStatus returns the state of a preemptor's notified victims: until when they have time at most, the zero time if their time is over, and the
 // victims that are still there, nil for none.
-func (p *Plugin) heed(key notice.Key) (until time.Time, due sets.Set[types.UID]) {
+func (p *Plugin) noticeStatus(key notice.Key) (until time.Time, due sets.Set[types.UID]) {
 	now := p.now()
-	for uid, told := range p.notices.victims(key) {
-		pod := p.living(told.name, uid)
+	for uid, told := range p.preemptions.notifiedVictims(key) {
+		pod := p.livePod(told.name, uid)
 		if pod == nil {
 			continue
 		}
@@ -103,110 +103,112 @@ func (p *Plugin) heed(key notice.Key) (until time.Time, due sets.Set[types.UID])
 			due = sets.New[types.UID]()
 		}
 		due.Insert(uid)
-		if told.Holds(pod, now) && told.Until.After(until) {
+		if told.IsPending(pod, now) && told.Until.After(until) {
 			until = told.Until
 		}
 	}
 	return until, due
 }
 
-// living returns the current version of a live pod, nil if it is gone.
-func (p *Plugin) living(name types.NamespacedName, uid types.UID) *corev1.Pod {
+// livePod returns the current version of a live pod, nil if it is gone.
+func (p *Plugin) livePod(name types.NamespacedName, uid types.UID) *corev1.Pod {
 	object, found, err := p.pods.GetByKey(name.String())
 	pod, ok := object.(*corev1.Pod)
-	if err != nil || !found || !ok || pod.UID != uid || !lives(pod) {
+	if err != nil || !found || !ok || pod.UID != uid || !isLive(pod) {
 		return nil
 	}
 	return pod
 }
 
-// waitsFor returns the node for a member whose gang has notified victims, and the message that it waits for them. If their time is over, it
+// awaitNotified returns the node for a member whose gang has notified victims, and the message that it waits for them. If their time is over, it
 // returns them as the only allowed victims.
-func (p *Plugin) waitsFor(g gang, pod *corev1.Pod) (node, why string, due sets.Set[types.UID]) {
-	until, due := p.heed(keyOf(g))
+func (p *Plugin) awaitNotified(g gang, pod *corev1.Pod) (node, why string, due sets.Set[types.UID]) {
+	until, due := p.noticeStatus(preemptorKey(g))
 	if until.IsZero() {
 		return "", "", due
 	}
-	if node = p.notices.placeOf(keyOf(g), pod.UID); node == "" {
+	if node = p.preemptions.memberNode(preemptorKey(g), pod.UID); node == "" {
 		node = pod.Status.NominatedNodeName
 	}
-	return node, comesBy(until), due
+	return node, roomComingMessage(until), due
 }
 
-func comesBy(until time.Time) string {
-	return reason.RoomIsComing.Text.Of(until.UTC().Format(time.RFC3339))
+func roomComingMessage(until time.Time) string {
+	return reason.EvictionPending.Text.FormatText(until.UTC().Format(time.RFC3339))
 }
 
-// saying is the status of a pod that has a nominated node after a preemption.
-func saying(why string) *fwk.Status {
+// nominatedStatus is the status of a pod that has a nominated node after a preemption.
+func nominatedStatus(why string) *fwk.Status {
 	if why == "" {
 		return nil
 	}
 	return fwk.NewStatus(fwk.Success, why)
 }
 
-// changesItsMind withdraws notices whose preemption no longer helps, and has the gang search for other victims.
-func (p *Plugin) changesItsMind(g gang, group *podGroup, m *members) {
-	p.withdraw(keyOf(g))
-	p.nominate(m.waiting, nil)
-	p.wakeAt(g, group, p.now().Add(again), p.GoesAhead)
+// abandonNotices withdraws notices whose preemption no longer helps, and has the gang search for other victims.
+func (p *Plugin) abandonNotices(g gang, group *podGroup, m *members) {
+	p.withdrawNotices(preemptorKey(g))
+	p.nominateMembers(m.waiting, nil)
+	p.activateAt(g, group, p.now().Add(firstWriteRetry), p.IsRepresentative)
 }
 
-// Awaits returns why a pod evicts nothing for now: victims are leaving for it, or were notified and have time to save their work,
+// PreemptionHoldReason returns why a pod evicts nothing for now: victims are leaving for it, or were notified and have time to save their work,
 // or the pod was refused its last place. It returns "" if the pod may preempt. lost says that the pod can no longer go where the victims are.
-func (p *Plugin) Awaits(pod *corev1.Pod, lost bool) string {
-	if !lost && p.borrowersLeave(pod) {
+func (p *Plugin) PreemptionHoldReason(pod *corev1.Pod, lost bool) string {
+	if !lost && p.areBorrowersLeaving(pod) {
 		return "not eligible due to a terminating pod on the nominated node." // as kube-scheduler has it
 	}
-	if why := p.refusedTo(pod); why != "" {
+	if why := p.lostPlaceReason(pod); why != "" {
 		return why
 	}
-	if p.notices.isEmpty() {
+	if p.preemptions.isEmpty() {
 		return ""
 	}
 	key := podAsPreemptor(pod).Key()
-	until, due := p.heed(key)
+	until, due := p.noticeStatus(key)
 	switch {
 	case due == nil:
-		p.notices.drop(key)
+		p.preemptions.dropPreemption(key)
 	case lost:
-		p.withdraw(key)
+		p.withdrawNotices(key)
 	case !until.IsZero():
-		return comesBy(until)
-	case p.notices.attempt(key) > mostAttempts:
-		p.withdraw(key)
+		return roomComingMessage(until)
+	case p.preemptions.countAttempt(key) > maxEvictionAttempts:
+		p.withdrawNotices(key)
 	}
 	return ""
 }
 
-// HasTold reports whether victims were notified for a pod.
-func (p *Plugin) HasTold(pod *corev1.Pod) bool { return p.notices.has(podAsPreemptor(pod).Key()) }
+// HasNotified reports whether victims were notified for a pod.
+func (p *Plugin) HasNotified(pod *corev1.Pod) bool {
+	return p.preemptions.hasPreemption(podAsPreemptor(pod).Key())
+}
 
-// Tell reports whether a victim of a pod is notified and stays for now, or stays for good because the pod no longer waits. all are the
+// NotifyVictim reports whether a victim of a pod is notified and stays for now, or stays for good because the pod no longer waits. all are the
 // victims of the pod.
-func (p *Plugin) Tell(ctx context.Context, preemptor, victim *corev1.Pod, all []*corev1.Pod) (stays bool, err error) {
+func (p *Plugin) NotifyVictim(ctx context.Context, preemptor, victim *corev1.Pod, all []*corev1.Pod) (stays bool, err error) {
 	by := podAsPreemptor(preemptor)
 	key := by.Key()
-	if there := p.living(nameOf(preemptor), preemptor.UID); there == nil || there.Spec.NodeName != "" { // the preemptor is gone by now
-		p.withdraw(key)
+	if there := p.livePod(nameOf(preemptor), preemptor.UID); there == nil || there.Spec.NodeName != "" { // the preemptor is gone by now
+		p.withdrawNotices(key)
 		return true, nil
 	}
-	p.notices.telling.Lock() // this is called concurrently for each victim
-	due := p.notices.isDue(key)
+	p.preemptions.planning.Lock() // this is called concurrently for each victim
+	due := p.preemptions.isDue(key)
 	if due {
-		p.publish(p.notices.keep(key, all))
-	} else if p.notices.victims(key) == nil {
-		if told := p.announce(all, by, corev1helpers.PodPriority(preemptor), nil); told != nil {
-			p.notices.begin(by, all, told, nil)
-			p.look(key)
+		p.writeWithdrawals(p.preemptions.spareOthers(key, all))
+	} else if p.preemptions.notifiedVictims(key) == nil {
+		if told := p.planNotices(all, by, corev1helpers.PodPriority(preemptor), nil); told != nil {
+			p.preemptions.beginPreemption(by, all, told, nil)
+			p.requeuePreemptor(key)
 		}
 	}
-	p.notices.telling.Unlock()
-	if _, told := p.notices.victims(key)[victim.UID]; due || !told {
+	p.preemptions.planning.Unlock()
+	if _, told := p.preemptions.notifiedVictims(key)[victim.UID]; due || !told {
 		return false, nil
 	}
 	if err := p.writeNotice(ctx, nameOf(victim), victim.UID); err != nil {
-		p.withdraw(key)
+		p.withdrawNotices(key)
 		return true, err
 	}
 	return true, nil

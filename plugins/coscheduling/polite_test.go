@@ -80,14 +80,14 @@ func (l *lab) changes(name string, change func(*corev1.Pod)) {
 	}
 	change(after)
 	l.must(l.pods.Update(after))
-	l.podMoves(before, after)
+	l.handlePodUpdate(before, after)
 }
 
 // goes has the informers tell that a pod is gone.
 func (l *lab) goes(name string) {
 	before := l.pod(name)
 	l.must(l.pods.Delete(before))
-	l.podMoves(before, nil)
+	l.handlePodUpdate(before, nil)
 }
 
 func saves(pod *corev1.Pod) { pod.Annotations[names.AnnotationCheckpointedAt] = "2026-01-01T12:00:30Z" }
@@ -134,7 +134,7 @@ func TestWhoAsksForTimeIsToldFirst(t *testing.T) {
 	if node == "" || len(evicted) > 0 || !slices.Equal(l.noticed(), []string{"asks", "other"}) {
 		t.Fatalf("%v are evicted and %v told for a place on %q", evicted, l.noticed(), node)
 	}
-	told, _ := notice.Of(l.pod("asks"))
+	told, _ := notice.FromPod(l.pod("asks"))
 	want := notice.Notice{At: noon, Until: noon.Add(time.Minute), For: notice.Preemptor{Namespace: "ns", Pod: "m0", Group: "g", UID: "job"}, Awaited: true}
 	if told != want {
 		t.Errorf("it is told %+v, want %+v", told, want)
@@ -145,7 +145,7 @@ func TestWhoAsksForTimeIsToldFirst(t *testing.T) {
 		if node == "" || node != l.pod(member).Status.NominatedNodeName || len(evicted) > 0 {
 			t.Errorf("%v are evicted for a place on %q, and %s is nominated for %q", evicted, node, member, l.pod(member).Status.NominatedNodeName)
 		}
-		if by, ok := reason.RoomIsComing.Text.In(l.told); !ok || by[0] != "2026-01-01T12:01:00Z" {
+		if by, ok := reason.EvictionPending.Text.ParseValues(l.told); !ok || by[0] != "2026-01-01T12:01:00Z" {
 			t.Errorf("%s is told %q", member, l.told)
 		}
 	}
@@ -174,7 +174,7 @@ func TestAnAnswerEndsTheWait(t *testing.T) {
 	for _, gone := range []string{"asks", "other"} {
 		l.changes(gone, leaving)
 	}
-	if !l.notices.isEmpty() {
+	if !l.preemptions.isEmpty() {
 		t.Error("something is kept of a notice when all have left")
 	}
 }
@@ -196,7 +196,7 @@ func TestANoticeEndsWithItsReason(t *testing.T) {
 			l, _ := newPolite(t)
 			l.tries("m0")
 			happens(l)
-			if told := l.noticed(); len(told) > 0 || !l.notices.isEmpty() {
+			if told := l.noticed(); len(told) > 0 || !l.preemptions.isEmpty() {
 				t.Errorf("%v are to leave still", told)
 			}
 			for _, action := range l.client.Actions() {
@@ -233,9 +233,9 @@ func TestWhatAUserWritesChangesNothing(t *testing.T) {
 	for name, change := range map[string]func(*corev1.Pod){
 		"it takes the notice away": func(pod *corev1.Pod) { delete(pod.Annotations, names.AnnotationPreemptionNotice) },
 		"it gives itself a year": func(pod *corev1.Pod) {
-			told, _ := notice.Of(pod)
+			told, _ := notice.FromPod(pod)
 			told.Until = noon.AddDate(1, 0, 0)
-			pod.Annotations[names.AnnotationPreemptionNotice] = told.Text()
+			pod.Annotations[names.AnnotationPreemptionNotice] = told.AnnotationText()
 		},
 		"it asks for more": polite("1h"),
 	} {
@@ -324,7 +324,7 @@ func TestOneOfHigherPriorityTakesTheVictimsOver(t *testing.T) {
 	if _, evicted := l.tries("h0"); len(evicted) > 0 {
 		t.Fatalf("%v are evicted", evicted)
 	}
-	told, _ := notice.Of(l.pod("asks"))
+	told, _ := notice.FromPod(l.pod("asks"))
 	if told.For.Group != "h" || !told.Until.Equal(noon.Add(time.Minute)) {
 		t.Errorf("it is told %+v", told)
 	}

@@ -28,30 +28,30 @@ type poolRules struct {
 	graces      names.CheckpointGraces
 }
 
-// minRuntimes returns the min-runtimes of a pool, and gracesOf the time that its pods have to save their work.
-func (p pools) minRuntimes(pool string) names.MinRuntimes { return p.rulesOf(pool).minRuntimes }
+// minRuntimesOf returns the min-runtimes of a pool, and gracesOf the time that its pods have to save their work.
+func (p pools) minRuntimesOf(pool string) names.MinRuntimes { return p.rulesOf(pool).minRuntimes }
 
-func (p pools) graces(pool string) names.CheckpointGraces { return p.rulesOf(pool).graces }
+func (p pools) gracesOf(pool string) names.CheckpointGraces { return p.rulesOf(pool).graces }
 
-// rulesOf returns the settings of a pool. A pool without a GPUPool has the defaults of an empty GPUPool.
+// newPoolRules returns the settings of a pool. A pool without a GPUPool has the defaults of an empty GPUPool.
 func (p pools) rulesOf(pool string) *poolRules {
 	object, found, err := p.informer.GetIndexer().GetByKey(pool)
 	if rules, ok := object.(*poolRules); ok && found && err == nil {
 		return rules
 	}
-	return usualRules
+	return defaultRules
 }
 
-// usualRules are the settings of a pool without a GPUPool, which are looked up for each pod.
-var usualRules = rulesOf(metav1.ObjectMeta{}, names.PoolDefaults{})
+// defaultRules are the settings of a pool without a GPUPool, which are looked up for each pod.
+var defaultRules = newPoolRules(metav1.ObjectMeta{}, names.PoolDefaults{})
 
-// poolsOf adds the GPUPools to the scheduler's informers, as [newGroups] does for PodGroups.
-func poolsOf(factory informers.SharedInformerFactory, client func() (dynamic.Interface, error)) (pools, error) {
+// newPools adds the GPUPools to the scheduler's informers, as [newGroups] does for PodGroups.
+func newPools(factory informers.SharedInformerFactory, client func() (dynamic.Interface, error)) (pools, error) {
 	var failed error
 	informer := factory.InformerFor(&keyOfPools{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
 		var api dynamic.Interface
 		api, failed = client()
-		source := &optional.Kind{Client: api, Resource: gpuPools, Without: "no pod has a min-runtime, and each has the usual time to save its work"}
+		source := &optional.Kind{Client: api, Resource: gpuPools, Consequence: "no pod has a min-runtime, and each has the usual time to save its work"}
 		return cache.NewSharedIndexInformer(source, &unstructured.Unstructured{}, 0, cache.Indexers{})
 	})
 	if failed != nil {
@@ -81,12 +81,12 @@ func readPool(pool *unstructured.Unstructured) *poolRules {
 		return text
 	}
 	meta := metav1.ObjectMeta{Name: pool.GetName(), UID: pool.GetUID(), ResourceVersion: pool.GetResourceVersion()}
-	return rulesOf(meta, names.PoolDefaults{
+	return newPoolRules(meta, names.PoolDefaults{
 		MinRuntime: says("minRuntime"), MaxMinRuntime: says("maxMinRuntime"),
 		CheckpointGrace: says("checkpointGrace"), MaxCheckpointGrace: says("maxCheckpointGrace"),
 	})
 }
 
-func rulesOf(meta metav1.ObjectMeta, says names.PoolDefaults) *poolRules {
+func newPoolRules(meta metav1.ObjectMeta, says names.PoolDefaults) *poolRules {
 	return &poolRules{ObjectMeta: meta, minRuntimes: says.MinRuntimes(), graces: says.CheckpointGraces()}
 }

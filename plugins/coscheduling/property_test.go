@@ -81,17 +81,17 @@ func TestWhoLeavesIsEnough(t *testing.T) {
 
 // mayLeave are the pods that may leave for a gang, for all that priorities, quotas and budgets that allow nothing say.
 func (l *lab) mayLeave(first *corev1.Pod) (pods []*corev1.Pod) {
-	group := l.groups.get(mustGroup(first))
+	group := l.groups.getGroup(mustGroup(first))
 	m := l.membersOf(first, group)
-	b := l.bearingOf(l.infos)
-	b.request = l.requestOf(group, &m)
-	kinds := kindsOf(m.waiting).of
-	seats, err := b.seatsOf(kinds)
+	b := l.newSnapshot(l.infos)
+	b.request = l.quotaRequest(group, &m)
+	kinds := newPodClasses(m.waiting).classes
+	seats, err := b.slotsFor(kinds)
 	l.must(err)
-	c := l.censusOf(siteOf(group.layout, seats, b), gangOf(first, group), l.weakest(m.waiting, lowest(m.waiting)), nil)
+	c := l.censusOf(newNodeDomain(group.layout, seats, b), gangOf(first, group), l.victimPriorityLimit(m.waiting, lowestPriority(m.waiting)), nil)
 	for _, info := range l.infos {
 		for _, on := range info.GetPods() {
-			if pod := on.GetPod(); c.leaves(pod, c.standing(pod)) {
+			if pod := on.GetPod(); c.mayBeEvicted(pod, c.quotaStanding(pod)) {
 				pods = append(pods, on.GetPod())
 			}
 		}
@@ -111,7 +111,7 @@ func (l *lab) spends(pods []*corev1.Pod, names []string) (count int32) {
 
 // fitsWithout reports whether a gang begins when some pods, by name, are gone.
 func (l *lab) fitsWithout(first *corev1.Pod, empty, full []fwk.NodeInfo, gone []string) bool {
-	l.places.drop(gangOf(first, l.groups.get(mustGroup(first))))
+	l.gangStates.dropGang(gangOf(first, l.groups.getGroup(mustGroup(first))))
 	for i, info := range full {
 		var stay []*corev1.Pod
 		for _, on := range info.GetPods() {

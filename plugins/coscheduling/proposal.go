@@ -13,72 +13,72 @@ import (
 // proposal is a large set of victims for a gang, and the placement of its members. The next attempt dry-runs it: search and dry run together
 // would block other pods for too long.
 type proposal struct {
-	field string
+	areaKey string
 	// nodes are the nodes of the search, and now is how many members they took as they were, by role.
 	nodes []string
 	now   [][]int
-	// leave are the victims, and plan uses the numbers of nodes.
-	leave [][]*corev1.Pod
-	plan  *gangplan.Plan
+	// victims are the victims, and plan uses the numbers of nodes.
+	victims [][]*corev1.Pod
+	plan    *gangplan.Plan
 }
 
-// isTooMuch reports whether the dry run of a result takes more steps than are left.
-func (f *found) isTooMuch() bool {
-	pods := f.members()
+// needsMoreSteps reports whether the dry run of a result takes more steps than are left.
+func (f *searchResult) needsMoreSteps() bool {
+	pods := f.countMembers()
 	for _, unit := range f.units {
-		pods += len(f.crowd.units[unit].pods)
+		pods += len(f.occupants.units[unit].pods)
 	}
-	return rehearsedSteps*pods > max(f.left, f.budget/4)
+	return dryRunSteps*pods > max(f.left, f.budget/4)
 }
 
-func (f *found) propose() *proposal {
-	of := &proposal{field: f.field.key, now: f.site.now, plan: f.plan}
+func (f *searchResult) newProposal() *proposal {
+	of := &proposal{areaKey: f.field.key, now: f.nodeDomain.freeSlots, plan: f.plan}
 	for _, info := range f.infos {
 		of.nodes = append(of.nodes, info.Node().Name)
 	}
 	for _, unit := range f.units {
-		of.leave = append(of.leave, f.crowd.units[unit].pods)
+		of.victims = append(of.victims, f.occupants.units[unit].pods)
 	}
 	return of
 }
 
-// review returns the proposal as of now, nil if it is outdated: there is new room, a victim must stay, or there is too little room
+// reviewProposal returns the proposal as of now, nil if it is outdated: there is new room, a victim must stay, or there is too little room
 // without the victims.
-func (q *plea) review(of *proposal) *found {
-	at := q.positions(of.nodes)
+func (q *preemptionAttempt) reviewProposal(of *proposal) *searchResult {
+	at := q.nodeNumbers(of.nodes)
 	if len(at) != len(of.nodes) || !slices.IsSorted(at) {
 		return nil // a node is gone, or the list is in another order
 	}
-	part := q.part(at)
-	part.left = q.left - readSteps*part.pods()
+	part := q.restrictToNodes(at)
+	part.left = q.left - readSteps*part.countPods()
 	if len(part.infos) != len(of.nodes) {
 		return nil
 	}
 	for role := range of.now {
 		for node, room := range of.now[role] {
-			if part.site.now[role][node] > room {
+			if part.nodeDomain.freeSlots[role][node] > room {
 				return nil
 			}
 		}
 	}
-	units, ok := part.among(of.leave)
+	units, ok := part.unitsAmong(of.victims)
 	if !ok {
 		return nil
 	}
-	if units, ok = part.enough(units, of.plan); !ok || !part.allows(units) {
+	if units, ok = part.completeUnits(units, of.plan); !ok || !part.allowedByBudgets(units) {
 		return nil
 	}
-	return &found{plea: part, field: &field{key: of.field}, units: units, plan: of.plan}
+	return &searchResult{preemptionAttempt: part, field: &searchArea{key: of.areaKey}, units: units, plan: of.plan}
 }
 
-// among returns the units of proposed victims that are still there, and false if one of them may no longer be evicted.
-func (q *plea) among(leave [][]*corev1.Pod) (units []int, ok bool) {
-	of := make(map[types.UID]int, len(q.crowd.units))
-	for unit := range q.crowd.units {
-		if len(q.crowd.units[unit].nodes) == 0 {
+// unitsAmong returns the units of proposed victims that are still there, and false if one of them may no longer be evicted.
+func (q *preemptionAttempt) unitsAmong(leave [][]*corev1.Pod) (units []int, ok bool) {
+	of := make(map[types.UID]int, len(q.occupants.units))
+	for unit := range q.occupants.units {
+		if len(q.occupants.units[unit].nodes) == 0 {
 			continue // a budget keeps it
 		}
-		for _, pod := range q.crowd.units[unit].pods {
+		for _, pod := range q.occupants.units[unit].pods {
 			of[pod.UID] = unit
 		}
 	}
@@ -90,7 +90,7 @@ func (q *plea) among(leave [][]*corev1.Pod) (units []int, ok bool) {
 				continue
 			}
 			if there == nil {
-				there = q.there()
+				there = q.remainingPods()
 			}
 			if there.Has(pod.UID) {
 				return nil, false
@@ -101,8 +101,8 @@ func (q *plea) among(leave [][]*corev1.Pod) (units []int, ok bool) {
 	return slices.Compact(units), true
 }
 
-// there returns the pods on the nodes that are not terminating.
-func (q *plea) there() sets.Set[types.UID] {
+// remainingPods returns the pods on the nodes that are not terminating.
+func (q *preemptionAttempt) remainingPods() sets.Set[types.UID] {
 	there := sets.New[types.UID]()
 	for _, info := range q.infos {
 		for _, on := range info.GetPods() {
@@ -114,10 +114,10 @@ func (q *plea) there() sets.Set[types.UID] {
 	return there
 }
 
-// enough adds units that have arrived on their nodes since, as far as the plan needs their places. It returns false if there is too
+// completeUnits adds units that have arrived on their nodes since, as far as the plan needs their places. It returns false if there is too
 // little room all the same.
-func (q *plea) enough(units []int, plan *gangplan.Plan) (all []int, ok bool) {
-	leaves, to := q.crowd.marked(units), map[int][]int{}
+func (q *preemptionAttempt) completeUnits(units []int, plan *gangplan.Plan) (all []int, ok bool) {
+	leaves, to := q.occupants.markUnits(units), map[int][]int{}
 	gone := func(unit int) bool { return leaves[unit] }
 	for role, places := range plan.Places {
 		for _, node := range places {
@@ -128,15 +128,15 @@ func (q *plea) enough(units []int, plan *gangplan.Plan) (all []int, ok bool) {
 		}
 	}
 	for node, counts := range to {
-		for _, o := range q.crowd.on[node] {
-			if q.takes(node, counts, gone) {
+		for _, o := range q.occupants.on[node] {
+			if q.hasRoomFor(node, counts, gone) {
 				break
 			}
-			if o.unit >= 0 && len(q.crowd.units[o.unit].pods) == 1 {
+			if o.unit >= 0 && len(q.occupants.units[o.unit].pods) == 1 {
 				leaves[o.unit] = true
 			}
 		}
-		if !q.takes(node, counts, gone) {
+		if !q.hasRoomFor(node, counts, gone) {
 			return nil, false
 		}
 	}
@@ -148,12 +148,12 @@ func (q *plea) enough(units []int, plan *gangplan.Plan) (all []int, ok bool) {
 	return all, true
 }
 
-// takes reports whether a node has room for so many members of each role without some units.
-func (q *plea) takes(node int, counts []int, gone func(int) bool) bool {
+// hasRoomFor reports whether a node has room for so many members of each role without some units.
+func (q *preemptionAttempt) hasRoomFor(node int, counts []int, gone func(int) bool) bool {
 	beside := make([]int, len(counts))
-	q.leaves = q.crowd.appendGone(q.leaves[:0], node, gone)
+	q.gonePods = q.occupants.appendGone(q.gonePods[:0], node, gone)
 	for role, count := range counts {
-		if count > 0 && (q.barred[role].Has(q.infos[node].Node().Name) || q.room(node, role, beside, change{gone: q.leaves}) < count) {
+		if count > 0 && (q.barred[role].Has(q.infos[node].Node().Name) || q.capacityBeside(node, role, beside, nodeChange{gone: q.gonePods}) < count) {
 			return false
 		}
 		beside[role] = count
@@ -161,11 +161,11 @@ func (q *plea) takes(node int, counts []int, gone func(int) bool) bool {
 	return true
 }
 
-// allows reports whether budgets allow the eviction of some units.
-func (q *plea) allows(units []int) bool {
-	left := slices.Clone(q.crowd.budgets)
+// allowedByBudgets reports whether budgets allow the eviction of some units.
+func (q *preemptionAttempt) allowedByBudgets(units []int) bool {
+	left := slices.Clone(q.occupants.budgets)
 	for _, unit := range units {
-		for _, spend := range q.crowd.units[unit].spends {
+		for _, spend := range q.occupants.units[unit].spends {
 			if left[spend.Budget] -= spend.Count; left[spend.Budget] < 0 {
 				return false
 			}

@@ -28,13 +28,13 @@ func eager(t *testing.T, members int) (l *lab, attempt func() (victims []string,
 		}
 	}
 	l.protects("ns")
-	l.effort = 500
+	l.searchLimit = 500
 	first := l.largeGang(members, "")
-	group := l.groups.get(mustGroup(first))
+	group := l.groups.getGroup(mustGroup(first))
 	g := gangOf(first, group)
 	attempt = func() (victims []string, unfinished bool) {
 		m := l.membersOf(first, group)
-		move, back := l.clearing(t.Context(), g, group, &m, l.bearingOf(l.infos), nil)
+		move, back := l.findPreemption(t.Context(), g, group, &m, l.newSnapshot(l.infos), nil)
 		if move != nil {
 			for _, pod := range move.victims {
 				victims = append(victims, pod.Name)
@@ -44,8 +44,8 @@ func eager(t *testing.T, members int) (l *lab, attempt func() (victims []string,
 		return victims, back.unfinished
 	}
 	proposed = func() *proposal {
-		if r := l.places.gangs[g]; r != nil && r.hunt != nil {
-			return r.hunt.proposal
+		if r := l.gangStates.gangs[g]; r != nil && r.search != nil {
+			return r.search.proposal
 		}
 		return nil
 	}

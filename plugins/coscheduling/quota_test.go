@@ -35,7 +35,7 @@ func quotaOf(namespace string, least, most int64) *names.GPUQuota {
 func (l *lab) share(quotas ...*names.GPUQuota) {
 	l.Helper()
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
-	l.must(follow.Know(factory, quotas...))
+	l.must(follow.SeedInformer(factory, quotas...))
 	for _, object := range l.pods.List() {
 		l.must(factory.Core().V1().Pods().Informer().GetIndexer().Add(object))
 	}
@@ -43,8 +43,8 @@ func (l *lab) share(quotas ...*names.GPUQuota) {
 		l.must(factory.Core().V1().Nodes().Informer().GetIndexer().Add(info.Node()))
 	}
 	l.quotas = follow.New(nil)
-	l.must(l.quotas.Follow(knowing{factory: factory}))
-	l.quotas.GatherBy(l.unitOf)
+	l.must(l.quotas.StartWatching(knowing{factory: factory}))
+	l.quotas.GatherBy(l.evictionUnit)
 }
 
 func inNamespace(namespace string) func(*corev1.Pod) {
@@ -106,7 +106,7 @@ func TestWhoLeavesByAQuota(t *testing.T) {
 		"the one that came last, as the other is guaranteed": {members: 1, quotas: []*names.GPUQuota{quotaOf("ns", 8, 0), quotaOf("theirs", 8, 0)}, evicted: []string{"new"}},
 		"nobody, as all are guaranteed":                      {members: 1, quotas: []*names.GPUQuota{quotaOf("ns", 8, 0), quotaOf("theirs", 16, 0)}},
 		"nobody, as it would have more than its min":         {members: 2, quotas: []*names.GPUQuota{quotaOf("ns", 8, 0)}},
-		"nobody, as it would have more than its max":         {members: 2, quotas: []*names.GPUQuota{quotaOf("ns", 8, 12)}, told: reason.QuotaTooSmall.Text.Of("ns", 12, 16)},
+		"nobody, as it would have more than its max":         {members: 2, quotas: []*names.GPUQuota{quotaOf("ns", 8, 12)}, told: reason.QuotaTooSmall.Text.FormatText("ns", 12, 16)},
 		"nobody, without a quota":                            {members: 1},
 		"all of a gang": {members: 1, quotas: []*names.GPUQuota{quotaOf("ns", 8, 0), quotaOf("theirs", 8, 0)}, evicted: []string{"new", "old"},
 			runs: func(l *lab) {
@@ -135,7 +135,7 @@ func TestWhoLeavesByAQuota(t *testing.T) {
 		}},
 		"who has not run for its min-runtime stays": {members: 1, quotas: []*names.GPUQuota{quotaOf("ns", 8, 0)}, told: "quota: pods that borrow its GPUs have not run for their min-runtime",
 			runs: func(l *lab) {
-				l.must(l.pools.informer.GetIndexer().Add(rulesOf(metav1.ObjectMeta{Name: names.DefaultPool}, names.PoolDefaults{MinRuntime: "2h"})))
+				l.must(l.pools.informer.GetIndexer().Add(newPoolRules(metav1.ObjectMeta{Name: names.DefaultPool}, names.PoolDefaults{MinRuntime: "2h"})))
 				borrowed(l)
 			}},
 	}
@@ -192,7 +192,7 @@ func TestAGangBeginsWithinItsQuota(t *testing.T) {
 	l.member("m1")
 	l.running(0, "other", 10)
 	l.share(quotaOf("ns", 0, 16))
-	if why, _ := l.try(first); why != reason.QuotaUsed.Text.Of("8 of 16", "ns", 16) {
+	if why, _ := l.try(first); why != reason.QuotaUsed.Text.FormatText("8 of 16", "ns", 16) {
 		t.Errorf("with 8 of 16 in use it is told %q", why)
 	}
 	l.share(quotaOf("ns", 0, 24))
@@ -210,7 +210,7 @@ func TestAGangTakesNodesOfTypesThatItMayHave(t *testing.T) {
 	first := l.member("m0")
 	l.member("m1")
 	l.share(typed)
-	if why, _ := l.try(first); why != reason.GangHasRoomForSome.Text.Of(0, 2) {
+	if why, _ := l.try(first); why != reason.GangHasRoomForSome.Text.FormatText(0, 2) {
 		t.Errorf("where all nodes are of a type that it may have 8 of, it is told %q", why)
 	}
 	for range 2 {
@@ -234,7 +234,7 @@ func TestAPodAloneIsForgotten(t *testing.T) {
 			t.Fatalf("%v leave, want one", evicted)
 		}
 	}
-	if len(l.places.gangs) == 0 {
+	if len(l.gangStates.gangs) == 0 {
 		t.Fatal("nothing is kept of them")
 	}
 	bound := pod.DeepCopy()
@@ -242,8 +242,8 @@ func TestAPodAloneIsForgotten(t *testing.T) {
 	l.podChanged(bound)
 	l.must(l.pods.Delete(gone))
 	l.podGone(gone)
-	if len(l.places.gangs) != 0 {
-		t.Errorf("%d are kept", len(l.places.gangs))
+	if len(l.gangStates.gangs) != 0 {
+		t.Errorf("%d are kept", len(l.gangStates.gangs))
 	}
 }
 
@@ -256,7 +256,7 @@ func TestWhoIsToldByPriorityStaysWhenBorrowersLeave(t *testing.T) {
 	l.running(1, "borrows", 10, inNamespace("theirs"), ofPriority(5))
 	pod := l.member("mine", func(pod *corev1.Pod) { pod.Labels = nil })
 	l.share(quotaOf("ns", 16, 0))
-	if stays, err := l.Tell(t.Context(), pod, told, []*corev1.Pod{told}); err != nil || !stays || len(l.noticed()) != 1 {
+	if stays, err := l.NotifyVictim(t.Context(), pod, told, []*corev1.Pod{told}); err != nil || !stays || len(l.noticed()) != 1 {
 		t.Fatalf("it is not told to leave by and by: %v, %v", stays, err)
 	}
 	if _, evicted := l.postFilter(framework.NewCycleState(), pod); !slices.Equal(evicted, []string{"borrows"}) {

@@ -175,7 +175,7 @@ func TestWhatComesOfAReclaimThatIsUnderWay(t *testing.T) {
 		"it is deleted":            func(l *lab) { l.share() },
 		"another one takes it all": func(l *lab) { l.share(quotaOf("ns", 8, 0), quotaOf("theirs", 16, 0)) },
 		"another leader": func(l *lab) {
-			l.places, l.departures, l.notices = places{}, &departures{}, &notices{}
+			l.gangStates, l.departures, l.preemptions = gangStates{}, &departures{}, &preemptionNotices{}
 			l.share(quotaOf("ns", 8, 0))
 		},
 	}
@@ -206,11 +206,11 @@ func TestWhatComesOfAReclaimThatIsUnderWay(t *testing.T) {
 
 // TestAPodAloneIsToldInWordsOfQuotas why nobody leaves for it.
 func TestAPodAloneIsToldInWordsOfQuotas(t *testing.T) {
-	alone, _, _ := aloneOf(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}})
-	if said := reason.KeptOut(alone.isAlone(), "its volume is elsewhere"); !strings.HasPrefix(said, "quota: ") {
+	alone, _, _ := singlePodGang(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}})
+	if said := reason.KeptOutText(alone.isSinglePod(), "its volume is elsewhere"); !strings.HasPrefix(said, "quota: ") {
 		t.Errorf("it is told %q", said)
 	}
-	if said := reason.KeptOut(gang{}.isAlone(), "its volume is elsewhere"); !strings.HasPrefix(said, "gang: ") {
+	if said := reason.KeptOutText(gang{}.isSinglePod(), "its volume is elsewhere"); !strings.HasPrefix(said, "gang: ") {
 		t.Errorf("a gang is told %q", said)
 	}
 }

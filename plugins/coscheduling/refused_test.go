@@ -29,26 +29,26 @@ func TestAPodThatWasRefusedEvictsNothingForAWhile(t *testing.T) {
 	zombie := l.member("zombie", alone)
 	assumed := zombie.DeepCopy()
 	assumed.Spec.NodeName = "n0"
-	wait := exhausted
+	wait := baseBackoff
 	for round := range 8 {
-		if why := l.Awaits(zombie, false); why != "" {
+		if why := l.PreemptionHoldReason(zombie, false); why != "" {
 			t.Fatalf("round %d: it may not evict: %s", round, why)
 		}
-		told := l.Refused(assumed, "admission denied:\n\tno")
+		told := l.RecordRefusal(assumed, "admission denied:\n\tno")
 		for range 3 { // it is tried in free places meanwhile, which makes nothing worse
 			*now = now.Add(wait/4 - time.Millisecond)
-			if again := l.Refused(assumed, "admission denied: no"); again != told {
+			if again := l.RecordRefusal(assumed, "admission denied: no"); again != told {
 				t.Fatalf("round %d: told %q and then %q", round, told, again)
 			}
 		}
-		if why := l.Awaits(zombie, false); why != told || !strings.Contains(why, "for "+wait.String()+": admission denied: no") {
+		if why := l.PreemptionHoldReason(zombie, false); why != told || !strings.Contains(why, "for "+wait.String()+": admission denied: no") {
 			t.Errorf("round %d: told %q, and why is %q", round, told, why)
 		}
 		*now = now.Add(wait / 4 * 5)
-		wait = min(2*wait, mostVain)
+		wait = min(2*wait, maxBackoff)
 	}
 	l.podChanged(l.member("zombie", alone, boundTo("n0")))
-	if len(l.places.gangs) > 0 {
+	if len(l.gangStates.gangs) > 0 {
 		t.Error("it is remembered though it has a place")
 	}
 }
@@ -63,10 +63,10 @@ func TestTheNextLeaderKnowsWhoWasRefused(t *testing.T) {
 			l.group("g", map[string]any{"minMember": int64(2)})
 			zombie := l.member("zombie", change)
 			for range 2 { // the second wait is two minutes
-				*now = now.Add(2 * exhausted)
-				l.Refused(zombie, "no")
+				*now = now.Add(2 * baseBackoff)
+				l.RecordRefusal(zombie, "no")
 			}
-			told := l.Refused(zombie, "no")
+			told := l.RecordRefusal(zombie, "no")
 			next := newLab(t, 2)
 			next.answers()
 			next.now = l.now
@@ -74,7 +74,7 @@ func TestTheNextLeaderKnowsWhoWasRefused(t *testing.T) {
 			next.running(0, "low", 5, ofPriority(-1))
 			written := next.member("zombie", change, says("0/1 nodes are available: 1 Insufficient nvidia.com/gpu. "+told+", promised: 1 node(s) are kept"))
 			sibling := next.member("sibling", change)
-			if why := next.Awaits(written, false); why == "" {
+			if why := next.PreemptionHoldReason(written, false); why == "" {
 				t.Error("it may evict for the next leader")
 			}
 			if name == "of a gang" {
@@ -82,11 +82,11 @@ func TestTheNextLeaderKnowsWhoWasRefused(t *testing.T) {
 					t.Errorf("%v are evicted for its gang, and %q is told", evicted, next.told)
 				}
 			}
-			*now = now.Add(2*exhausted + time.Second)
-			if why := next.Awaits(written, false); why != "" {
+			*now = now.Add(2*baseBackoff + time.Second)
+			if why := next.PreemptionHoldReason(written, false); why != "" {
 				t.Errorf("it may not evict when that is over: %s", why)
 			}
-			if told = next.Refused(written, "no"); !strings.Contains(told, "for 4m0s: no") {
+			if told = next.RecordRefusal(written, "no"); !strings.Contains(told, "for 4m0s: no") {
 				t.Errorf("the next wait is not longer than the one before: %s", told)
 			}
 		})
@@ -99,25 +99,25 @@ func TestWhoChangesARefusedPodHasItTriedSoon(t *testing.T) {
 	now := l.keepsClock()
 	zombie := l.member("zombie", alone)
 	for range 4 { // eight minutes
-		l.Refused(zombie, "no")
-		*now = now.Add(mostVain)
+		l.RecordRefusal(zombie, "no")
+		*now = now.Add(maxBackoff)
 	}
-	l.Refused(zombie, "no")
-	*now = now.Add(exhausted - time.Second)
+	l.RecordRefusal(zombie, "no")
+	*now = now.Add(baseBackoff - time.Second)
 	same, other := zombie.DeepCopy(), zombie.DeepCopy()
 	same.Status.Message, other.Labels["team"] = "changed", "ok"
-	l.revised(zombie, other)
-	if l.Awaits(zombie, false) == "" {
+	l.handleRevision(zombie, other)
+	if l.PreemptionHoldReason(zombie, false) == "" {
 		t.Error("it may evict at once")
 	}
 	*now = now.Add(2 * time.Second)
-	if l.Awaits(zombie, false) != "" {
+	if l.PreemptionHoldReason(zombie, false) != "" {
 		t.Error("it may not evict a minute after it was refused, though it was changed since")
 	}
-	l.Refused(zombie, "no")
-	l.revised(zombie, same)
-	*now = now.Add(2 * exhausted)
-	if l.Awaits(zombie, false) == "" {
+	l.RecordRefusal(zombie, "no")
+	l.handleRevision(zombie, same)
+	*now = now.Add(2 * baseBackoff)
+	if l.PreemptionHoldReason(zombie, false) == "" {
 		t.Error("a change of its status lets it evict")
 	}
 }
@@ -125,11 +125,11 @@ func TestWhoChangesARefusedPodHasItTriedSoon(t *testing.T) {
 // TestAGangThatIsRefusedAfterPermitEvictedInVain, whichever plugin refuses a member: that all had places does not say that they start.
 func TestAGangThatIsRefusedAfterPermitEvictedInVain(t *testing.T) {
 	for name, rejects := range map[string]func(l *lab, pod *corev1.Pod){
-		"a member at its binding":          func(l *lab, pod *corev1.Pod) { l.Refused(pod, "no") },
-		"a member before it waits":         func(l *lab, pod *corev1.Pod) { l.Refused(pod, "no") },
-		"the others as one does not come":  func(l *lab, pod *corev1.Pod) { l.Rejected(pod) },
-		"a member, told by others first":   func(l *lab, pod *corev1.Pod) { l.Rejected(l.pod("b")); l.Refused(pod, "no") },
-		"a member, and then by the others": func(l *lab, pod *corev1.Pod) { l.Refused(pod, "no"); l.Rejected(l.pod("b")) },
+		"a member at its binding":          func(l *lab, pod *corev1.Pod) { l.RecordRefusal(pod, "no") },
+		"a member before it waits":         func(l *lab, pod *corev1.Pod) { l.RecordRefusal(pod, "no") },
+		"the others as one does not come":  func(l *lab, pod *corev1.Pod) { l.RecordRejection(pod) },
+		"a member, told by others first":   func(l *lab, pod *corev1.Pod) { l.RecordRejection(l.pod("b")); l.RecordRefusal(pod, "no") },
+		"a member, and then by the others": func(l *lab, pod *corev1.Pod) { l.RecordRefusal(pod, "no"); l.RecordRejection(l.pod("b")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newRacks(t, 2)
@@ -138,7 +138,7 @@ func TestAGangThatIsRefusedAfterPermitEvictedInVain(t *testing.T) {
 			l.group("g", map[string]any{"minMember": int64(2)})
 			pods := []*corev1.Pod{l.member("a"), l.member("b")}
 			empty := slices.Clone(l.infos)
-			for round, wait := range []time.Duration{exhausted, 2 * exhausted} {
+			for round, wait := range []time.Duration{baseBackoff, 2 * baseBackoff} {
 				l.running(0, fmt.Sprint("low", round), 1, ofPriority(-1))
 				if _, evicted, _ := l.refuse(pods[0]); len(evicted) != 1 {
 					t.Fatalf("round %d: %v are evicted", round, evicted)
@@ -171,14 +171,14 @@ func TestAGangThatWasRefusedAndStartsIsForgiven(t *testing.T) {
 	l.keepsClock()
 	l.group("g", map[string]any{"minMember": int64(2)})
 	pods := []*corev1.Pod{l.member("a"), l.member("b")}
-	l.Refused(pods[0], "no")
-	g := gangOf(pods[0], l.groups.get(mustGroup(pods[0])))
+	l.RecordRefusal(pods[0], "no")
+	g := gangOf(pods[0], l.groups.getGroup(mustGroup(pods[0])))
 	l.podChanged(l.member("b", boundTo("n0")))
-	if abstains, _ := l.places.abstains(g, l.now()); !abstains {
+	if abstains, _ := l.gangStates.isPreemptionBlocked(g, l.now()); !abstains {
 		t.Fatal("half of it has a place")
 	}
 	l.podChanged(l.member("a", boundTo("n1")))
-	if abstains, _ := l.places.abstains(g, l.now()); abstains {
+	if abstains, _ := l.gangStates.isPreemptionBlocked(g, l.now()); abstains {
 		t.Error("all of it has a place, and it evicts nothing for a minute")
 	}
 }
@@ -197,7 +197,7 @@ func TestHalfAGangEndsWhoseMemberIsRefused(t *testing.T) {
 	var evicted []string
 	for range 3 {
 		l.client.ClearActions()
-		l.Refused(zombie, "no")
+		l.RecordRefusal(zombie, "no")
 		evicted = append(evicted, l.evicted()...)
 		*now = now.Add(completeWithin/2 + time.Second)
 	}
@@ -212,7 +212,7 @@ func TestHalfAGangEndsWhoseMemberIsRefused(t *testing.T) {
 			t.Errorf("%s is told %q", pod.Name, why)
 		}
 	}
-	*now = now.Add(exhausted)
+	*now = now.Add(baseBackoff)
 	if _, _, why := l.aim(again); why != "" {
 		t.Errorf("it does not begin again: %s", why)
 	}
@@ -227,15 +227,15 @@ func TestAMemberThatIsRefusedBesideAWholeGang(t *testing.T) {
 		l.podChanged(l.member(fmt.Sprint("runs-", i), boundTo(fmt.Sprint("n", i))))
 	}
 	zombie := l.member("zombie", func(pod *corev1.Pod) { pod.Spec.Priority = ptr.To(int32(5)) })
-	told := l.Refused(zombie, "no")
+	told := l.RecordRefusal(zombie, "no")
 	for range 2 {
-		if why := l.Awaits(zombie, false); why != told || told == "" {
+		if why := l.PreemptionHoldReason(zombie, false); why != told || told == "" {
 			t.Errorf("it may evict: told %q, why is %q", told, why)
 		}
 		l.podChanged(l.pod("runs-0")) // such as its status
 	}
 	l.podChanged(l.member("zombie", boundTo("n2")))
-	if why := l.Awaits(zombie, false); why != "" {
+	if why := l.PreemptionHoldReason(zombie, false); why != "" {
 		t.Errorf("it has a place, and %s", why)
 	}
 }
@@ -249,11 +249,11 @@ func TestAPodThatIsGuaranteedItsGPUsAndRefused(t *testing.T) {
 	l.running(1, "new", 10, inNamespace("theirs"))
 	pod := l.alone("ns", "mine")
 	l.share(quotaOf("ns", 8, 0))
-	told := l.Refused(pod, "no")
+	told := l.RecordRefusal(pod, "no")
 	if node, evicted := l.postFilter(framework.NewCycleState(), pod); node != "" || len(evicted) > 0 || l.told != told {
 		t.Errorf("%v leave for a place on %q, told %q", evicted, node, l.told)
 	}
-	*now = now.Add(exhausted)
+	*now = now.Add(baseBackoff)
 	if node, evicted := l.postFilter(framework.NewCycleState(), pod); node != "n1" || !slices.Equal(evicted, []string{"new"}) {
 		t.Errorf("a minute later %v leave for a place on %q, told %q", evicted, node, l.told)
 	}

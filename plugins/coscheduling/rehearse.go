@@ -20,57 +20,57 @@ type Framework struct {
 	PodInfo func(*corev1.Pod) (fwk.PodInfo, error)
 }
 
-// preFilters runs the PreFilter plugins of a profile. The framework implements it, beyond its public interface.
-type preFilters interface {
+// preFilterRunner runs the PreFilter plugins of a profile. The framework implements it, beyond its public interface.
+type preFilterRunner interface {
 	RunPreFilterPlugins(context.Context, fwk.CycleState, *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string])
 }
 
 const (
-	// mostSteps bounds one dry run. A step is one filter call for one node, or the addition or removal of a pod for one class. The bound is half
+	// maxDryRunSteps bounds one dry run. A step is one filter call for one node, or the addition or removal of a pod for one class. The bound is half
 	// a second.
-	mostSteps = 200_000
+	maxDryRunSteps = 200_000
 	// bytesInStep is how many bytes of members can be read in the time of a step.
 	bytesInStep = 1 << 10
-	// mostParts is how many classes of members are distinguished. What exceeds either bound is not checked.
-	mostParts = 64
-	// mostRehearsals is how many plans are tried in one attempt, not counting those with one member too many in a domain.
-	mostRehearsals = 3
-	// mostSpreads is the limit for plans of that kind: each has one domain less to fill.
-	mostSpreads = 16
+	// maxFilterClasses is how many classes of members are distinguished. What exceeds either bound is not checked.
+	maxFilterClasses = 64
+	// maxDryRuns is how many plans are tried in one attempt, not counting those with one member too many in a domain.
+	maxDryRuns = 3
+	// maxSpreadDryRuns is the limit for plans of that kind: each has one domain less to fill.
+	maxSpreadDryRuns = 16
 )
 
-// rehearsal checks the placement of a gang with the filters of all plugins before any victim is evicted: the plan takes no account of volumes,
+// dryRun checks the placement of a gang with the filters of all plugins before any victim is evicted: the plan takes no account of volumes,
 // spreading, and affinity between pods. The victims are removed from the nodes, then one member after the other is filtered on its node and
 // added to it.
-type rehearsal struct {
+type dryRun struct {
 	*Plugin
-	*site
+	*nodeDomain
 	ctx     context.Context
-	filters preFilters
-	parts   []*part
-	// known are the classes by hash.
-	known map[uint64]*part
+	filters preFilterRunner
+	classes []*filterClass
+	// classByHash are the classes by hash.
+	classByHash map[uint64]*filterClass
 	// nodes are the nodes without the victims and with the members added so far, by number.
 	nodes map[int]fwk.NodeInfo
 	left  int
 	// others are the evictable pods, by node.
 	others map[int][]fwk.PodInfo
-	// holders are the nodes that pods with devices leave.
-	holders sets.Set[string]
+	// deviceNodes are the nodes that pods with devices leave.
+	deviceNodes sets.Set[string]
 	// taken are the nodes with new members, by number.
 	taken sets.Set[int]
 }
 
-// part is a class of members that the filters treat alike, with the plugins' state for them.
-type part struct {
+// filterClass is a class of members that the filters treat alike, with the plugins' state for them.
+type filterClass struct {
 	pod    *corev1.Pod
 	state  fwk.CycleState
 	within *fwk.PreFilterResult
-	spread *spread
+	spread *spreadState
 }
 
-// veto is a rejection: where members of a role cannot go, whichever pods leave, and which plugin says so.
-type veto struct {
+// rejection is a rejection: where members of a role cannot go, whichever pods leave, and which plugin says so.
+type rejection struct {
 	role int
 	// nodes are their names, nil for all.
 	nodes sets.Set[string]
@@ -79,33 +79,33 @@ type veto struct {
 	spread bool
 }
 
-// cast is the placement to dry-run.
-type cast struct {
-	*site
-	kinds []kind
+// placement is the placement to dry-run.
+type placement struct {
+	*nodeDomain
+	kinds []podClass
 	plan  *gangplan.Plan
 	// leaving are the victims, and others all evictable pods, by node.
 	leaving, others map[int][]fwk.PodInfo
 }
 
-// rehearse returns what keeps a gang from its placement, nil for nothing known, and how many steps the check took.
-func (p *Plugin) rehearse(ctx context.Context, c *cast) (refused *veto, steps int) {
-	filters, ok := p.handle.(preFilters)
+// dryRunPlacement returns what keeps a gang from its placement, nil for nothing known, and how many steps the check took.
+func (p *Plugin) dryRunPlacement(ctx context.Context, c *placement) (refused *rejection, steps int) {
+	filters, ok := p.handle.(preFilterRunner)
 	if !ok || p.framework.State == nil {
 		return nil, 0
 	}
-	r := &rehearsal{Plugin: p, site: c.site, ctx: ctx, filters: filters, nodes: map[int]fwk.NodeInfo{}, known: map[uint64]*part{},
-		left: mostSteps, others: c.others, holders: sets.New[string](), taken: sets.New[int]()}
-	refused = r.perform(c)
-	return refused, mostSteps - r.left
+	r := &dryRun{Plugin: p, nodeDomain: c.nodeDomain, ctx: ctx, filters: filters, nodes: map[int]fwk.NodeInfo{}, classByHash: map[uint64]*filterClass{},
+		left: maxDryRunSteps, others: c.others, deviceNodes: sets.New[string](), taken: sets.New[int]()}
+	refused = r.runPlacement(c)
+	return refused, maxDryRunSteps - r.left
 }
 
-// perform removes the victims and adds the members.
-func (r *rehearsal) perform(c *cast) *veto {
-	of := make([][]*part, len(c.kinds))
+// runPlacement removes the victims and adds the members.
+func (r *dryRun) runPlacement(c *placement) *rejection {
+	of := make([][]*filterClass, len(c.kinds))
 	for role := range c.kinds {
-		for _, pod := range c.kinds[role].all {
-			part, refused := r.partOf(pod, role)
+		for _, pod := range c.kinds[role].pods {
+			part, refused := r.classOf(pod, role)
 			if refused != nil {
 				return refused
 			}
@@ -114,12 +114,12 @@ func (r *rehearsal) perform(c *cast) *veto {
 	}
 	for node, pods := range c.leaving {
 		for _, pod := range pods {
-			r.leave(node, pod.GetPod())
+			r.removeVictim(node, pod.GetPod())
 		}
 	}
 	for role := range c.kinds {
 		for i, node := range c.plan.Places[role] {
-			if refused := r.come(node, role, c.kinds[role].all[i], of[role][i]); refused != nil || r.left < 0 {
+			if refused := r.placeMember(node, role, c.kinds[role].pods[i], of[role][i]); refused != nil || r.left < 0 {
 				return refused
 			}
 		}
@@ -127,54 +127,54 @@ func (r *rehearsal) perform(c *cast) *veto {
 	return nil
 }
 
-// partOf returns the class of a member, nil if there are too many.
-func (r *rehearsal) partOf(pod *corev1.Pod, role int) (*part, *veto) {
+// classOf returns the class of a member, nil if there are too many.
+func (r *dryRun) classOf(pod *corev1.Pod, role int) (*filterClass, *rejection) {
 	if r.left < 0 {
 		return nil, nil
 	}
-	key, read := imprintOf(pod, role)
+	key, read := hashPod(pod, role)
 	r.left -= read / bytesInStep
-	if known := r.known[key]; known != nil {
+	if known := r.classByHash[key]; known != nil {
 		return known, nil
 	}
-	r.left -= 1 + len(r.bearing.nodes)/16 // some plugins read all of them
-	if len(r.parts) == mostParts || r.left < 0 {
+	r.left -= 1 + len(r.clusterSnapshot.nodes)/16 // some plugins read all of them
+	if len(r.classes) == maxFilterClasses || r.left < 0 {
 		return nil, nil
 	}
-	made := &part{pod: pod, state: r.framework.State()}
-	made.state.Write(stateKey, &attempt{rehearsed: true})
+	made := &filterClass{pod: pod, state: r.framework.State()}
+	made.state.Write(stateKey, &attempt{isDryRun: true})
 	var status *fwk.Status
 	made.within, status, _ = r.filters.RunPreFilterPlugins(r.ctx, made.state, pod)
 	if !status.IsSuccess() && status.Code() != fwk.Unschedulable { // which may pass without the victims
-		return nil, &veto{role: role, why: told(status)}
+		return nil, &rejection{role: role, why: rejectionText(status)}
 	}
-	if r.left -= stepsToSpread(pod, len(r.bearing.nodes)); r.left < 0 {
+	if r.left -= stepsToSpread(pod, len(r.clusterSnapshot.nodes)); r.left < 0 {
 		return nil, nil
 	}
-	made.spread = spreadOf(pod, r.bearing.nodes)
-	r.parts, r.known[key] = append(r.parts, made), made
+	made.spread = newSpreadState(pod, r.clusterSnapshot.nodes)
+	r.classes, r.classByHash[key] = append(r.classes, made), made
 	return made, nil
 }
 
-// at returns a node in its current state of the dry run.
-func (r *rehearsal) at(node int) fwk.NodeInfo {
+// nodeState returns a node in its current state of the dry run.
+func (r *dryRun) nodeState(node int) fwk.NodeInfo {
 	if r.nodes[node] == nil {
 		r.nodes[node] = r.infos[node].Snapshot()
 	}
 	return r.nodes[node]
 }
 
-// leave removes a pod from a node.
-func (r *rehearsal) leave(node int, pod *corev1.Pod) {
-	info := r.at(node)
+// removeVictim removes a pod from a node.
+func (r *dryRun) removeVictim(node int, pod *corev1.Pod) {
+	info := r.nodeState(node)
 	if len(pod.Spec.ResourceClaims) > 0 || pod.Status.ExtendedResourceClaimStatus != nil {
-		r.holders.Insert(info.Node().Name)
+		r.deviceNodes.Insert(info.Node().Name)
 	}
-	r.takeOff(info, pod, r.parts)
+	r.removeFrom(info, pod, r.classes)
 }
 
-// takeOff removes a pod from a node and updates the given classes. It returns the removed pod, nil if it was not there.
-func (r *rehearsal) takeOff(info fwk.NodeInfo, pod *corev1.Pod, parts []*part) fwk.PodInfo {
+// removeFrom removes a pod from a node and updates the given classes. It returns the removed pod, nil if it was not there.
+func (r *dryRun) removeFrom(info fwk.NodeInfo, pod *corev1.Pod, parts []*filterClass) fwk.PodInfo {
 	at := slices.IndexFunc(info.GetPods(), func(on fwk.PodInfo) bool { return on.GetPod().UID == pod.UID })
 	if at < 0 {
 		return nil
@@ -185,53 +185,53 @@ func (r *rehearsal) takeOff(info fwk.NodeInfo, pod *corev1.Pod, parts []*part) f
 	}
 	for _, part := range parts {
 		r.left--
-		part.spread.change(pod, info.Node(), -1)
+		part.spread.recordPod(pod, info.Node(), -1)
 		r.handle.RunPreFilterExtensionRemovePod(r.ctx, part.state, part.pod, on, info)
 	}
 	return on
 }
 
-// come filters a member on its node and adds it there. A member without a class is added unchecked.
-func (r *rehearsal) come(node, role int, pod *corev1.Pod, of *part) *veto {
+// placeMember filters a member on its node and adds it there. A member without a class is added unchecked.
+func (r *dryRun) placeMember(node, role int, pod *corev1.Pod, of *filterClass) *rejection {
 	if of != nil {
-		r.left -= of.spread.steps()
-		if key := of.spread.refuses(r.infos[node].Node()); key != "" {
-			return r.tooMany(node, role, key)
+		r.left -= of.spread.countSteps()
+		if key := of.spread.violatedKey(r.infos[node].Node()); key != "" {
+			return r.rejectDomain(node, role, key)
 		}
-		if why := r.refusal(r.at(node), pod, of); why != nil && (!lacksDevices(why) || !r.holders.Has(r.infos[node].Node().Name)) {
-			refused := &veto{role: role, nodes: r.unfit(pod, of), why: told(why)}
+		if why := r.filterRefusal(r.nodeState(node), pod, of); why != nil && (!lacksDevices(why) || !r.deviceNodes.Has(r.infos[node].Node().Name)) {
+			refused := &rejection{role: role, nodes: r.unfitNodes(pod, of), why: rejectionText(why)}
 			refused.nodes.Insert(r.infos[node].Node().Name)
 			return refused
 		}
 	}
 	info, err := r.framework.PodInfo(pod)
 	if err != nil {
-		return &veto{role: role, why: err.Error()} // an affinity that cannot be read
+		return &rejection{role: role, why: err.Error()} // an affinity that cannot be read
 	}
-	r.at(node).AddPodInfo(info)
+	r.nodeState(node).AddPodInfo(info)
 	r.taken.Insert(node)
-	for _, part := range r.parts {
+	for _, part := range r.classes {
 		r.left--
-		part.spread.change(pod, r.infos[node].Node(), 1)
-		r.handle.RunPreFilterExtensionAddPod(r.ctx, part.state, part.pod, info, r.at(node))
+		part.spread.recordPod(pod, r.infos[node].Node(), 1)
+		r.handle.RunPreFilterExtensionAddPod(r.ctx, part.state, part.pod, info, r.nodeState(node))
 	}
 	return nil
 }
 
-// tooMany restricts the members of a role to the nodes of a domain that already have some.
-func (r *rehearsal) tooMany(node, role int, key string) *veto {
+// rejectDomain restricts the members of a role to the nodes of a domain that already have some.
+func (r *dryRun) rejectDomain(node, role int, key string) *rejection {
 	domain, names := r.infos[node].Node().Labels[key], sets.New[string]()
 	for other, info := range r.infos {
 		if label, ok := info.Node().Labels[key]; ok && label == domain && !r.taken.Has(other) {
 			names.Insert(info.Node().Name)
 		}
 	}
-	why := fwk.NewStatus(fwk.Unschedulable, reason.SpreadTooUnevenly.Text.Of()).WithPlugin("PodTopologySpread")
-	return &veto{role: role, nodes: names, spread: true, why: told(why)}
+	why := fwk.NewStatus(fwk.Unschedulable, reason.SpreadTooUnevenly.Text.FormatText()).WithPlugin("PodTopologySpread")
+	return &rejection{role: role, nodes: names, spread: true, why: rejectionText(why)}
 }
 
-// refusal returns the filters' rejection of a member on a node, nil for none.
-func (r *rehearsal) refusal(info fwk.NodeInfo, pod *corev1.Pod, of *part) *fwk.Status {
+// filterRefusal returns the filters' rejection of a member on a node, nil for none.
+func (r *dryRun) filterRefusal(info fwk.NodeInfo, pod *corev1.Pod, of *filterClass) *fwk.Status {
 	if !of.within.AllNodes() && !of.within.NodeNames.Has(info.Node().Name) {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "another plugin has it on other nodes")
 	}
@@ -242,8 +242,8 @@ func (r *rehearsal) refusal(info fwk.NodeInfo, pod *corev1.Pod, of *part) *fwk.S
 	return nil
 }
 
-// unfit returns the nodes that a member cannot use whichever pods leave, such as those without access to its volume.
-func (r *rehearsal) unfit(pod *corev1.Pod, of *part) sets.Set[string] {
+// unfitNodes returns the nodes that a member cannot use whichever pods leave, such as those without access to its volume.
+func (r *dryRun) unfitNodes(pod *corev1.Pod, of *filterClass) sets.Set[string] {
 	names := sets.New[string]()
 	for node, info := range r.infos {
 		if then := r.nodes[node]; then != nil {
@@ -252,7 +252,7 @@ func (r *rehearsal) unfit(pod *corev1.Pod, of *part) sets.Set[string] {
 		if r.left < 0 {
 			break
 		}
-		why := r.refusal(info, pod, of)
+		why := r.filterRefusal(info, pod, of)
 		if why.Code() == fwk.Unschedulable {
 			why = r.refusalWithout(r.others[node], info, pod, of)
 		}
@@ -266,23 +266,23 @@ func (r *rehearsal) unfit(pod *corev1.Pod, of *part) sets.Set[string] {
 // refusalWithout returns the filters' rejection of a member on a node without some pods. The first filter to reject decides, and while the node
 // is full that is not the one that checks volumes. Members with pod affinity are not checked: the pods that the affinity refers to might be
 // among those removed.
-func (r *rehearsal) refusalWithout(others []fwk.PodInfo, info fwk.NodeInfo, pod *corev1.Pod, of *part) *fwk.Status {
+func (r *dryRun) refusalWithout(others []fwk.PodInfo, info fwk.NodeInfo, pod *corev1.Pod, of *filterClass) *fwk.Status {
 	if affinity := pod.Spec.Affinity; len(others) == 0 || affinity != nil && affinity.PodAffinity != nil {
 		return nil
 	}
 	r.left -= len(info.GetPods()) / 16 // which are copied
-	info, member := info.Snapshot(), []*part{of}
+	info, member := info.Snapshot(), []*filterClass{of}
 	var off []fwk.PodInfo
 	for _, other := range others {
-		if on := r.takeOff(info, other.GetPod(), member); on != nil {
+		if on := r.removeFrom(info, other.GetPod(), member); on != nil {
 			off = append(off, on)
 		}
 	}
-	why := r.refusal(info, pod, of)
+	why := r.filterRefusal(info, pod, of)
 	for _, on := range off {
 		info.AddPodInfo(on)
 		r.left--
-		of.spread.change(on.GetPod(), info.Node(), 1)
+		of.spread.recordPod(on.GetPod(), info.Node(), 1)
 		r.handle.RunPreFilterExtensionAddPod(r.ctx, of.state, of.pod, on, info)
 	}
 	return why
@@ -295,7 +295,7 @@ func lacksDevices(status *fwk.Status) bool {
 	return status.IsRejected() && status.Plugin() == "DynamicResources" && status.Message() != "resourceclaim not available on the node"
 }
 
-func told(status *fwk.Status) string {
+func rejectionText(status *fwk.Status) string {
 	if status.Plugin() == "" {
 		return status.Message()
 	}

@@ -255,7 +255,7 @@ func TestMembersThatAreAlikeAreReadOnce(t *testing.T) {
 	}{
 		"alike": {func(int, *corev1.Pod) {}, 1},
 		"with indices, and the volumes that each pod has": {func(i int, pod *corev1.Pod) {
-			pod.Labels[ofOneMember[0]] = fmt.Sprint(i)
+			pod.Labels[perMemberLabels[0]] = fmt.Sprint(i)
 			pod.Spec.Volumes = []corev1.Volume{{Name: fmt.Sprint("kube-api-access-", i), VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}}}
 		}, 1},
 		"with other labels": {func(i int, pod *corev1.Pod) { pod.Labels["role"] = fmt.Sprint(i) }, 3},
@@ -317,7 +317,7 @@ func apartFrom(labels ...string) *corev1.Affinity {
 func TestMembersThatSayMuchCostARehearsalMuch(t *testing.T) {
 	l := newRacks(t, 1)
 	l.among(&filters{})
-	r := &rehearsal{Plugin: l.Plugin, site: &site{}, ctx: t.Context(), filters: handle{lab: l}, known: map[uint64]*part{}, left: mostSteps}
+	r := &dryRun{Plugin: l.Plugin, nodeDomain: &nodeDomain{}, ctx: t.Context(), filters: handle{lab: l}, classByHash: map[uint64]*filterClass{}, left: maxDryRunSteps}
 	long := make([]string, 1000)
 	for i := range long {
 		long[i] = fmt.Sprintf("%0100d", i)
@@ -325,7 +325,7 @@ func TestMembersThatSayMuchCostARehearsalMuch(t *testing.T) {
 	pod := l.member("m", func(pod *corev1.Pod) { pod.Spec.Affinity = apartFrom(long...) })
 	pods, before := 0, r.left
 	for ; r.left >= 0 && pods < 10_000; pods++ {
-		if part, refused := r.partOf(pod, 0); part == nil || refused != nil {
+		if part, refused := r.classOf(pod, 0); part == nil || refused != nil {
 			t.Fatalf("member %d is refused: %v", pods, refused)
 		}
 		if spent := before - r.left; spent < len(long)*100/bytesInStep {
@@ -336,7 +336,7 @@ func TestMembersThatSayMuchCostARehearsalMuch(t *testing.T) {
 	if pods == 10_000 {
 		t.Fatalf("%d steps are left after %d members", r.left, pods)
 	}
-	if part, refused := r.partOf(l.member("n"), 0); part != nil || refused != nil {
+	if part, refused := r.classOf(l.member("n"), 0); part != nil || refused != nil {
 		t.Errorf("%v, %v of one more", part, refused)
 	}
 }
@@ -367,7 +367,7 @@ func TestRefusedNodesDoNotEndTheSearch(t *testing.T) {
 				for ; attempts < 30 && len(evicted) == 0; attempts++ {
 					cs, _, _ := l.aim(first)
 					_, evicted = l.postFilter(cs, first)
-					now = now.Add(2 * exhausted)
+					now = now.Add(2 * baseBackoff)
 				}
 				if len(evicted) != 128 || isOnOneOf(evicted[0], 5*rack) {
 					t.Errorf("%d pods leave after %d searches, want 128 of nodes that are not refused: %v", len(evicted), attempts, evicted)

@@ -35,29 +35,29 @@ func TestKeptNodesHaveNoRoomForAGang(t *testing.T) {
 	window := &names.GPUReservation{ObjectMeta: metav1.ObjectMeta{Name: "w"}, Spec: names.GPUReservationSpec{
 		Nodes: []string{"a", "b"}, From: metav1.NewTime(now.Add(time.Hour)), To: metav1.NewTime(now.Add(2 * time.Hour)), Namespaces: []string{"theirs"},
 	}}
-	if err := follow.Know(factory, window); err != nil {
+	if err := follow.SeedInformer(factory, window); err != nil {
 		t.Fatal(err)
 	}
-	if err := reserved.Follow(knowing{factory: factory}); err != nil {
+	if err := reserved.StartWatching(knowing{factory: factory}); err != nil {
 		t.Fatal(err)
 	}
 	var nodes []fwk.NodeInfo
 	for _, name := range []string{"a", "b", "c"} {
 		nodes = append(nodes, nodeInfo(fixture.Node(name).GPUs(8, "T4").Obj()))
 	}
-	b := bearing{nodes: nodes, cards: devices.NewLedger(), tables: &tables{}, reservations: reserved}
+	b := clusterSnapshot{nodes: nodes, deviceCache: devices.NewCache(), tables: &capacityTables{}, reservations: reserved}
 	steps := []struct {
 		what      string
 		after     time.Duration
 		namespace string
 		limit     time.Duration
-		want      room
+		want      gangCapacity
 	}{
-		{"they could run on when it begins", 0, "ours", 0, room{free: 1, empty: 3}},
-		{"they end before", 0, "ours", 30 * time.Minute, room{free: 3, empty: 3}},
-		{"it is for them", 0, "theirs", 0, room{free: 3, empty: 3}},
-		{"there is no time left", 50 * time.Minute, "ours", 30 * time.Minute, room{free: 1, empty: 3}},
-		{"it is over", 2 * time.Hour, "ours", 0, room{free: 3, empty: 3}},
+		{"they could run on when it begins", 0, "ours", 0, gangCapacity{free: 1, empty: 3}},
+		{"they end before", 0, "ours", 30 * time.Minute, gangCapacity{free: 3, empty: 3}},
+		{"it is for them", 0, "theirs", 0, gangCapacity{free: 3, empty: 3}},
+		{"there is no time left", 50 * time.Minute, "ours", 30 * time.Minute, gangCapacity{free: 1, empty: 3}},
+		{"it is over", 2 * time.Hour, "ours", 0, gangCapacity{free: 3, empty: 3}},
 	}
 	for _, step := range steps {
 		clock = now.Add(step.after)
@@ -66,17 +66,17 @@ func TestKeptNodesHaveNoRoomForAGang(t *testing.T) {
 		if step.limit > 0 {
 			pod.Spec.ActiveDeadlineSeconds = ptr.To(int64(step.limit.Seconds()))
 		}
-		waiting := []kind{{pod: pod, count: 3}}
-		seats, err := b.seatsOf(waiting)
+		waiting := []podClass{{pod: pod, count: 3}}
+		seats, err := b.slotsFor(waiting)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := b.roomFor(waiting, seats, 0); got != step.want {
+		if got := b.capacityFor(waiting, seats, 0); got != step.want {
 			t.Errorf("%s: the room is %+v, want %+v", step.what, got, step.want)
 		}
 		beside := 0
 		for _, info := range nodes {
-			beside += min(1, seats[0].beside(&change{}, info, b))
+			beside += min(1, seats[0].capacityAfter(&nodeChange{}, info, b))
 		}
 		if beside != step.want.free {
 			t.Errorf("%s: %d nodes take one, want %d", step.what, beside, step.want.free)
@@ -87,10 +87,10 @@ func TestKeptNodesHaveNoRoomForAGang(t *testing.T) {
 // TestPodsThatRunForLongerAreOfAnotherKind, as nodes may be kept from them alone.
 func TestPodsThatRunForLongerAreOfAnotherKind(t *testing.T) {
 	short, long := fixture.Pod("m").GPUs(8).Obj(), fixture.Pod("m").GPUs(8).Obj()
-	if !alike(short, long) {
+	if !haveSameDemand(short, long) {
 		t.Error("equal pods are not alike")
 	}
-	if short.Spec.ActiveDeadlineSeconds = ptr.To[int64](60); alike(short, long) {
+	if short.Spec.ActiveDeadlineSeconds = ptr.To[int64](60); haveSameDemand(short, long) {
 		t.Error("pods that differ in their time limit are alike")
 	}
 }

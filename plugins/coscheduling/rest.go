@@ -10,17 +10,17 @@ import (
 // than trying them takes.
 const restPerMember = 10 * time.Millisecond
 
-// mayWake reports whether all members of a changed PodGroup may be activated, and records that they are. If a PodGroup changes all the
+// mayActivateAll reports whether all members of a changed PodGroup may be activated, and records that they are. If a PodGroup changes all the
 // time, one member of any of its gangs is activated for each change, and all of them after the rest.
-func (p *Plugin) mayWake(name types.NamespacedName, members int) bool {
+func (p *Plugin) mayActivateAll(name types.NamespacedName, members int) bool {
 	whole, now := gang{group: name}, p.now()
-	if p.places.mayWake(whole, members, now) {
+	if p.gangStates.mayActivateAll(whole, members, now) {
 		return true
 	}
-	if p.places.alarm(whole) {
-		time.AfterFunc(p.places.restsUntil(whole).Sub(now), func() {
-			p.places.done(whole)
-			if group := p.groups.get(name); group != nil {
+	if p.gangStates.startTimer(whole) {
+		time.AfterFunc(p.gangStates.restUntil(whole).Sub(now), func() {
+			p.gangStates.endTimer(whole)
+			if group := p.groups.getGroup(name); group != nil {
 				p.groupChanged(nil, group)
 			}
 		})
@@ -28,33 +28,33 @@ func (p *Plugin) mayWake(name types.NamespacedName, members int) bool {
 	return false
 }
 
-func (p *places) mayWake(g gang, members int, now time.Time) bool {
+func (p *gangStates) mayActivateAll(g gang, members int, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := p.record(g)
-	if now.Before(r.rests) {
+	r := p.ensureState(g)
+	if now.Before(r.restUntil) {
 		return false
 	}
-	r.rests = now.Add(time.Duration(members) * restPerMember)
+	r.restUntil = now.Add(time.Duration(members) * restPerMember)
 	return true
 }
 
-// rest records that so many members are activated, behind other pods that arrive in the meantime.
-func (p *places) rest(g gang, members int, now time.Time) {
+// restGang records that so many members are activated, behind other pods that arrive in the meantime.
+func (p *gangStates) restGang(g gang, members int, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := p.record(g)
-	if until := now.Add(time.Duration(members) * restPerMember); until.After(r.rests) {
-		r.rests = until
+	r := p.ensureState(g)
+	if until := now.Add(time.Duration(members) * restPerMember); until.After(r.restUntil) {
+		r.restUntil = until
 	}
 }
 
-// restsUntil returns until when other pods come before a gang whose PodGroup changed: zero for none.
-func (p *places) restsUntil(g gang) time.Time {
+// restUntil returns until when other pods come before a gang whose PodGroup changed: zero for none.
+func (p *gangStates) restUntil(g gang) time.Time {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if r, ok := p.gangs[g]; ok {
-		return r.rests
+		return r.restUntil
 	}
 	return time.Time{}
 }

@@ -16,14 +16,14 @@ import (
 	"g8s.host/gpu-scheduler/pkg/notice"
 )
 
-// resumeWithin is how long a pod's departure after a notice is remembered, if no replacement arrives.
-const resumeWithin = 24 * time.Hour
+// resumeWindow is how long a pod's departure after a notice is remembered, if no replacement arrives.
+const resumeWindow = 24 * time.Hour
 
 // resumptions track the pods that left after a notice, by the controller that replaces them. Replacements come before all other pods of their
 // priority. This is also written on the replacements, for the next leader. All profiles share it.
 type resumptions struct {
-	mu sync.Mutex
-	of map[types.UID]*resumption
+	mu      sync.Mutex
+	byOwner map[types.UID]*resumption
 	// seen are departing pods that still exist: a process that begins to lead counts them once.
 	seen sets.Set[types.UID]
 }
@@ -35,8 +35,8 @@ type resumption struct {
 	noted sets.Set[types.UID]
 }
 
-// leave records that a pod has left, and whether it still exists. A pod without a controller is not replaced.
-func (r *resumptions) leave(pod *corev1.Pod, there bool, now time.Time) {
+// recordLeft records that a pod has left, and whether it still exists. A pod without a controller is not replaced.
+func (r *resumptions) recordLeft(pod *corev1.Pod, there bool, now time.Time) {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {
 		return
@@ -46,60 +46,60 @@ func (r *resumptions) leave(pod *corev1.Pod, there bool, now time.Time) {
 	if r.seen.Has(pod.UID) {
 		return
 	}
-	if r.of == nil {
-		r.of, r.seen = map[types.UID]*resumption{}, sets.New[types.UID]()
+	if r.byOwner == nil {
+		r.byOwner, r.seen = map[types.UID]*resumption{}, sets.New[types.UID]()
 	}
 	if there {
 		r.seen.Insert(pod.UID)
 	}
-	for uid, old := range r.of {
-		if now.Sub(old.last) > resumeWithin {
-			delete(r.of, uid)
+	for uid, old := range r.byOwner {
+		if now.Sub(old.last) > resumeWindow {
+			delete(r.byOwner, uid)
 		}
 	}
-	if r.of[owner.UID] == nil {
-		r.of[owner.UID] = &resumption{noted: sets.New[types.UID]()}
+	if r.byOwner[owner.UID] == nil {
+		r.byOwner[owner.UID] = &resumption{noted: sets.New[types.UID]()}
 	}
-	of := r.of[owner.UID]
+	of := r.byOwner[owner.UID]
 	of.pods, of.last = of.pods+1, now
 }
 
-// gone drops a pod that no longer exists. If it was a replacement, the next pod becomes one.
-func (r *resumptions) gone(pod *corev1.Pod) {
+// forgetPod drops a pod that no longer exists. If it was a replacement, the next pod becomes one.
+func (r *resumptions) forgetPod(pod *corev1.Pod) {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.seen.Delete(pod.UID)
-	if owner != nil && r.of[owner.UID] != nil {
-		r.of[owner.UID].noted.Delete(pod.UID)
+	if owner != nil && r.byOwner[owner.UID] != nil {
+		r.byOwner[owner.UID].noted.Delete(pod.UID)
 	}
 }
 
-// start records that a pod has a place, possibly as a replacement.
-func (r *resumptions) start(pod *corev1.Pod) {
+// recordStart records that a pod has a place, possibly as a replacement.
+func (r *resumptions) recordStart(pod *corev1.Pod) {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if owner == nil || r.of[owner.UID] == nil {
+	if owner == nil || r.byOwner[owner.UID] == nil {
 		return
 	}
-	of := r.of[owner.UID]
+	of := r.byOwner[owner.UID]
 	of.noted.Delete(pod.UID)
 	if of.pods--; of.pods < 1 {
-		delete(r.of, owner.UID)
+		delete(r.byOwner, owner.UID)
 	}
 }
 
-// lastOf returns when the pod left that the given pod replaces, the zero time if it is no replacement. A controller has at most as many
+// lastLeft returns when the pod left that the given pod replaces, the zero time if it is no replacement. A controller has at most as many
 // replacements as pods that left. noted says that another leader has written it on the pod.
-func (r *resumptions) lastOf(pod *corev1.Pod, noted bool) time.Time {
+func (r *resumptions) lastLeft(pod *corev1.Pod, noted bool) time.Time {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if owner == nil || r.of[owner.UID] == nil {
+	if owner == nil || r.byOwner[owner.UID] == nil {
 		return time.Time{}
 	}
-	of := r.of[owner.UID]
+	of := r.byOwner[owner.UID]
 	if noted || of.noted.Len() < of.pods {
 		of.noted.Insert(pod.UID)
 	}
@@ -109,19 +109,19 @@ func (r *resumptions) lastOf(pod *corev1.Pod, noted bool) time.Time {
 	return of.last
 }
 
-// resumes reports whether a pod replaces one that left after a notice, and has this written on it.
-func (p *Plugin) resumes(pod *corev1.Pod) bool {
+// isReplacement reports whether a pod replaces one that left after a notice, and has this written on it.
+func (p *Plugin) isReplacement(pod *corev1.Pod) bool {
 	now := p.now()
 	if since := whenLeft(pod); !since.IsZero() {
-		p.resumptions.lastOf(pod, true)
-		return now.Sub(since) <= resumeWithin
+		p.resumptions.lastLeft(pod, true)
+		return now.Sub(since) <= resumeWindow
 	}
-	since := p.resumptions.lastOf(pod, false)
-	if since.IsZero() || now.Sub(since) > resumeWithin {
+	since := p.resumptions.lastLeft(pod, false)
+	if since.IsZero() || now.Sub(since) > resumeWindow {
 		return false
 	}
-	if p.notices.leads() {
-		p.noteResumes(pod, since)
+	if p.preemptions.hasBegunLeading() {
+		p.writeResumes(pod, since)
 	}
 	return true
 }
@@ -137,16 +137,16 @@ func whenLeft(pod *corev1.Pod) time.Time {
 	return time.Time{}
 }
 
-// noteResumes writes on a pod that it is a replacement, concurrently with scheduling. After a failure it is retried when the pod is next queued.
-func (p *Plugin) noteResumes(pod *corev1.Pod, since time.Time) {
+// writeResumes writes on a pod that it is a replacement, concurrently with scheduling. After a failure it is retried when the pod is next queued.
+func (p *Plugin) writeResumes(pod *corev1.Pod, since time.Time) {
 	condition := corev1.PodCondition{
 		Type: names.ConditionResumes, Status: corev1.ConditionTrue, Reason: "LeftAfterNotice", LastTransitionTime: metav1.NewTime(since),
 		Message: "it comes in the place of a pod that left when it was told to, before others of its priority",
 	}
-	p.writing.Add(1)
+	p.pendingWrites.Add(1)
 	go func() {
-		defer p.writing.Add(-1)
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer p.pendingWrites.Add(-1)
+		ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 		defer cancel()
 		if err := p.patchStatus(ctx, pod, types.StrategicMergePatchType, map[string]any{"conditions": []corev1.PodCondition{condition}}); err != nil {
 			klog.Background().Error(err, "Could not write on a pod that it comes in the place of another", "pod", klog.KObj(pod))
@@ -154,37 +154,37 @@ func (p *Plugin) noteResumes(pod *corev1.Pod, since time.Time) {
 	}()
 }
 
-// resume tracks pods that leave after a notice, and their replacements. A process that does not lead does so too: it may lead next, and its
+// trackReplacement tracks pods that leave after a notice, and their replacements. A process that does not lead does so too: it may lead next, and its
 // queue then has the replacements.
-func (p *Plugin) resume(before, after *corev1.Pod) {
+func (p *Plugin) trackReplacement(before, after *corev1.Pod) {
 	if after != nil && before.Spec.NodeName == "" && after.Spec.NodeName != "" {
-		p.resumptions.start(after)
+		p.resumptions.recordStart(after)
 	}
 	last, there := after, after != nil
 	if !there {
 		last = before
 	}
 	switch {
-	case there && lives(after):
+	case there && isLive(after):
 		return
-	case !p.notices.leads():
-		if lives(before) {
-			p.resumeLeaving(last, there)
+	case !p.preemptions.hasBegunLeading():
+		if isLive(before) {
+			p.trackLeaving(last, there)
 		}
 	default:
-		if _, told := p.notices.onPod(before.UID); told && wasPreempted(last) {
-			p.resumptions.leave(last, there, p.now())
+		if _, told := p.preemptions.noticeOn(before.UID); told && wasPreempted(last) {
+			p.resumptions.recordLeft(last, there, p.now())
 		}
 	}
 	if !there {
-		p.resumptions.gone(before)
+		p.resumptions.forgetPod(before)
 	}
 }
 
-// resumeLeaving records a pod that is leaving, or has left, after a notice of another leader.
-func (p *Plugin) resumeLeaving(pod *corev1.Pod, there bool) {
-	if _, told := notice.Of(pod); told && wasPreempted(pod) {
-		p.resumptions.leave(pod, there, p.now())
+// trackLeaving records a pod that is leaving, or has left, after a notice of another leader.
+func (p *Plugin) trackLeaving(pod *corev1.Pod, there bool) {
+	if _, told := notice.FromPod(pod); told && wasPreempted(pod) {
+		p.resumptions.recordLeft(pod, there, p.now())
 	}
 }
 

@@ -44,7 +44,7 @@ func TestWhoLeftWhenItWasToldComesBackFirst(t *testing.T) {
 	if before("more", "evicted") {
 		t.Error("one comes first when the one that left is back")
 	}
-	if left := slices.Collect(maps.Keys(l.resumptions.of)); len(left) > 0 {
+	if left := slices.Collect(maps.Keys(l.resumptions.byOwner)); len(left) > 0 {
 		t.Errorf("%v are kept", left)
 	}
 }
@@ -91,7 +91,7 @@ func TestWhoComesBackIsFirstForTheNextLeader(t *testing.T) {
 				tc.before(l, now)
 			}
 			l.noticed() // when all is written
-			l.notices, l.resumptions, l.turns, l.places = &notices{}, &resumptions{}, &turns{}, places{}
+			l.preemptions, l.resumptions, l.queuePositions, l.gangStates = &preemptionNotices{}, &resumptions{}, &queuePositions{}, gangStates{}
 			l.TakeOver()
 			if tc.after != nil {
 				tc.after(l, now)
@@ -142,7 +142,7 @@ func TestAStandbyKnowsWhoComesBackFirst(t *testing.T) {
 			l.changesOnNode(0, ownedBy("evicted"))
 			l.tries("m0")
 			l.noticed() // by the other leader
-			l.notices, l.resumptions, l.turns, l.places = &notices{}, &resumptions{}, &turns{}, places{}
+			l.preemptions, l.resumptions, l.queuePositions, l.gangStates = &preemptionNotices{}, &resumptions{}, &queuePositions{}, gangStates{}
 			tc.sees(l)
 			again, other := l.member("again", func(pod *corev1.Pod) { pod.Labels = nil; ownedBy("evicted")(pod) }), l.member("a-other", func(pod *corev1.Pod) { pod.Labels, pod.OwnerReferences = nil, nil })
 			l.PreEnqueue(t.Context(), again)
@@ -156,7 +156,7 @@ func TestAStandbyKnowsWhoComesBackFirst(t *testing.T) {
 			}
 			l.changes("again", boundTo("n0"))
 			more := l.member("more", func(pod *corev1.Pod) { pod.Labels = nil; ownedBy("evicted")(pod) })
-			if l.resumes(more) {
+			if l.isReplacement(more) {
 				t.Error("two come back of one that left")
 			}
 			l.noticed()
@@ -171,12 +171,12 @@ func TestAsManyComeBackFirstAsHaveLeft(t *testing.T) {
 	l.answers()
 	l.TakeOver()
 	left := l.member("left", boundTo("n0"), func(pod *corev1.Pod) { pod.Labels = nil })
-	l.resumptions.leave(left, false, l.now())
+	l.resumptions.recordLeft(left, false, l.now())
 	first := 0
 	for i := range 20 {
 		made := l.member(fmt.Sprint("made-", i), func(pod *corev1.Pod) { pod.Labels = nil })
 		l.PreEnqueue(t.Context(), made)
-		if turn, ok := l.turns.of(made.UID); ok && turn.resumes {
+		if turn, ok := l.queuePositions.positionOf(made.UID); ok && turn.isReplacement {
 			first++
 		}
 	}
@@ -194,13 +194,13 @@ func TestTheNextComesFirstWhereOneThatDidIsGone(t *testing.T) {
 	l.answers()
 	l.TakeOver()
 	made := func(name string) *corev1.Pod { return l.member(name, func(pod *corev1.Pod) { pod.Labels = nil }) }
-	l.resumptions.leave(made("left"), false, l.now())
+	l.resumptions.recordLeft(made("left"), false, l.now())
 	first := made("first")
-	if !l.resumes(first) || l.resumes(made("second")) {
+	if !l.isReplacement(first) || l.isReplacement(made("second")) {
 		t.Fatal("not the first alone comes first")
 	}
 	l.goes("first")
-	if !l.resumes(made("third")) {
+	if !l.isReplacement(made("third")) {
 		t.Error("none comes in its place")
 	}
 }

@@ -28,46 +28,46 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reservation/follow"
 )
 
-// room is how many members of a gang have a place, and how many of the others the nodes have room for: free now, and on empty nodes.
+// gangCapacity is how many members of a gang have a place, and how many of the others the nodes have room for: free now, and on empty nodes.
 // Both are upper bounds: they take no account of volumes, ports, or affinity between pods.
-type room struct{ placed, free, empty int }
+type gangCapacity struct{ placed, free, empty int }
 
-// bearing is the part of the cluster state that the room for a gang depends on.
-type bearing struct {
+// clusterSnapshot is the part of the cluster state that the room for a gang depends on.
+type clusterSnapshot struct {
 	nodes []fwk.NodeInfo
 	// kept are the requests of pods nominated ahead of the gang, by node name.
-	kept  map[string][]cycle.Ask
-	cards *devices.Ledger
-	// whole are the nodes reserved for pods that need a whole node: a smaller pod has no room there.
-	whole sets.Set[string]
+	kept        map[string][]cycle.ResourceRequest
+	deviceCache *devices.Cache
+	// keptWhole are the nodes reserved for pods that need a whole node: a smaller pod has no room there.
+	keptWhole sets.Set[string]
 	// reservations keep nodes from members, nil for none.
 	reservations *follow.Reservations
-	// promises are the start reservations of other jobs, nil for none.
-	promises *backfill.Promises
+	// startReservations are the start reservations of other jobs, nil for none.
+	startReservations *backfill.StartReservations
 	// request is the quota request of all members together, nil without quotas.
 	request *quotas.Request
 	// tables cache counted capacities, nil for no cache.
-	tables *tables
+	tables *capacityTables
 	// steps is how many steps the searches of one attempt may still take together.
 	steps *int
 }
 
-// bearingOf takes the snapshot for one attempt.
-func (p *Plugin) bearingOf(nodes []fwk.NodeInfo) bearing {
-	return bearing{nodes: nodes, cards: p.cards, reservations: p.reservations, promises: p.promises, tables: &p.tables, steps: ptr.To(gangplan.DefaultBudget)}
+// newSnapshot takes the snapshot for one attempt.
+func (p *Plugin) newSnapshot(nodes []fwk.NodeInfo) clusterSnapshot {
+	return clusterSnapshot{nodes: nodes, deviceCache: p.deviceCache, reservations: p.reservations, startReservations: p.startReservations, tables: &p.tables, steps: ptr.To(gangplan.DefaultBudget)}
 }
 
-// roomFor counts the room for pods of some classes, each as if the others did not exist.
-func (b bearing) roomFor(waiting []kind, seats []seat, placed int) room {
-	r := room{placed: placed}
+// capacityFor counts the room for pods of some classes, each as if the others did not exist.
+func (b clusterSnapshot) capacityFor(waiting []podClass, seats []podSlot, placed int) gangCapacity {
+	r := gangCapacity{placed: placed}
 	for i, kind := range waiting {
-		table := b.tables.like(kind.pod, b.nodes)
+		table := b.tables.tableFor(kind.pod, b.nodes)
 		free, empty := 0, 0
 		for node := range b.nodes {
 			if free >= kind.count {
 				break
 			}
-			now, then := table.room(node, &seats[i], b)
+			now, then := table.capacityOn(node, &seats[i], b)
 			free += now
 			empty += then
 		}
@@ -77,71 +77,71 @@ func (b bearing) roomFor(waiting []kind, seats []seat, placed int) room {
 	return r
 }
 
-// seat is everything that the room for a pod depends on.
-type seat struct {
+// podSlot is everything that the room for a pod depends on.
+type podSlot struct {
 	pod    *corev1.Pod
 	demand gpu.Demand
 	types  gpu.Types
 	pool   string
 	nodes  nodeaffinity.RequiredNodeAffinity
-	asks   []cycle.Ask
-	// alone says that two such pods cannot share a node.
-	alone bool
-	// closed are the nodes that reservations currently keep from the pod.
-	closed *reservation.Closed
-	// promised is what other jobs have reserved of the nodes now.
-	promised *backfill.Closed
-	// behind is what jobs behind the pod in the queue have reserved.
-	behind *backfill.Closed
+	asks   []cycle.ResourceRequest
+	// isExclusive says that two such pods cannot share a node.
+	isExclusive bool
+	// reservations are the nodes that reservations currently keep from the pod.
+	reservations *reservation.ClosedWindows
+	// startReservations is what other jobs have reserved of the nodes now.
+	startReservations *backfill.ReservedRoom
+	// reservedBehind is what jobs behind the pod in the queue have reserved.
+	reservedBehind *backfill.ReservedRoom
 	// request is the quota request of the pods, together with all other members.
 	request *quotas.Request
 }
 
-// seatsOf builds the slots for the pods of each class, including what is reserved from them.
-func (b bearing) seatsOf(waiting []kind) ([]seat, error) {
-	seats, err := seatsOf(waiting)
+// newSlots builds the slots for the pods of each class, including what is reserved from them.
+func (b clusterSnapshot) slotsFor(waiting []podClass) ([]podSlot, error) {
+	seats, err := newSlots(waiting)
 	for i := range seats {
-		seats[i].closed, seats[i].promised = b.reservations.Against(waiting[i].pod), b.promises.Against(waiting[i].pod)
-		seats[i].behind = b.promises.Behind(waiting[i].pod)
-		seats[i].request = b.request.For(waiting[i].pod)
+		seats[i].reservations, seats[i].startReservations = b.reservations.ClosedFor(waiting[i].pod), b.startReservations.ReservedFrom(waiting[i].pod)
+		seats[i].reservedBehind = b.startReservations.ReservedBehind(waiting[i].pod)
+		seats[i].request = b.request.ForPod(waiting[i].pod)
 	}
 	return seats, err
 }
 
-// seatsOf parses the pods of each class.
-func seatsOf(waiting []kind) ([]seat, error) {
-	seats := make([]seat, len(waiting))
+// newSlots parses the pods of each class.
+func newSlots(waiting []podClass) ([]podSlot, error) {
+	seats := make([]podSlot, len(waiting))
 	for i := range waiting {
 		var err error
-		if seats[i], err = seatOf(waiting[i].pod); err != nil {
+		if seats[i], err = newSlot(waiting[i].pod); err != nil {
 			return nil, err
 		}
 	}
 	return seats, nil
 }
 
-// seatOf parses a pod. The error says which part is malformed.
-func seatOf(pod *corev1.Pod) (seat, error) {
+// newSlot parses a pod. The error says which part is malformed.
+func newSlot(pod *corev1.Pod) (podSlot, error) {
 	demand, err := gpu.DemandOf(pod)
 	if err != nil {
-		return seat{}, fmt.Errorf("reading what the pod asks for: %w", err)
+		return podSlot{}, fmt.Errorf("reading what the pod asks for: %w", err)
 	}
 	types, err := gpu.PodTypes(pod)
 	if err != nil {
-		return seat{}, fmt.Errorf("reading which GPU types the pod accepts: %w", err)
+		return podSlot{}, fmt.Errorf("reading which GPU types the pod accepts: %w", err)
 	}
-	s := seat{pod: pod, demand: demand, types: types, pool: gpu.PodPool(pod), nodes: nodeaffinity.GetRequiredNodeAffinity(pod)}
-	s.asks, s.alone = cycle.AsksOf(pod), isAlone(pod)
+	s := podSlot{pod: pod, demand: demand, types: types, pool: gpu.PodPool(pod), nodes: nodeaffinity.GetRequiredNodeAffinity(pod)}
+	s.asks, s.isExclusive = cycle.PodResourceRequests(pod), excludesItself(pod)
 	return s, nil
 }
 
 // isOpen reports whether an accessible node takes a pod now. Reservations do not change the generation of a node.
-func (s *seat) isOpen(node *corev1.Node, at access) bool {
-	return at == now && s.closed.On(node) == nil && !s.request.Shuts(node)
+func (s *podSlot) isOpen(node *corev1.Node, at access) bool {
+	return at == accessNow && s.reservations.FirstOn(node) == nil && !s.request.ExcludesNode(node)
 }
 
-// isAlone reports whether a pod uses a host port, or repels pods like itself.
-func isAlone(pod *corev1.Pod) bool {
+// excludesItself reports whether a pod uses a host port, or repels pods like itself.
+func excludesItself(pod *corev1.Pod) bool {
 	for i := range pod.Spec.Containers {
 		if slices.ContainsFunc(pod.Spec.Containers[i].Ports, func(port corev1.ContainerPort) bool { return port.HostPort > 0 }) {
 			return true
@@ -156,10 +156,10 @@ func isAlone(pod *corev1.Pod) bool {
 	})
 }
 
-// on returns how many such pods a node has room for now, and when it is empty and open; never more than a limit.
-func (s *seat) on(info fwk.NodeInfo, b bearing, limit int) (free, empty int) {
+// capacityOn returns how many such pods a node has room for now, and when it is empty and open; never more than a limit.
+func (s *podSlot) capacityOn(info fwk.NodeInfo, b clusterSnapshot, limit int) (free, empty int) {
 	access := s.accessTo(info.Node())
-	if access == never {
+	if access == accessNever {
 		return 0, 0
 	}
 	free, empty = limit, limit
@@ -171,77 +171,77 @@ func (s *seat) on(info fwk.NodeInfo, b bearing, limit int) (free, empty int) {
 				taken += min(other.Amount, math.MaxInt64-max(0, taken))
 			}
 		}
-		free = within(max(0, offered-max(0, taken))/ask.Amount, free)
-		empty = within(max(0, offered)/ask.Amount, empty)
+		free = capAmount(max(0, offered-max(0, taken))/ask.Amount, free)
+		empty = capAmount(max(0, offered)/ask.Amount, empty)
 	}
-	if empty > 0 && s.demand.NeedsCards() {
-		view := b.cards.Node(info)
-		free = within(view.Allocator.Room(&view.Used, &s.demand), free)
-		empty = within(view.Allocator.Room(&gpu.Used{}, &s.demand), empty)
+	if empty > 0 && s.demand.NeedsGPUs() {
+		view := b.deviceCache.NodeView(info)
+		free = capAmount(view.Allocator.RoomFor(&view.Used, &s.demand), free)
+		empty = capAmount(view.Allocator.RoomFor(&gpu.Used{}, &s.demand), empty)
 	}
-	if access == later {
+	if access == accessLater {
 		free = 0
 	}
 	return free, empty
 }
 
-// within caps an amount at a limit.
-func within(amount int64, limit int) int { return int(min(amount, int64(limit))) }
+// capAmount caps an amount at a limit.
+func capAmount(amount int64, limit int) int { return int(min(amount, int64(limit))) }
 
 // access is whether a pod may use a node.
 type access int
 
 const (
-	never access = iota
-	later        // once the node is ready again, or is no longer cordoned
-	now
+	accessNever access = iota
+	accessLater        // once the node is ready again, or is no longer cordoned
+	accessNow
 )
 
 // accessTo checks the node's pool and type, its labels and its taints.
-func (s *seat) accessTo(node *corev1.Node) access {
-	if node == nil || (s.pool != "" && gpu.PoolOf(node) != s.pool) || !s.types.Match(node) {
-		return never
+func (s *podSlot) accessTo(node *corev1.Node) access {
+	if node == nil || (s.pool != "" && gpu.PoolOf(node) != s.pool) || !s.types.MatchesNode(node) {
+		return accessNever
 	}
 	if fits, err := s.nodes.Match(node); err == nil && !fits { // NodeAffinity reports a malformed affinity
-		return never
+		return accessNever
 	}
 	taints := node.Spec.Taints
 	if node.Spec.Unschedulable {
 		taints = append(slices.Clip(taints), corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
 	}
-	access := now
+	access := accessNow
 	for i := range taints {
 		taint := &taints[i]
 		switch {
 		case taint.Effect == corev1.TaintEffectPreferNoSchedule,
 			corev1helpers.TolerationsTolerateTaint(klog.Background(), s.pod.Spec.Tolerations, taint, false):
-		case strings.HasPrefix(taint.Key, ofKubernetes):
-			access = later
+		case strings.HasPrefix(taint.Key, kubernetesTaintPrefix):
+			access = accessLater
 		default:
-			return never
+			return accessNever
 		}
 	}
 	return access
 }
 
-// ofKubernetes is the prefix of the taints by which Kubernetes marks a node as not ready, under pressure, or cordoned. These are temporary.
-const ofKubernetes = "node.kubernetes.io/"
+// kubernetesTaintPrefix is the prefix of the taints by which Kubernetes marks a node as not ready, under pressure, or cordoned. These are temporary.
+const kubernetesTaintPrefix = "node.kubernetes.io/"
 
-// verdict returns why a gang of so many members may not begin to take places, "" if it may. It evicts no pods: that would be decided for one
+// refusalReason returns why a gang of so many members may not begin to take places, "" if it may. It evicts no pods: that would be decided for one
 // member at a time, without knowing how many are missing.
-func (r room) verdict(members int) string {
+func (r gangCapacity) refusalReason(members int) string {
 	switch {
 	case members <= r.placed+r.free:
 		return ""
 	case members <= r.placed+r.empty:
-		return reason.GangHasRoomForSome.Text.Of(r.placed+r.free, members)
+		return reason.GangHasRoomForSome.Text.FormatText(r.placed+r.free, members)
 	}
-	return reason.GangNeverFits.Text.Of(r.placed+r.empty, members)
+	return reason.GangNeverFits.Text.FormatText(r.placed+r.empty, members)
 }
 
-// lacking returns a resource of minResources of which the nodes that members may use have too little free, including what placed members
+// lackingResource returns a resource of minResources of which the nodes that members may use have too little free, including what placed members
 // hold; "" for none. Without slots all nodes count.
-func lacking(want map[corev1.ResourceName]float64, placed []*corev1.Pod, seats []seat, nodes []fwk.NodeInfo) corev1.ResourceName {
+func lackingResource(want map[corev1.ResourceName]float64, placed []*corev1.Pod, seats []podSlot, nodes []fwk.NodeInfo) corev1.ResourceName {
 	if len(want) == 0 {
 		return ""
 	}
@@ -252,7 +252,7 @@ func lacking(want map[corev1.ResourceName]float64, placed []*corev1.Pod, seats [
 		}
 	}
 	for _, node := range nodes {
-		if len(seats) > 0 && !slices.ContainsFunc(seats, func(s seat) bool { return s.isOpen(node.Node(), s.accessTo(node.Node())) }) {
+		if len(seats) > 0 && !slices.ContainsFunc(seats, func(s podSlot) bool { return s.isOpen(node.Node(), s.accessTo(node.Node())) }) {
 			continue
 		}
 		for name := range want {

@@ -100,13 +100,13 @@ func TestRoomForGangs(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			waiting := []kind{{pod: tc.pod, count: tc.members - tc.placed}}
-			seats, err := seatsOf(waiting)
+			waiting := []podClass{{pod: tc.pod, count: tc.members - tc.placed}}
+			seats, err := newSlots(waiting)
 			if err != nil {
 				t.Fatal(err)
 			}
-			found := bearing{nodes: tc.nodes, cards: devices.NewLedger()}.roomFor(waiting, seats, tc.placed)
-			if got := found.verdict(tc.members); got != tc.want {
+			found := clusterSnapshot{nodes: tc.nodes, deviceCache: devices.NewCache()}.capacityFor(waiting, seats, tc.placed)
+			if got := found.refusalReason(tc.members); got != tc.want {
 				t.Errorf("got %q of %+v, want %q", got, found, tc.want)
 			}
 		})
@@ -123,8 +123,8 @@ func infos(nodes ...*corev1.Node) (all []fwk.NodeInfo) {
 func TestMinResources(t *testing.T) {
 	nodes := infos(fixture.Node("a").GPUs(8, "T4").Obj(), fixture.Node("b").GPUs(8, "T4").Obj())
 	pools := infos(fixture.Node("a").Pool("gold").GPUs(8, "T4").Obj(), fixture.Node("b").Pool("silver").GPUs(8, "T4").Obj())
-	seatsIn := func(pool string) []seat {
-		seats, err := seatsOf([]kind{{pod: fixture.Pod("m").Pool(pool).GPUs(8).Obj(), count: 2}})
+	seatsIn := func(pool string) []podSlot {
+		seats, err := newSlots([]podClass{{pod: fixture.Pod("m").Pool(pool).GPUs(8).Obj(), count: 2}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,7 +135,7 @@ func TestMinResources(t *testing.T) {
 	tests := map[string]struct {
 		want   map[corev1.ResourceName]float64
 		placed []*corev1.Pod
-		seats  []seat
+		seats  []podSlot
 		nodes  []fwk.NodeInfo
 		lacks  corev1.ResourceName
 	}{
@@ -151,7 +151,7 @@ func TestMinResources(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := lacking(tc.want, tc.placed, tc.seats, tc.nodes); got != tc.lacks {
+			if got := lackingResource(tc.want, tc.placed, tc.seats, tc.nodes); got != tc.lacks {
 				t.Errorf("lacks %q, want %q", got, tc.lacks)
 			}
 		})
@@ -160,7 +160,7 @@ func TestMinResources(t *testing.T) {
 
 func TestAlike(t *testing.T) {
 	worker := fixture.Pod("a").GPUs(8).Obj()
-	if !alike(worker, fixture.Pod("b").GPUs(8).Obj()) {
+	if !haveSameDemand(worker, fixture.Pod("b").GPUs(8).Obj()) {
 		t.Error("two workers are not alike")
 	}
 	tolerant := fixture.Pod("b").GPUs(8).Obj()
@@ -173,7 +173,7 @@ func TestAlike(t *testing.T) {
 		"a worker in one zone":                     fixture.Pod("b").GPUs(8).Require("zone", "z1").Obj(),
 		"a worker that tolerates all":              tolerant,
 	} {
-		if alike(worker, other) {
+		if haveSameDemand(worker, other) {
 			t.Errorf("a worker is taken to be like %s", what)
 		}
 	}
@@ -190,12 +190,12 @@ func TestKindsAreBounded(t *testing.T) {
 		"pods of a megabyte":   func(int) *corev1.Pod { return huge.DeepCopy() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			var k kinds
+			var k podClasses
 			for i := range 20 {
-				k.add(pod(i))
+				k.addPod(pod(i))
 			}
-			if !k.varied || len(k.of) > maxKinds || k.compared > maxCompared+2*len(values) {
-				t.Errorf("%d kinds, %d compared, varied: %t", len(k.of), k.compared, k.varied)
+			if !k.varied || len(k.classes) > maxKinds || k.compared > maxCompared+2*len(values) {
+				t.Errorf("%d kinds, %d compared, varied: %t", len(k.classes), k.compared, k.varied)
 			}
 		})
 	}
@@ -207,8 +207,8 @@ func TestTheRoomIsCountedOnceForAGang(t *testing.T) {
 	l.group("g", map[string]any{"minMember": int64(2)})
 	a, b := l.member("a"), l.member("b")
 	first, _ := l.try(a)
-	g := gangOf(a, l.groups.get(mustGroup(a)))
-	l.places.record(g).refusal.reason = "kept"
+	g := gangOf(a, l.groups.getGroup(mustGroup(a)))
+	l.gangStates.ensureState(g).refusal.reason = "kept"
 	if again, _ := l.try(b); again != "kept" {
 		t.Errorf("the second member is told %q, want what was kept", again)
 	}
@@ -223,7 +223,7 @@ func TestTheRoomIsCountedOnceForAGang(t *testing.T) {
 		"a member asks for other": func() { l.member("b", func(p *corev1.Pod) { p.Labels[names.LabelPool] = "x" }) },
 	}
 	for name, change := range changes {
-		l.places.record(g).refusal.reason = "kept"
+		l.gangStates.ensureState(g).refusal.reason = "kept"
 		change()
 		if again, _ := l.try(a); again == "kept" || again == "" {
 			t.Errorf("%s: the member is told %q, want what is true now, as %q was", name, again, first)
@@ -241,15 +241,15 @@ func BenchmarkRoomFor(b *testing.B) {
 			}
 			nodes = append(nodes, nodeInfo(fixture.Node(fmt.Sprint("n", i)).GPUs(8, "T4").Obj(), pods...))
 		}
-		pod, ledger := fixture.Pod("m").GPUs(9).Obj(), devices.NewLedger()
-		waiting := []kind{{pod: pod, count: 8}}
-		seats, err := seatsOf(waiting)
+		pod, ledger := fixture.Pod("m").GPUs(9).Obj(), devices.NewCache()
+		waiting := []podClass{{pod: pod, count: 8}}
+		seats, err := newSlots(waiting)
 		if err != nil {
 			b.Fatal(err)
 		}
 		b.Run(fmt.Sprint("nodes=", count), func(b *testing.B) {
 			for b.Loop() {
-				bearing{nodes: nodes, cards: ledger}.roomFor(waiting, seats, 0)
+				clusterSnapshot{nodes: nodes, deviceCache: ledger}.capacityFor(waiting, seats, 0)
 			}
 		})
 	}

@@ -11,38 +11,38 @@ import (
 	"g8s.host/gpu-scheduler/pkg/hint"
 )
 
-// turnAway makes a rejected member the representative of its gang, and records the waiting members.
-func (p *places) turnAway(g gang, pod *corev1.Pod, waiting []*corev1.Pod) {
-	of := fingerprint(waiting)
+// setRepresentative makes a rejected member the representative of its gang, and records the waiting members.
+func (p *gangStates) setRepresentative(g gang, pod *corev1.Pod, waiting []*corev1.Pod) {
+	of := podsFingerprint(waiting)
 	p.mu.RLock()
-	known := p.gangs[g] != nil && p.gangs[g].seekers.of == of
+	known := p.gangs[g] != nil && p.gangs[g].pendingClasses.fingerprint == of
 	p.mu.RUnlock()
-	var all seekers
+	var all pendingClasses
 	if !known {
-		all = seekersOf(waiting, of)
+		all = newPendingClasses(waiting, of)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := p.record(g)
-	if r.scout = nameOf(pod); !known {
-		r.seekers = all
+	r := p.ensureState(g)
+	if r.representative = nameOf(pod); !known {
+		r.pendingClasses = all
 	}
 }
 
-// seekers are waiting members, one of each class. If there are too many classes, only their pools are kept.
-type seekers struct {
-	// of is the fingerprint of all of them.
-	of    uint64
-	pods  []*corev1.Pod
-	pools sets.Set[string]
+// pendingClasses are waiting members, one of each class. If there are too many classes, only their pools are kept.
+type pendingClasses struct {
+	// fingerprint is the fingerprint of all of them.
+	fingerprint uint64
+	pods        []*corev1.Pod
+	pools       sets.Set[string]
 }
 
-func seekersOf(waiting []*corev1.Pod, of uint64) seekers {
-	all := seekers{of: of}
-	kinds := kindsOf(waiting)
+func newPendingClasses(waiting []*corev1.Pod, of uint64) pendingClasses {
+	all := pendingClasses{fingerprint: of}
+	kinds := newPodClasses(waiting)
 	if !kinds.varied {
-		for i := range kinds.of {
-			all.pods = append(all.pods, kinds.of[i].pod)
+		for i := range kinds.classes {
+			all.pods = append(all.pods, kinds.classes[i].pod)
 		}
 		return all
 	}
@@ -53,8 +53,8 @@ func seekersOf(waiting []*corev1.Pod, of uint64) seekers {
 	return all
 }
 
-// lookTo reports whether a node is open to one of them.
-func (s *seekers) lookTo(node *corev1.Node) bool {
+// hasOpenNode reports whether a node is open to one of them.
+func (s *pendingClasses) hasOpenNode(node *corev1.Node) bool {
 	return s.pools.Has("") || s.pools.Has(gpu.PoolOf(node)) || slices.ContainsFunc(s.pods, func(pod *corev1.Pod) bool { return isOpenTo(node, pod) })
 }
 
@@ -64,32 +64,32 @@ func isOpenTo(node *corev1.Node, pod *corev1.Pod) bool {
 	return (pool == "" || pool == gpu.PoolOf(node)) && hint.Admits(pod, node)
 }
 
-// seekersOf returns the known waiting members of a gang.
-func (p *places) seekersOf(g gang) seekers {
+// newPendingClasses returns the known waiting members of a gang.
+func (p *gangStates) pendingClassesOf(g gang) pendingClasses {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if r, ok := p.gangs[g]; ok {
-		return r.seekers
+		return r.pendingClasses
 	}
-	return seekers{}
+	return pendingClasses{}
 }
 
-// dismiss removes a pod as representative after another plugin rejected it, so that all members are tried again: the others may form
+// dropRepresentative removes a pod as representative after another plugin rejected it, so that all members are tried again: the others may form
 // a gang without it, and its obstacle need not apply to them.
-func (p *places) dismiss(g gang, pod types.NamespacedName) {
+func (p *gangStates) dropRepresentative(g gang, pod types.NamespacedName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if r, ok := p.gangs[g]; ok && r.scout == pod {
-		r.scout = types.NamespacedName{}
+	if r, ok := p.gangs[g]; ok && r.representative == pod {
+		r.representative = types.NamespacedName{}
 	}
 }
 
-// scoutOf returns the member that is tried for its gang, "" if there is none.
-func (p *places) scoutOf(g gang) types.NamespacedName {
+// representativeOf returns the member that is tried for its gang, "" if there is none.
+func (p *gangStates) representativeOf(g gang) types.NamespacedName {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if r, ok := p.gangs[g]; ok {
-		return r.scout
+		return r.representative
 	}
 	return types.NamespacedName{}
 }

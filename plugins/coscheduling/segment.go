@@ -23,52 +23,52 @@ type segment struct {
 	number int
 }
 
-// seating assigns the members of a gang to segments.
-type seating struct {
-	of map[types.UID]segment
+// segmentAssignment assigns the members of a gang to segments.
+type segmentAssignment struct {
+	segmentByPod map[types.UID]segment
 	// placed are the members of each segment that have places.
 	placed map[segment][]*corev1.Pod
 }
 
-// seating returns the segments of the members, nil if there are none.
-func (m *members) seating(l layout) *seating {
-	if l.segment > 0 && m.seated == nil {
-		m.seated = seatingOf(l, m.waiting, m.placed)
+// segmentsFor returns the segments of the members, nil if there are none.
+func (m *members) segmentsFor(l layout) *segmentAssignment {
+	if l.segment > 0 && m.segments == nil {
+		m.segments = newSegmentAssignment(l, m.waiting, m.placed)
 	}
-	return m.seated
+	return m.segments
 }
 
-// seatingOf assigns members to segments. Members without a number, such as the pods of a Deployment, are counted in the order of
+// newSegmentAssignment assigns members to segments. Members without a number, such as the pods of a Deployment, are counted in the order of
 // their names.
-func seatingOf(l layout, waiting, placed []*corev1.Pod) *seating {
-	s := &seating{of: make(map[types.UID]segment, len(waiting)+len(placed)), placed: map[segment][]*corev1.Pod{}}
+func newSegmentAssignment(l layout, waiting, placed []*corev1.Pod) *segmentAssignment {
+	s := &segmentAssignment{segmentByPod: make(map[types.UID]segment, len(waiting)+len(placed)), placed: map[segment][]*corev1.Pod{}}
 	var others []*corev1.Pod
 	for _, pod := range slices.Concat(waiting, placed) {
-		row, number, ok := numberOf(pod)
+		row, number, ok := memberNumber(pod)
 		if !ok {
 			others = append(others, pod)
 			continue
 		}
-		s.of[pod.UID] = segment{row, number / l.segment}
+		s.segmentByPod[pod.UID] = segment{row, number / l.segment}
 	}
 	counted := map[types.UID]int{} // by owner
-	for _, pod := range byRank(others) {
+	for _, pod := range sortByIndex(others) {
 		owner := ownerOf(pod)
-		s.of[pod.UID] = segment{string(owner), counted[owner] / l.segment}
+		s.segmentByPod[pod.UID] = segment{string(owner), counted[owner] / l.segment}
 		counted[owner]++
 	}
 	for _, pod := range placed {
-		s.placed[s.of[pod.UID]] = append(s.placed[s.of[pod.UID]], pod)
+		s.placed[s.segmentByPod[pod.UID]] = append(s.placed[s.segmentByPod[pod.UID]], pod)
 	}
 	return s
 }
 
-// mostDigits bounds the length of a number in a name.
-const mostDigits = "9999"
+// maxDigits bounds the length of a number in a name.
+const maxDigits = "9999"
 
-// numberOf returns a member's number in a row: its index in its Job, or the suffix of its name, as for a StatefulSet's pod. A longer number does
+// memberNumber returns a member's number in a row: its index in its Job, or the suffix of its name, as for a StatefulSet's pod. A longer number does
 // not count: the five characters that Kubernetes generates may all be digits.
-func numberOf(pod *corev1.Pod) (row string, number int, ok bool) {
+func memberNumber(pod *corev1.Pod) (row string, number int, ok bool) {
 	if text, ok := pod.Annotations[batchv1.JobCompletionIndexAnnotation]; ok {
 		if index, err := strconv.Atoi(text); err == nil {
 			return "/" + string(ownerOf(pod)), index, true
@@ -76,58 +76,60 @@ func numberOf(pod *corev1.Pod) (row string, number int, ok bool) {
 	}
 	dash := strings.LastIndexByte(pod.Name, '-')
 	digits := pod.Name[dash+1:]
-	if dash < 1 || len(digits) > len(mostDigits) || strings.Trim(digits, "0123456789") != "" {
+	if dash < 1 || len(digits) > len(maxDigits) || strings.Trim(digits, "0123456789") != "" {
 		return "", 0, false
 	}
 	number, err := strconv.Atoi(digits)
 	return pod.Name[:dash+1], number, err == nil
 }
 
-// inOrder sorts members so that those of a segment are adjacent, and the segments by rank.
-func (s *seating) inOrder(pods []*corev1.Pod) []*corev1.Pod {
-	pods = byRank(pods)
+// sortMembers sorts members so that those of a segment are adjacent, and the segments by rank.
+func (s *segmentAssignment) sortMembers(pods []*corev1.Pod) []*corev1.Pod {
+	pods = sortByIndex(pods)
 	if s == nil {
 		return pods
 	}
 	first := map[segment]int{}
 	for i, pod := range pods {
-		if _, known := first[s.of[pod.UID]]; !known {
-			first[s.of[pod.UID]] = i
+		if _, known := first[s.segmentByPod[pod.UID]]; !known {
+			first[s.segmentByPod[pod.UID]] = i
 		}
 	}
-	slices.SortStableFunc(pods, func(a, b *corev1.Pod) int { return cmp.Compare(first[s.of[a.UID]], first[s.of[b.UID]]) })
+	slices.SortStableFunc(pods, func(a, b *corev1.Pod) int {
+		return cmp.Compare(first[s.segmentByPod[a.UID]], first[s.segmentByPod[b.UID]])
+	})
 	return pods
 }
 
-// party are the members to be placed.
-type party struct {
-	kinds []kind
+// pendingMembers are the members to be placed.
+type pendingMembers struct {
+	classes []podClass
 	// varied says that their requirements differ too much to be planned for.
 	varied bool
 	// blocks are the pending members of each segment, by rank; nil without segments. completeSegments is how many segments have no pending members.
-	blocks   []block
-	complete int
+	blocks           []segmentBlock
+	completeSegments int
 }
 
-// block is the pending members of a segment: count pods of one role, in the order of its class.
-type block struct {
+// segmentBlock is the pending members of a segment: count pods of one role, in the order of its class.
+type segmentBlock struct {
 	role, count int
 	// beside is the node of a placed member, "" for none.
 	beside string
 }
 
-// partyOf groups members by their requirements, and by their segments.
-func (p *Plugin) partyOf(l layout, some []*corev1.Pod, m *members) party {
-	s := m.seating(l)
-	pods := s.inOrder(some)
-	kinds := kindsOf(pods)
-	all := party{kinds: kinds.of, varied: kinds.varied}
+// newPendingMembers groups members by their requirements, and by their segments.
+func (p *Plugin) newPendingMembers(l layout, some []*corev1.Pod, m *members) pendingMembers {
+	s := m.segmentsFor(l)
+	pods := s.sortMembers(some)
+	kinds := newPodClasses(pods)
+	all := pendingMembers{classes: kinds.classes, varied: kinds.varied}
 	if s == nil || kinds.varied {
 		return all
 	}
-	roles, known := rolesOf(kinds.of), sets.New[segment]()
+	roles, known := rolesOf(kinds.classes), sets.New[segment]()
 	for _, pod := range pods {
-		of, role := s.of[pod.UID], roles[pod.UID]
+		of, role := s.segmentByPod[pod.UID], roles[pod.UID]
 		if known.Has(of) {
 			last := &all.blocks[len(all.blocks)-1]
 			last.count++
@@ -135,98 +137,98 @@ func (p *Plugin) partyOf(l layout, some []*corev1.Pod, m *members) party {
 			continue
 		}
 		known.Insert(of)
-		next := block{role: role, count: 1}
-		if nodes := p.places.nodesOf(byRank(s.placed[of])); len(nodes) > 0 {
+		next := segmentBlock{role: role, count: 1}
+		if nodes := p.gangStates.nodesOf(sortByIndex(s.placed[of])); len(nodes) > 0 {
 			next.beside = nodes[0]
 		}
 		all.blocks = append(all.blocks, next)
 	}
 	for of := range s.placed {
 		if !known.Has(of) {
-			all.complete++
+			all.completeSegments++
 		}
 	}
 	return all
 }
 
 // rolesOf returns the role number of each member.
-func rolesOf(kinds []kind) map[types.UID]int {
+func rolesOf(kinds []podClass) map[types.UID]int {
 	roles := map[types.UID]int{}
 	for role := range kinds {
-		for _, pod := range kinds[role].all {
+		for _, pod := range kinds[role].pods {
 			roles[pod.UID] = role
 		}
 	}
 	return roles
 }
 
-// seatIn requires one domain for each segment.
-func (s *site) seatIn(of party) {
+// setSegments requires one domain for each segment.
+func (s *nodeDomain) setSegments(of pendingMembers) {
 	if of.blocks == nil {
 		return
 	}
 	s.segments = &gangplan.Segments{Level: s.level, Preferred: !s.required}
 	for _, block := range of.blocks {
-		beside, known := s.number(block.beside)
+		beside, known := s.nodeNumber(block.beside)
 		if !known {
 			beside = -1
 		}
 		s.segments.All = append(s.segments.All, gangplan.Segment{Role: block.role, Count: block.count, Beside: beside})
 	}
-	s.complete = of.complete
+	s.completeSegments = of.completeSegments
 }
 
 // eachBlock calls visit for each block with its pods, until that returns false.
-func (of *party) eachBlock(visit func(at int, pods []*corev1.Pod) bool) {
-	next := make([]int, len(of.kinds))
+func (of *pendingMembers) eachBlock(visit func(at int, pods []*corev1.Pod) bool) {
+	next := make([]int, len(of.classes))
 	for i, block := range of.blocks {
 		from := next[block.role]
 		next[block.role] += block.count
-		if !visit(i, of.kinds[block.role].all[from:next[block.role]]) {
+		if !visit(i, of.classes[block.role].pods[from:next[block.role]]) {
 			return
 		}
 	}
 }
 
-// needed returns as many waiting members as the gang needs: nominated members first, then the member that is tried, and then the oldest; with
+// neededMembers returns as many waiting members as the gang needs: nominated members first, then the member that is tried, and then the oldest; with
 // segments, the lowest numbers. An index lists pods in a different order each time, which must not change decisions.
-func needed(group *podGroup, m *members) []*corev1.Pod {
+func neededMembers(group *podGroup, m *members) []*corev1.Pod {
 	waiting, want := m.waiting, min(len(m.waiting), max(1, group.minMember-len(m.placed)))
 	switch {
 	case group.layout.segment > 0:
-		waiting = append(slices.Clone(waiting[:1]), m.seating(group.layout).inOrder(waiting[1:])...)
+		waiting = append(slices.Clone(waiting[:1]), m.segmentsFor(group.layout).sortMembers(waiting[1:])...)
 	case want < len(waiting):
-		waiting = append(slices.Clone(waiting[:1]), byAge(waiting[1:])...)
+		waiting = append(slices.Clone(waiting[:1]), sortByAge(waiting[1:])...)
 	}
 	return nominatedFirst(waiting)[:want]
 }
 
-func byAge(pods []*corev1.Pod) []*corev1.Pod {
+func sortByAge(pods []*corev1.Pod) []*corev1.Pod {
 	return slices.SortedFunc(slices.Values(pods), func(a, b *corev1.Pod) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), compareRanks(a, b))
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), compareIndexes(a, b))
 	})
 }
 
-// together reports whether the nominated nodes of each segment are in one domain, together with its placed members.
-func (s *site) together(of party) bool {
+// areSegmentsTogether reports whether the nominated nodes of each segment are in one domain, together with its placed members.
+func (s *nodeDomain) areSegmentsTogether(of pendingMembers) bool {
 	together := true
 	of.eachBlock(func(at int, pods []*corev1.Pod) bool {
-		nodes := s.positions([]string{of.blocks[at].beside})
+		nodes := s.nodeNumbers([]string{of.blocks[at].beside})
 		for _, pod := range pods {
-			nodes = append(nodes, s.positions([]string{pod.Status.NominatedNodeName})...)
+			nodes = append(nodes, s.nodeNumbers([]string{pod.Status.NominatedNodeName})...)
 		}
-		together = s.tree.Common(nodes).Level >= s.level
+		together = s.tree.CommonDomain(nodes).Level >= s.level
 		return together
 	})
 	return together
 }
 
-// insides returns the nodes of the domain found for each member.
-func (s *site) insides(of party, found *gangplan.Plan) map[types.UID]sets.Set[string] {
-	inside, next := map[types.UID]sets.Set[string]{}, make([]int, len(of.kinds))
+// segmentDomains returns the nodes of the domain found for each member.
+func (s *nodeDomain) segmentDomains(of pendingMembers, found *gangplan.Plan) map[types.UID]sets.Set[string] {
+	inside, next := map[types.UID]sets.Set[string]{}, make([]int, len(of.classes))
 	of.eachBlock(func(at int, pods []*corev1.Pod) bool {
 		role := of.blocks[at].role
-		domain := s.names(s.tree.Of(found.Places[role][next[role]], s.level).Nodes)
+		domain := s.namesOf(s.tree.NodeDomain(found.Places[role][next[role]], s.level).Nodes)
 		next[role] += len(pods)
 		for _, pod := range pods {
 			inside[pod.UID] = domain
@@ -236,23 +238,23 @@ func (s *site) insides(of party, found *gangplan.Plan) map[types.UID]sets.Set[st
 	return inside
 }
 
-// besidesSegment returns the nodes for a member of a complete gang, nil for all, or why there are none: the nodes of the domain of its segment.
+// segmentDomain returns the nodes for a member of a complete gang, nil for all, or why there are none: the nodes of the domain of its segment.
 // A segment without a domain gets the tightest domain with room for all of it. If the level is only preferred, a member without room there goes
 // anywhere.
-func (p *Plugin) besidesSegment(g gang, group *podGroup, m *members, nodes []fwk.NodeInfo) (beside sets.Set[string], why string) {
+func (p *Plugin) segmentDomain(g gang, group *podGroup, m *members, nodes []fwk.NodeInfo) (beside sets.Set[string], why string) {
 	pod, l := m.waiting[0], group.layout
-	if p.places.strays(g, pod.UID) {
+	if p.gangStates.isOutsideDomain(g, pod.UID) {
 		return nil, ""
 	}
-	seating := m.seating(l)
-	own, mates := []*corev1.Pod{pod}, seating.placed[seating.of[pod.UID]]
+	seating := m.segmentsFor(l)
+	own, mates := []*corev1.Pod{pod}, seating.placed[seating.segmentByPod[pod.UID]]
 	if l.required {
-		if beside := p.besides(l, mates, nodes); beside != nil {
+		if beside := p.siblingDomain(l, mates, nodes); beside != nil {
 			return beside, ""
 		}
 	}
 	if len(mates) == 0 {
-		own = slices.DeleteFunc(slices.Clone(m.waiting), func(other *corev1.Pod) bool { return seating.of[other.UID] != seating.of[pod.UID] })
+		own = slices.DeleteFunc(slices.Clone(m.waiting), func(other *corev1.Pod) bool { return seating.segmentByPod[other.UID] != seating.segmentByPod[pod.UID] })
 	}
 	if beside, why = p.domainFor(g, group, own, m, nodes); l.required {
 		return beside, why
@@ -264,43 +266,43 @@ func (p *Plugin) besidesSegment(g gang, group *podGroup, m *members, nodes []fwk
 func (p *Plugin) domainFor(g gang, group *podGroup, own []*corev1.Pod, m *members, nodes []fwk.NodeInfo) (sets.Set[string], string) {
 	l := group.layout
 	l.required = true
-	of := p.partyOf(l, own, m)
+	of := p.newPendingMembers(l, own, m)
 	if of.varied {
-		return nil, reason.GangTooVaried.Text.Of(l.level)
+		return nil, reason.GangTooVaried.Text.FormatText(l.level)
 	}
-	b := p.bearingOf(nodes)
-	b.kept, _ = p.keptFor(g, group, m)
-	seats, err := b.seatsOf(of.kinds)
+	b := p.newSnapshot(nodes)
+	b.kept, _ = p.nominatedAsks(g, group, m)
+	seats, err := b.slotsFor(of.classes)
 	if err != nil {
 		return nil, "" // GPUFilter tells what is wrong with the pod
 	}
-	s := siteOf(l, seats, b)
-	s.seatIn(of)
-	problem := s.problem(of.kinds, s.positions(p.places.nodesOf(m.placed)), s.free)
+	s := newNodeDomain(l, seats, b)
+	s.setSegments(of)
+	problem := s.newProblem(of.classes, s.nodeNumbers(p.gangStates.nodesOf(m.placed)), s.freeCapacity)
 	plan, miss := gangplan.Make(problem)
 	switch {
 	case plan != nil:
-		return s.names(s.tree.Of(plan.Places[0][0], s.level).Nodes), ""
+		return s.namesOf(s.tree.NodeDomain(plan.Places[0][0], s.level).Nodes), ""
 	case group.layout.required && miss.Room > 0:
-		return s.names(miss.Domain.Nodes), ""
+		return s.namesOf(miss.Domain.Nodes), ""
 	}
-	return nil, s.missing(of.kinds, problem.Standing, s.free)
+	return nil, s.missingReason(of.classes, problem.Standing, s.freeCapacity)
 }
 
-// strays reports whether a member was rejected in the domain of its segment, if that is only preferred. markOutsideDomain records it.
-func (p *places) strays(g gang, pod types.UID) bool {
+// isOutsideDomain reports whether a member was rejected in the domain of its segment, if that is only preferred. markOutsideDomain records it.
+func (p *gangStates) isOutsideDomain(g gang, pod types.UID) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	r, ok := p.gangs[g]
-	return ok && r.strayed.Has(pod)
+	return ok && r.outsideDomain.Has(pod)
 }
 
-func (p *places) stray(g gang, pod types.UID) {
+func (p *gangStates) markOutsideDomain(g gang, pod types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := p.record(g)
-	if r.strayed == nil || r.strayed.Len() >= maxMembers {
-		r.strayed = sets.New[types.UID]()
+	r := p.ensureState(g)
+	if r.outsideDomain == nil || r.outsideDomain.Len() >= maxMembers {
+		r.outsideDomain = sets.New[types.UID]()
 	}
-	r.strayed.Insert(pod)
+	r.outsideDomain.Insert(pod)
 }

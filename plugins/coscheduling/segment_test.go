@@ -150,8 +150,8 @@ func TestAMemberThatIsRefusedInItsSegmentGoesElsewhere(t *testing.T) {
 	if _, nodes, reason := l.aim(back); nodes != nil || reason != "" {
 		t.Errorf("after that it may go to %v, told %q", nodes, reason)
 	}
-	l.places.wait(gangOf(back, l.groups.get(mustGroup(back))), back.UID, "n5")
-	l.places.forget(back.UID)
+	l.gangStates.markWaiting(gangOf(back, l.groups.getGroup(mustGroup(back))), back.UID, "n5")
+	l.gangStates.forgetPod(back.UID)
 	if _, nodes, _ := l.aim(back); !slices.Equal(nodes, []string{"n0", "n1"}) {
 		t.Errorf("when it had a place and lost it, it may go to %v", nodes)
 	}
@@ -198,8 +198,8 @@ func TestMembersWithoutAPlanStayInTheRackOfTheirSegment(t *testing.T) {
 	l := newRacks(t, 8, 0)
 	l.group("g", map[string]any{"minMember": int64(4)}, laidOut("required=rack;segment=2"))
 	pods := l.ranks(0, 4)
-	g := gangOf(pods[0], l.groups.get(mustGroup(pods[0])))
-	l.places.plan(g, &plan{shunned: sets.New("n1", "n4")})
+	g := gangOf(pods[0], l.groups.getGroup(mustGroup(pods[0])))
+	l.gangStates.setPlan(g, &plan{excluded: sets.New("n1", "n4")})
 	for rank, want := range [][]string{{"n2", "n3"}, {"n2", "n3"}, {"n6", "n7"}, {"n6", "n7"}} {
 		if _, nodes, reason := l.aim(pods[rank]); !slices.Equal(nodes, want) || reason != "" {
 			t.Errorf("rank %d may go to %v, told %q; want %v", rank, nodes, reason, want)
@@ -280,10 +280,10 @@ func TestWhichSegmentAMemberIsOf(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := seatingOf(layout{segment: 16}, tc.pods, nil)
+			s := newSegmentAssignment(layout{segment: 16}, tc.pods, nil)
 			var got []segment
 			for _, pod := range tc.pods {
-				got = append(got, s.of[pod.UID])
+				got = append(got, s.segmentByPod[pod.UID])
 			}
 			if !slices.Equal(got, tc.want) {
 				t.Errorf("segments %v, want %v", got, tc.want)
@@ -295,8 +295,8 @@ func TestWhichSegmentAMemberIsOf(t *testing.T) {
 		many[i] = fmt.Sprintf("web-7c9f8-z%02d", i)
 	}
 	pods := named(many...)
-	if s := seatingOf(layout{segment: 16}, pods[16:], pods[:16]); s.of["web-7c9f8-z15"] != (segment{"job", 0}) || s.of["web-7c9f8-z32"] != (segment{"job", 2}) {
-		t.Errorf("the last of the first segment is in %v, and the last of all in %v", s.of["web-7c9f8-z15"], s.of["web-7c9f8-z32"])
+	if s := newSegmentAssignment(layout{segment: 16}, pods[16:], pods[:16]); s.segmentByPod["web-7c9f8-z15"] != (segment{"job", 0}) || s.segmentByPod["web-7c9f8-z32"] != (segment{"job", 2}) {
+		t.Errorf("the last of the first segment is in %v, and the last of all in %v", s.segmentByPod["web-7c9f8-z15"], s.segmentByPod["web-7c9f8-z32"])
 	}
 }
 

@@ -39,7 +39,7 @@ func TestPodsThatAskAsAWholeAreNotAlike(t *testing.T) {
 		}
 		return pod
 	}
-	if alike(asking("1"), asking("10000")) || alike(asking(""), asking("1")) || !alike(asking("1"), asking("1")) || !alike(asking(""), asking("")) {
+	if haveSameDemand(asking("1"), asking("10000")) || haveSameDemand(asking(""), asking("1")) || !haveSameDemand(asking("1"), asking("1")) || !haveSameDemand(asking(""), asking("")) {
 		t.Error("what a pod asks as a whole does not count")
 	}
 }

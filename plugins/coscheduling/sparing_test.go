@@ -32,12 +32,12 @@ func TestAGangSparesWhatWasPromisedBehindIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := newRacks(t, 4, tc.busy...)
 			l.keepsClock()
-			l.promises = promisesFor(l, 24*time.Hour)
-			promise := &backfill.Promise{Turn: backfill.Turn{Job: "behind", Priority: -1, Since: noon}, At: noon.Add(time.Hour), Places: map[string]backfill.Place{}}
+			l.startReservations = promisesFor(l, 24*time.Hour)
+			promise := &backfill.StartReservation{QueuePosition: backfill.QueuePosition{Job: "behind", Priority: -1, Since: noon}, At: noon.Add(time.Hour), Places: map[string]backfill.NodeReservation{}}
 			for _, node := range tc.promised {
-				promise.Places[node] = backfill.Place{Needs: []cycle.Ask{{Resource: names.ResourceGPU, Amount: 8}}}
+				promise.Places[node] = backfill.NodeReservation{Needs: []cycle.ResourceRequest{{Resource: names.ResourceGPU, Amount: 8}}}
 			}
-			l.promises.Give(promise)
+			l.startReservations.ReserveStart(promise)
 			l.group("g", map[string]any{"minMember": int64(2)}, laidOut("preferred=rack"))
 			var members []*corev1.Pod
 			for _, name := range []string{"a", "b"} {

@@ -14,13 +14,13 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// spread counts the pods by domain for a pod's topologySpreadConstraints, as pods come and go in a dry run.
+// spreadState counts the pods by domain for a pod's topologySpreadConstraints, as pods come and go in a dry run.
 //
 // Kubernetes' own filter cannot be used for that. It only tracks the two domains that had the fewest pods at the start, which is enough for its
 // own preemption, where pods leave one node. With members in more than two domains it takes the minimum of those two for the minimum of all, and
 // admits a member that it rejects once the victims have left (criticalPaths in podtopologyspread/filtering.go of Kubernetes 1.37, which says
 // so).
-type spread struct {
+type spreadState struct {
 	pod      *corev1.Pod
 	affinity nodeaffinity.RequiredNodeAffinity
 	rules    []spreadRule
@@ -33,10 +33,10 @@ type spreadRule struct {
 	count    map[string]int
 }
 
-// spreadOf parses the constraints of a pod and counts the existing pods. It returns nil if there is no hard constraint. The filter itself has
+// newSpreadState parses the constraints of a pod and counts the existing pods. It returns nil if there is no hard constraint. The filter itself has
 // already rejected malformed constraints.
-func spreadOf(pod *corev1.Pod, nodes []fwk.NodeInfo) *spread {
-	s := &spread{pod: pod, affinity: nodeaffinity.GetRequiredNodeAffinity(pod)}
+func newSpreadState(pod *corev1.Pod, nodes []fwk.NodeInfo) *spreadState {
+	s := &spreadState{pod: pod, affinity: nodeaffinity.GetRequiredNodeAffinity(pod)}
 	for _, constraint := range pod.Spec.TopologySpreadConstraints {
 		if constraint.WhenUnsatisfiable != corev1.DoNotSchedule {
 			continue
@@ -51,10 +51,10 @@ func spreadOf(pod *corev1.Pod, nodes []fwk.NodeInfo) *spread {
 		return nil
 	}
 	for _, info := range nodes {
-		s.visit(info.Node(), func(rule *spreadRule, domain string) {
+		s.visitRules(info.Node(), func(rule *spreadRule, domain string) {
 			rule.count[domain] += 0 // an empty domain counts as well
 			for _, on := range info.GetPods() {
-				if s.selects(rule, on.GetPod()) {
+				if s.selectsPod(rule, on.GetPod()) {
 					rule.count[domain]++
 				}
 			}
@@ -80,8 +80,8 @@ func stepsToSpread(pod *corev1.Pod, nodes int) int {
 	return len(pod.Spec.TopologySpreadConstraints) * nodes / 8
 }
 
-// steps returns how many steps a look at all domains takes.
-func (s *spread) steps() (steps int) {
+// countSteps returns how many steps a look at all domains takes.
+func (s *spreadState) countSteps() (steps int) {
 	if s == nil {
 		return 0
 	}
@@ -91,56 +91,56 @@ func (s *spread) steps() (steps int) {
 	return steps
 }
 
-// visit calls each for every constraint that counts a node, with its domain.
-func (s *spread) visit(node *corev1.Node, each func(rule *spreadRule, domain string)) {
+// visitRules calls each for every constraint that counts a node, with its domain.
+func (s *spreadState) visitRules(node *corev1.Node, each func(rule *spreadRule, domain string)) {
 	for i := range s.rules {
 		if _, ok := node.Labels[s.rules[i].TopologyKey]; !ok {
 			return // a node without a domain for each constraint counts for none
 		}
 	}
 	for i := range s.rules {
-		if rule := &s.rules[i]; s.includes(rule, node) {
+		if rule := &s.rules[i]; s.includesNode(rule, node) {
 			each(rule, node.Labels[rule.TopologyKey])
 		}
 	}
 }
 
-// includes reports whether a node counts for a constraint, by its nodeAffinityPolicy and nodeTaintsPolicy.
-func (s *spread) includes(rule *spreadRule, node *corev1.Node) bool {
+// includesNode reports whether a node counts for a constraint, by its nodeAffinityPolicy and nodeTaintsPolicy.
+func (s *spreadState) includesNode(rule *spreadRule, node *corev1.Node) bool {
 	if ptr.Deref(rule.NodeAffinityPolicy, corev1.NodeInclusionPolicyHonor) == corev1.NodeInclusionPolicyHonor {
 		if match, _ := s.affinity.Match(node); !match { // what cannot be read matches nothing
 			return false
 		}
 	}
 	if ptr.Deref(rule.NodeTaintsPolicy, corev1.NodeInclusionPolicyIgnore) == corev1.NodeInclusionPolicyHonor {
-		_, untolerated := corev1helpers.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, s.pod.Spec.Tolerations, keepsOut, false)
+		_, untolerated := corev1helpers.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, s.pod.Spec.Tolerations, repelsPods, false)
 		return !untolerated
 	}
 	return true
 }
 
-func keepsOut(taint *corev1.Taint) bool {
+func repelsPods(taint *corev1.Taint) bool {
 	return taint.Effect == corev1.TaintEffectNoSchedule || taint.Effect == corev1.TaintEffectNoExecute
 }
 
-func (s *spread) selects(rule *spreadRule, pod *corev1.Pod) bool {
+func (s *spreadState) selectsPod(rule *spreadRule, pod *corev1.Pod) bool {
 	return pod.Namespace == s.pod.Namespace && pod.DeletionTimestamp == nil && rule.selector.Matches(labels.Set(pod.Labels))
 }
 
-// change records that a pod has been added to a node, by 1, or removed, by -1.
-func (s *spread) change(pod *corev1.Pod, node *corev1.Node, by int) {
+// recordPod records that a pod has been added to a node, by 1, or removed, by -1.
+func (s *spreadState) recordPod(pod *corev1.Pod, node *corev1.Node, by int) {
 	if s == nil {
 		return
 	}
-	s.visit(node, func(rule *spreadRule, domain string) {
-		if s.selects(rule, pod) {
+	s.visitRules(node, func(rule *spreadRule, domain string) {
+		if s.selectsPod(rule, pod) {
 			rule.count[domain] += by
 		}
 	})
 }
 
-// refuses returns the topology key of a constraint that the pod would violate on a node, "" for none.
-func (s *spread) refuses(node *corev1.Node) (key string) {
+// violatedKey returns the topology key of a constraint that the pod would violate on a node, "" for none.
+func (s *spreadState) violatedKey(node *corev1.Node) (key string) {
 	if s == nil {
 		return ""
 	}
@@ -154,15 +154,15 @@ func (s *spread) refuses(node *corev1.Node) (key string) {
 		if rule.selector.Matches(labels.Set(s.pod.Labels)) {
 			own = 1
 		}
-		if rule.count[domain]+own-rule.least() > int(rule.MaxSkew) {
+		if rule.count[domain]+own-rule.minCount() > int(rule.MaxSkew) {
 			return rule.TopologyKey
 		}
 	}
 	return ""
 }
 
-// least returns the smallest number of pods in a domain, or 0 while there are fewer domains than required.
-func (r *spreadRule) least() int {
+// minCount returns the smallest number of pods in a domain, or 0 while there are fewer domains than required.
+func (r *spreadRule) minCount() int {
 	if len(r.count) < max(1, int(ptr.Deref(r.MinDomains, 1))) {
 		return 0
 	}

@@ -42,7 +42,7 @@ func TestSpreadAgreesWithKubernetes(t *testing.T) {
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		nodes, pod := unevenNodes(random), spreading(random)
-		ours := spreadOf(pod, nodes)
+		ours := newSpreadState(pod, nodes)
 		for step := range 12 {
 			state := framework.NewCycleState()
 			if _, status := theirs.PreFilter(t.Context(), state, pod, nodes); !status.IsSuccess() {
@@ -51,7 +51,7 @@ func TestSpreadAgreesWithKubernetes(t *testing.T) {
 			for _, info := range nodes {
 				status := theirs.Filter(t.Context(), state, pod, info)
 				want := status.Code() == fwk.Unschedulable // without a label a node is no matter of numbers
-				if got := ours.refuses(info.Node()) != ""; got != want && status.Code() != fwk.UnschedulableAndUnresolvable {
+				if got := ours.violatedKey(info.Node()) != ""; got != want && status.Code() != fwk.UnschedulableAndUnresolvable {
 					t.Fatalf("seed %d, step %d: %s is refused: %v, want %v; counted %v", seed, step, info.Node().Name, got, want, ours.rules)
 				}
 				if want {
@@ -64,7 +64,7 @@ func TestSpreadAgreesWithKubernetes(t *testing.T) {
 				if err := info.RemovePod(klog.Background(), gone); err != nil {
 					t.Fatal(err)
 				}
-				ours.change(gone, info.Node(), -1)
+				ours.recordPod(gone, info.Node(), -1)
 				continue
 			}
 			come := spreading(random)
@@ -74,7 +74,7 @@ func TestSpreadAgreesWithKubernetes(t *testing.T) {
 				t.Fatal(err)
 			}
 			info.AddPodInfo(added)
-			ours.change(come, info.Node(), 1)
+			ours.recordPod(come, info.Node(), 1)
 		}
 	}
 	if refused < 1000 {
@@ -184,9 +184,9 @@ func TestManyConstraintsAreTakenOnTrust(t *testing.T) {
 			pod.Spec.TopologySpreadConstraints[i] = corev1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: names.LabelRack, WhenUnsatisfiable: corev1.DoNotSchedule}
 		}
 	})
-	r := &rehearsal{Plugin: l.Plugin, site: &site{}, ctx: t.Context(), filters: handle{lab: l}, known: map[uint64]*part{}, left: mostSteps}
-	r.bearing.nodes = make([]fwk.NodeInfo, 5000) // which nobody looks at
-	if part, refused := r.partOf(pod, 0); part != nil || refused != nil || r.left >= 0 {
+	r := &dryRun{Plugin: l.Plugin, nodeDomain: &nodeDomain{}, ctx: t.Context(), filters: handle{lab: l}, classByHash: map[uint64]*filterClass{}, left: maxDryRunSteps}
+	r.clusterSnapshot.nodes = make([]fwk.NodeInfo, 5000) // which nobody looks at
+	if part, refused := r.classOf(pod, 0); part != nil || refused != nil || r.left >= 0 {
 		t.Errorf("they are counted: %v, %v, with %d steps left", part, refused, r.left)
 	}
 }

@@ -36,9 +36,9 @@ func TestStrangersDoNotCost(t *testing.T) {
 	const strangers, rounds = 5_000, 20
 	for name, what := range map[string]func(l *lab, m *corev1.Pod, group *podGroup){
 		"an attempt":                       func(l *lab, m *corev1.Pod, _ *podGroup) { l.aim(m) },
-		"an attempt that has others tried": func(l *lab, m *corev1.Pod, group *podGroup) { l.activate(m, group) },
-		"a timer":                          func(l *lab, m *corev1.Pod, group *podGroup) { l.wake(gangOf(m, group), group, anyMember) },
-		"a promise that is renewed":        func(l *lab, m *corev1.Pod, _ *podGroup) { l.waitingOf("", m) },
+		"an attempt that has others tried": func(l *lab, m *corev1.Pod, group *podGroup) { l.activateSiblings(m, group) },
+		"a timer":                          func(l *lab, m *corev1.Pod, group *podGroup) { l.activatePending(gangOf(m, group), group, anyMember) },
+		"a promise that is renewed":        func(l *lab, m *corev1.Pod, _ *podGroup) { l.pendingPodOf("", m) },
 		"the news that it is bound": func(l *lab, m *corev1.Pod, _ *podGroup) {
 			bound := m.DeepCopy()
 			bound.Spec.NodeName = "n0"
@@ -58,7 +58,7 @@ func TestStrangersDoNotCost(t *testing.T) {
 				l.member(fmt.Sprint("s", i), ownedBy(types.UID(fmt.Sprint("job-", i))))
 			}
 			m := l.member("m", ownedBy("mine"))
-			group := l.groups.get(types.NamespacedName{Namespace: "ns", Name: "g"})
+			group := l.groups.getGroup(types.NamespacedName{Namespace: "ns", Name: "g"})
 			index := &looked{Indexer: l.pods}
 			l.pods = index
 			l.aim(m) // they are counted once, to say that they are there
@@ -75,12 +75,12 @@ func TestStrangersDoNotCost(t *testing.T) {
 
 // TestStrangersAreCounted once for many that ask, and anew when they are few.
 func TestStrangersAreCounted(t *testing.T) {
-	var n namesakes
+	var n labelCounts
 	counted, there := 0, 10_000
 	by := func(types.NamespacedName) int { counted++; return there }
 	group, now := types.NamespacedName{Namespace: "ns", Name: "g"}, noon
 	for range 1000 {
-		if got := n.count(group, now, by); got != 10_000 {
+		if got := n.podsWithLabel(group, now, by); got != 10_000 {
 			t.Fatalf("%d pods, want 10,000", got)
 		}
 	}
@@ -88,19 +88,19 @@ func TestStrangersAreCounted(t *testing.T) {
 		t.Errorf("they are counted %d times at one moment", counted)
 	}
 	there = 3
-	now = now.Add(10_000 * countedEach)
-	if got := n.count(group, now, by); got != 3 {
+	now = now.Add(10_000 * countCostPerPod)
+	if got := n.podsWithLabel(group, now, by); got != 3 {
 		t.Errorf("%d pods a while later, want 3", got)
 	}
 	there = 4
-	if got := n.count(group, now.Add(3*countedEach), by); got != 4 {
+	if got := n.podsWithLabel(group, now.Add(3*countCostPerPod), by); got != 4 {
 		t.Errorf("%d pods, want 4 when another has come", got)
 	}
-	for i := range 3 * mostCounted {
-		n.count(types.NamespacedName{Namespace: "ns", Name: fmt.Sprint(i)}, now, by)
+	for i := range 3 * maxCountedGroups {
+		n.podsWithLabel(types.NamespacedName{Namespace: "ns", Name: fmt.Sprint(i)}, now, by)
 	}
-	if len(n.of) > mostCounted {
-		t.Errorf("%d PodGroups are remembered", len(n.of))
+	if len(n.groups) > maxCountedGroups {
+		t.Errorf("%d PodGroups are remembered", len(n.groups))
 	}
 }
 
@@ -117,14 +117,14 @@ func TestAGangIsOfOneOwner(t *testing.T) {
 		l.member("b", ownedBy("one"))
 		l.member("c", ownedBy("two"))
 		l.member("d", func(pod *corev1.Pod) { pod.OwnerReferences = nil })
-		group := l.groups.get(types.NamespacedName{Namespace: "ns", Name: "g"})
+		group := l.groups.getGroup(types.NamespacedName{Namespace: "ns", Name: "g"})
 		m := l.membersOf(first, group)
 		waiting, strangers := 2, 2
 		if several {
 			waiting, strangers = 4, 0
 		}
-		if len(m.waiting) != waiting || m.strangers != strangers {
-			t.Errorf("several owners: %v: %d members and %d strangers, want %d and %d", several, len(m.waiting), m.strangers, waiting, strangers)
+		if len(m.waiting) != waiting || m.otherOwners != strangers {
+			t.Errorf("several owners: %v: %d members and %d strangers, want %d and %d", several, len(m.waiting), m.otherOwners, waiting, strangers)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 // whose preemptor no longer waits are withdrawn, and no victim gets more time than its pool allows from now on, because users may have changed
 // the annotations.
 func (p *Plugin) TakeOver() {
-	if !p.notices.takeOver() {
+	if !p.preemptions.beginLeading() {
 		return
 	}
 	found := map[notice.Key][]*corev1.Pod{}
@@ -23,53 +23,53 @@ func (p *Plugin) TakeOver() {
 		if !ok || pod.Spec.NodeName == "" {
 			continue
 		}
-		if !lives(pod) {
-			p.resumeLeaving(pod, true)
+		if !isLive(pod) {
+			p.trackLeaving(pod, true)
 			continue
 		}
-		if told, ok := notice.Of(pod); ok {
+		if told, ok := notice.FromPod(pod); ok {
 			found[told.For.Key()] = append(found[told.For.Key()], pod)
 		}
 	}
 	for key, victims := range found {
-		p.adopt(key, victims)
+		p.adoptNotices(key, victims)
 	}
 }
 
-// adopt continues the notices for one preemptor.
-func (p *Plugin) adopt(key notice.Key, victims []*corev1.Pod) {
+// adoptNotices continues the notices for one preemptor.
+func (p *Plugin) adoptNotices(key notice.Key, victims []*corev1.Pod) {
 	now := p.now()
 	by, plan := notice.Preemptor{}, map[types.UID]notice.Notice{}
 	for _, pod := range victims {
-		told, _ := notice.Of(pod)
+		told, _ := notice.FromPod(pod)
 		by = told.For
 		most := now // a pod on a node that is gone has nothing to save
 		if node, err := p.nodes.Get(pod.Spec.NodeName); err == nil {
-			most = now.Add(p.pools.graces(gpu.PoolOf(node)).Most)
+			most = now.Add(p.pools.gracesOf(gpu.PoolOf(node)).Most)
 		}
 		if told.Until.After(most) {
 			told.Until = most
 		}
 		plan[pod.UID] = told
 	}
-	p.notices.begin(by, victims, plan, nil)
+	p.preemptions.beginPreemption(by, victims, plan, nil)
 	if !p.isAwaited(by, true) {
-		p.withdraw(key)
+		p.withdrawNotices(key)
 		return
 	}
-	p.look(key)
+	p.requeuePreemptor(key)
 }
 
 // isAwaited reports whether a preemptor still exists and waits, and, if required, is nominated.
 func (p *Plugin) isAwaited(by notice.Preemptor, nominated bool) bool {
 	comes := func(pod *corev1.Pod) bool {
-		return lives(pod) && pod.Spec.NodeName == "" && (!nominated || pod.Status.NominatedNodeName != "")
+		return isLive(pod) && pod.Spec.NodeName == "" && (!nominated || pod.Status.NominatedNodeName != "")
 	}
 	if by.Group == "" {
-		pod := p.living(types.NamespacedName{Namespace: by.Namespace, Name: by.Pod}, by.UID)
+		pod := p.livePod(types.NamespacedName{Namespace: by.Namespace, Name: by.Pod}, by.UID)
 		return pod != nil && comes(pod)
 	}
 	g := gang{group: types.NamespacedName{Namespace: by.Namespace, Name: by.Group}, owner: by.UID}
-	group := p.groups.get(g.group)
-	return group != nil && slices.ContainsFunc(p.podsIn(g, group), func(pod *corev1.Pod) bool { return gangOf(pod, group) == g && comes(pod) })
+	group := p.groups.getGroup(g.group)
+	return group != nil && slices.ContainsFunc(p.gangPods(g, group), func(pod *corev1.Pod) bool { return gangOf(pod, group) == g && comes(pod) })
 }

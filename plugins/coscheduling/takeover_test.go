@@ -28,9 +28,9 @@ func TestANewLeaderGoesOn(t *testing.T) {
 		"when nobody waits any more": {change: func(l *lab) { l.must(l.pods.Delete(l.pod("m0"))); l.must(l.pods.Delete(l.pod("m1"))) }},
 		"when a user wrote there": {change: func(l *lab) {
 			l.changes("asks", func(pod *corev1.Pod) {
-				told, _ := notice.Of(pod)
+				told, _ := notice.FromPod(pod)
 				told.Until = noon.AddDate(1, 0, 0)
-				pod.Annotations[names.AnnotationPreemptionNotice] = told.Text()
+				pod.Annotations[names.AnnotationPreemptionNotice] = told.AnnotationText()
 			})
 		}, after: names.UsualCheckpointGrace, evicted: []string{"asks", "other"}, told: []string{"asks", "other"}},
 	}
@@ -38,7 +38,7 @@ func TestANewLeaderGoesOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l, now := newPolite(t)
 			l.tries("m0")
-			l.notices, l.places = &notices{}, places{} // the leader dies
+			l.preemptions, l.gangStates = &preemptionNotices{}, gangStates{} // the leader dies
 			if tc.change != nil {
 				tc.change(l)
 			}
@@ -68,14 +68,14 @@ func TestANewLeaderWaitsForNobodyOnNoNode(t *testing.T) {
 	l.tries("m0")
 	l.noticed()
 	l.changes("asks", func(pod *corev1.Pod) {
-		told, _ := notice.Of(pod)
+		told, _ := notice.FromPod(pod)
 		told.Until, pod.Spec.NodeName = noon.AddDate(1, 0, 0), "no-such-node"
-		pod.Annotations[names.AnnotationPreemptionNotice] = told.Text()
+		pod.Annotations[names.AnnotationPreemptionNotice] = told.AnnotationText()
 	})
 	l.goes("other")
-	l.notices, l.places = &notices{}, places{} // the leader dies
+	l.preemptions, l.gangStates = &preemptionNotices{}, gangStates{} // the leader dies
 	l.TakeOver()
-	if until, _ := l.heed(keyOf(gangOf(l.pod("m0"), l.groups.get(mustGroup(l.pod("m0")))))); !until.IsZero() {
+	if until, _ := l.noticeStatus(preemptorKey(gangOf(l.pod("m0"), l.groups.getGroup(mustGroup(l.pod("m0")))))); !until.IsZero() {
 		t.Errorf("the gang waits until %s", until)
 	}
 }

@@ -6,24 +6,24 @@ import (
 )
 
 const (
-	// searchPart bounds the time spent on failing searches for victims for the gangs of one namespace: one part in so many for gangs that search
+	// searchTimeShare bounds the time spent on failing searches for victims for the gangs of one namespace: one part in so many for gangs that search
 	// for the first time, and as much for all others.
-	searchPart = 20
+	searchTimeShare = 20
 	// stepTime is the time to visit a pod in such a search, and cheapSearch how many pods may be visited without a charge.
 	stepTime    = 250 * time.Nanosecond
 	cheapSearch = 1_000
 )
 
-// thrift limits, by namespace, when gangs may search for victims after failed searches. Each change of a node is a reason to search
+// searchBackoffs limits, by namespace, when gangs may search for victims after failed searches. Each change of a node is a reason to search
 // again, and all other pods wait in the meantime: a thousand pods of one user that are guaranteed GPUs which are never returned would take up
 // all the time.
-type thrift struct {
-	mu sync.Mutex
-	of map[string]*allowance
+type searchBackoffs struct {
+	mu          sync.Mutex
+	byNamespace map[string]*namespaceBackoff
 }
 
-// allowance is the limit of a namespace.
-type allowance struct {
+// namespaceBackoff is the limit of a namespace.
+type namespaceBackoff struct {
 	// first is when a gang may search that has not searched before, and step the interval to the next one.
 	first time.Time
 	step  time.Duration
@@ -37,11 +37,11 @@ type searchTurn struct {
 	fresh bool
 }
 
-// mayAt returns when a gang may search; not after now if it may do so now.
-func (t *thrift) mayAt(g gang, now time.Time) time.Time {
+// nextSearchTime returns when a gang may search; not after now if it may do so now.
+func (t *searchBackoffs) nextSearchTime(g gang, now time.Time) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	a := t.of[g.group.Namespace]
+	a := t.byNamespace[g.group.Namespace]
 	if a == nil {
 		return now
 	}
@@ -57,24 +57,24 @@ func (t *thrift) mayAt(g gang, now time.Time) time.Time {
 	return at
 }
 
-// inVain records that a gang has visited so many pods without success.
-func (t *thrift) inVain(g gang, looked int, now time.Time) {
+// backOffSearch records that a gang has visited so many pods without success.
+func (t *searchBackoffs) backOffSearch(g gang, looked int, now time.Time) {
 	if looked < cheapSearch {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	a := t.of[g.group.Namespace]
+	a := t.byNamespace[g.group.Namespace]
 	if a == nil {
-		a = &allowance{turns: map[gang]searchTurn{}}
-		if t.of == nil {
-			t.of = map[string]*allowance{}
+		a = &namespaceBackoff{turns: map[gang]searchTurn{}}
+		if t.byNamespace == nil {
+			t.byNamespace = map[string]*namespaceBackoff{}
 		}
-		t.of[g.group.Namespace] = a
+		t.byNamespace[g.group.Namespace] = a
 	}
 	before, waited := a.turns[g]
-	a.remove(g)
-	a.step = searchPart * time.Duration(looked) * stepTime
+	a.removeGang(g)
+	a.step = searchTimeShare * time.Duration(looked) * stepTime
 	if !waited || before.fresh {
 		a.first = now.Add(a.step)
 	}
@@ -82,22 +82,22 @@ func (t *thrift) inVain(g gang, looked int, now time.Time) {
 	a.turns[g] = searchTurn{at: now.Add(time.Duration(1+others) * a.step)}
 }
 
-func (a *allowance) remove(g gang) {
+func (a *namespaceBackoff) removeGang(g gang) {
 	if a.turns[g].fresh {
 		a.fresh--
 	}
 	delete(a.turns, g)
 }
 
-// forget drops a gang that has found victims, or is gone. The last failed search of its namespace still counts.
-func (t *thrift) forget(g gang, now time.Time) {
+// forgetGang drops a gang that has found victims, or is gone. The last failed search of its namespace still counts.
+func (t *searchBackoffs) forgetGang(g gang, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	a := t.of[g.group.Namespace]
+	a := t.byNamespace[g.group.Namespace]
 	if a == nil {
 		return
 	}
-	if a.remove(g); len(a.turns) == 0 && !now.Before(a.first) {
-		delete(t.of, g.group.Namespace)
+	if a.removeGang(g); len(a.turns) == 0 && !now.Before(a.first) {
+		delete(t.byNamespace, g.group.Namespace)
 	}
 }

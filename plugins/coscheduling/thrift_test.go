@@ -19,14 +19,14 @@ func TestWhatIsSearchedInVainTakesAPartOfTheTime(t *testing.T) {
 	of := func(namespace string, i int) gang {
 		return gang{group: types.NamespacedName{Namespace: namespace, Name: fmt.Sprint(i)}}
 	}
-	var all thrift
+	var all searchBackoffs
 	searches := map[gang]int{}
 	try := func(g gang) (found bool) {
-		if all.mayAt(g, now).After(now) {
+		if all.nextSearchTime(g, now).After(now) {
 			return false
 		}
 		searches[g]++
-		all.inVain(g, looked, now)
+		all.backOffSearch(g, looked, now)
 		return true
 	}
 	run := func(until time.Duration) {
@@ -36,7 +36,7 @@ func TestWhatIsSearchedInVainTakesAPartOfTheTime(t *testing.T) {
 			}
 		}
 	}
-	total := 10 * gangs * searchPart * cost
+	total := 10 * gangs * searchTimeShare * cost
 	run(total)
 	sum := 0
 	for i := range gangs {
@@ -45,7 +45,7 @@ func TestWhatIsSearchedInVainTakesAPartOfTheTime(t *testing.T) {
 			t.Errorf("gang %d has searched %d times, want about as often as the others", i, n)
 		}
 	}
-	if spent := time.Duration(sum) * cost; spent > 2*total/searchPart {
+	if spent := time.Duration(sum) * cost; spent > 2*total/searchTimeShare {
 		t.Errorf("of %s %s were spent", total, spent)
 	}
 	if !try(of("b", 0)) {
@@ -55,20 +55,20 @@ func TestWhatIsSearchedInVainTakesAPartOfTheTime(t *testing.T) {
 	for !try(fresh) {
 		run(cost)
 	}
-	if waited := now.Sub(since); waited > 2*searchPart*cost {
+	if waited := now.Sub(since); waited > 2*searchTimeShare*cost {
 		t.Errorf("a new one waits for %s", waited)
 	}
 	for i := range gangs + 1 {
-		all.forget(of("a", i), now)
+		all.forgetGang(of("a", i), now)
 	}
-	if !all.mayAt(of("a", gangs+1), now).After(now) {
+	if !all.nextSearchTime(of("a", gangs+1), now).After(now) {
 		t.Error("one that comes when all others are gone may search at once: who makes pods and deletes them has no end of that")
 	}
-	now = now.Add(searchPart * cost)
-	all.forget(of("a", gangs+1), now)
-	all.forget(of("b", 0), now.Add(time.Hour))
-	if len(all.of) > 0 {
-		t.Errorf("%d namespaces are kept", len(all.of))
+	now = now.Add(searchTimeShare * cost)
+	all.forgetGang(of("a", gangs+1), now)
+	all.forgetGang(of("b", 0), now.Add(time.Hour))
+	if len(all.byNamespace) > 0 {
+		t.Errorf("%d namespaces are kept", len(all.byNamespace))
 	}
 }
 
@@ -82,7 +82,7 @@ func TestWhoWaitsForItsTurnIsTriedThen(t *testing.T) {
 		}
 		l.protects("ns", "all")
 		l.share(quotaOf("mine", 1<<20, 0))
-		l.quotas.BeTold() // all would be counted anew for each question
+		l.quotas.UseManualUpdates() // all would be counted anew for each question
 		try := func(name string) (evicted []string) {
 			_, evicted = l.postFilter(framework.NewCycleState(), l.alone("mine", name))
 			return evicted

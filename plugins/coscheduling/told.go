@@ -18,41 +18,43 @@ import (
 	"g8s.host/gpu-scheduler/pkg/notice"
 )
 
-// sendOff evicts the victims of a gang, and returns which are gone; or notifies them first.
-func (p *Plugin) sendOff(ctx context.Context, g gang, move *clearance, members []*corev1.Pod, preemptor *corev1.Pod, isRefusal func(error) bool) (sets.Set[types.UID], error) {
-	if move.told != nil {
-		return sets.New[types.UID](), p.tellAll(ctx, move, members)
+// evictVictims evicts the victims of a gang, and returns which are gone; or notifies them first.
+func (p *Plugin) evictVictims(ctx context.Context, g gang, move *preemptionCandidate, members []*corev1.Pod, preemptor *corev1.Pod, isRefusal func(error) bool) (sets.Set[types.UID], error) {
+	if move.notices != nil {
+		return sets.New[types.UID](), p.notifyVictims(ctx, move, members)
 	}
-	return p.evictAll(ctx, move.victims, preempted(g, preemptor), isRefusal, func() bool { return p.awaits(members, move) })
+	return p.evictAll(ctx, move.victims, preemptionReason(g, preemptor), isRefusal, func() bool { return p.areMembersAlive(members, move) })
 }
 
-// tellAll notifies the victims of a gang, as long as all its members are alive.
-func (p *Plugin) tellAll(ctx context.Context, move *clearance, members []*corev1.Pod) error {
-	return p.each(ctx, move.victims, func(ctx context.Context, victim *corev1.Pod) error {
-		if !p.awaits(members, move) {
+// notifyVictims notifies the victims of a gang, as long as all its members are alive.
+func (p *Plugin) notifyVictims(ctx context.Context, move *preemptionCandidate, members []*corev1.Pod) error {
+	return p.forEachPod(ctx, move.victims, func(ctx context.Context, victim *corev1.Pod) error {
+		if !p.areMembersAlive(members, move) {
 			return errUnwanted
 		}
 		return p.writeNotice(ctx, nameOf(victim), victim.UID)
 	})
 }
 
-// withdraw withdraws the notices for a preemptor.
-func (p *Plugin) withdraw(key notice.Key) { p.publish(p.notices.drop(key)) }
+// withdrawNotices withdraws the notices for a preemptor.
+func (p *Plugin) withdrawNotices(key notice.Key) {
+	p.writeWithdrawals(p.preemptions.dropPreemption(key))
+}
 
-// persist is the retry schedule for withdrawing notices: half a minute.
-var persist = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 9}
+// withdrawRetries is the retry schedule for withdrawing notices: half a minute.
+var withdrawRetries = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 9}
 
-// publish writes on pods that they may stay, concurrently with scheduling.
-func (p *Plugin) publish(pods map[types.UID]noticed) {
+// writeWithdrawals writes on pods that they may stay, concurrently with scheduling.
+func (p *Plugin) writeWithdrawals(pods map[types.UID]notifiedPod) {
 	if len(pods) == 0 {
 		return
 	}
-	p.writing.Add(1)
+	p.pendingWrites.Add(1)
 	go func() {
-		defer p.writing.Add(-1)
+		defer p.pendingWrites.Add(-1)
 		for uid, told := range pods {
-			err := wait.ExponentialBackoff(persist, func() (bool, error) {
-				ctx, cancel := context.WithTimeout(context.Background(), patience)
+			err := wait.ExponentialBackoff(withdrawRetries, func() (bool, error) {
+				ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 				defer cancel()
 				return p.writeNotice(ctx, told.name, uid) == nil, nil
 			})
@@ -66,27 +68,27 @@ func (p *Plugin) publish(pods map[types.UID]noticed) {
 // writeNotice writes on a pod its notice, or that it may stay, and repeats that until the state has not changed during the write.
 func (p *Plugin) writeNotice(ctx context.Context, name types.NamespacedName, uid types.UID) error {
 	for {
-		told, leaves := p.notices.onPod(uid)
-		pod := p.living(name, uid)
+		told, leaves := p.preemptions.noticeOn(uid)
+		pod := p.livePod(name, uid)
 		if pod == nil {
 			return nil
 		}
 		var text any
 		if leaves {
-			text = told.Text()
+			text = told.AnnotationText()
 		}
-		if err := p.annotate(ctx, pod, names.AnnotationPreemptionNotice, text); err != nil {
+		if err := p.setAnnotation(ctx, pod, names.AnnotationPreemptionNotice, text); err != nil {
 			return err
 		}
-		p.tellNotice(pod, told, leaves)
-		if now, still := p.notices.onPod(uid); now == told && still == leaves {
+		p.recordNotice(pod, told, leaves)
+		if now, still := p.preemptions.noticeOn(uid); now == told && still == leaves {
 			return nil
 		}
 	}
 }
 
-// annotate sets an annotation of a pod, nil removes it. It patches the status subresource, the only part of a pod that the scheduler may patch.
-func (p *Plugin) annotate(ctx context.Context, pod *corev1.Pod, name string, value any) error {
+// setAnnotation sets an annotation of a pod, nil removes it. It patches the status subresource, the only part of a pod that the scheduler may patch.
+func (p *Plugin) setAnnotation(ctx context.Context, pod *corev1.Pod, name string, value any) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "annotations": map[string]any{name: value}}})
 	if err != nil {
 		return fmt.Errorf("writing an annotation of pod %s: %w", klog.KObj(pod), err)
@@ -98,43 +100,43 @@ func (p *Plugin) annotate(ctx context.Context, pod *corev1.Pod, name string, val
 	return nil
 }
 
-// look activates a preemptor once the time of its notified victims is over, and sets a timer for that otherwise.
-func (p *Plugin) look(key notice.Key) {
-	by, ok := p.notices.by(key)
+// requeuePreemptor activates a preemptor once the time of its notified victims is over, and sets a timer for that otherwise.
+func (p *Plugin) requeuePreemptor(key notice.Key) {
+	by, ok := p.preemptions.preemptorOf(key)
 	if !ok {
 		return
 	}
-	until, due := p.heed(key)
+	until, due := p.noticeStatus(key)
 	switch now := p.now(); {
 	case due == nil:
-		p.notices.drop(key)
+		p.preemptions.dropPreemption(key)
 	case until.IsZero() && !p.isAwaited(by, false): // the preemptor was gone before its notices were recorded
-		p.withdraw(key)
+		p.withdrawNotices(key)
 	case until.IsZero():
-		p.rouse(by)
-		p.notices.arm(key, exhausted, func() { p.look(key) }) // the eviction may have failed
+		p.activatePreemptor(by)
+		p.preemptions.setTimer(key, baseBackoff, func() { p.requeuePreemptor(key) }) // the eviction may have failed
 	default:
-		p.notices.arm(key, until.Sub(now), func() { p.look(key) })
+		p.preemptions.setTimer(key, until.Sub(now), func() { p.requeuePreemptor(key) })
 	}
 }
 
-// rouse activates a preemptor.
-func (p *Plugin) rouse(by notice.Preemptor) {
+// activatePreemptor activates a preemptor.
+func (p *Plugin) activatePreemptor(by notice.Preemptor) {
 	if by.Group == "" {
-		if pod := p.living(types.NamespacedName{Namespace: by.Namespace, Name: by.Pod}, by.UID); pod != nil {
+		if pod := p.livePod(types.NamespacedName{Namespace: by.Namespace, Name: by.Pod}, by.UID); pod != nil {
 			p.handle.Activate(klog.Background(), map[string]*corev1.Pod{nameOf(pod).String(): pod})
 		}
 		return
 	}
 	g := gang{group: types.NamespacedName{Namespace: by.Namespace, Name: by.Group}, owner: by.UID}
-	if group := p.groups.get(g.group); group != nil {
-		p.wake(g, group, p.GoesAhead)
+	if group := p.groups.getGroup(g.group); group != nil {
+		p.activatePending(g, group, p.IsRepresentative)
 	}
 }
 
-// heedPods watches notified pods, and their preemptors.
-func (p *Plugin) heedPods(pods cache.SharedIndexInformer) error {
-	if !p.notices.firstToFollow() {
+// watchNotified watches notified pods, and their preemptors.
+func (p *Plugin) watchNotified(pods cache.SharedIndexInformer) error {
+	if !p.preemptions.claimWatch() {
 		return nil
 	}
 	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -142,7 +144,7 @@ func (p *Plugin) heedPods(pods cache.SharedIndexInformer) error {
 			before, known := old.(*corev1.Pod)
 			after, ok := object.(*corev1.Pod)
 			if known && ok {
-				p.podMoves(before, after)
+				p.handlePodUpdate(before, after)
 			}
 		},
 		DeleteFunc: func(object any) {
@@ -150,7 +152,7 @@ func (p *Plugin) heedPods(pods cache.SharedIndexInformer) error {
 				object = last.Obj
 			}
 			if pod, ok := object.(*corev1.Pod); ok {
-				p.podMoves(pod, nil)
+				p.handlePodUpdate(pod, nil)
 			}
 		},
 	})
@@ -160,43 +162,43 @@ func (p *Plugin) heedPods(pods cache.SharedIndexInformer) error {
 	return nil
 }
 
-// podMoves handles an update of a pod; after is nil if it is gone.
-func (p *Plugin) podMoves(before, after *corev1.Pod) {
-	p.resume(before, after)
-	if p.notices.isEmpty() {
+// handlePodUpdate handles an update of a pod; after is nil if it is gone.
+func (p *Plugin) handlePodUpdate(before, after *corev1.Pod) {
+	p.trackReplacement(before, after)
+	if p.preemptions.isEmpty() {
 		return
 	}
-	if after != nil && !lives(after) {
+	if after != nil && !isLive(after) {
 		after = nil
 	}
-	if told, is := p.notices.onPod(before.UID); is {
-		p.victimMoves(told, before, after)
+	if told, is := p.preemptions.noticeOn(before.UID); is {
+		p.handleVictimUpdate(told, before, after)
 	}
 	if before.Spec.NodeName != "" {
 		return
 	}
-	for _, key := range p.keysOf(before) {
-		wanted := key.UID == before.UID || before.Status.NominatedNodeName != "" || p.notices.placeOf(key, before.UID) != ""
-		if isOver(before, after, wanted) {
-			p.withdraw(key)
+	for _, key := range p.preemptorKeys(before) {
+		wanted := key.UID == before.UID || before.Status.NominatedNodeName != "" || p.preemptions.memberNode(key, before.UID) != ""
+		if endsPreemption(before, after, wanted) {
+			p.withdrawNotices(key)
 		}
 	}
 }
 
-// victimMoves handles an update of a notified pod; after is nil if it has ended.
-func (p *Plugin) victimMoves(told notice.Notice, before, after *corev1.Pod) {
+// handleVictimUpdate handles an update of a notified pod; after is nil if it has ended.
+func (p *Plugin) handleVictimUpdate(told notice.Notice, before, after *corev1.Pod) {
 	switch key := told.For.Key(); {
 	case after == nil:
-		p.notices.leave(before.UID)
-		p.look(key)
-	case told.Answered(after) && !told.Answered(before):
-		p.look(key)
+		p.preemptions.recordVictimGone(before.UID)
+		p.requeuePreemptor(key)
+	case told.IsAnswered(after) && !told.IsAnswered(before):
+		p.requeuePreemptor(key)
 	}
 }
 
-// isOver reports whether a pod that had no place no longer waits for one: it has ended although it was wanted, it was bound, or its
+// endsPreemption reports whether a pod that had no place no longer waits for one: it has ended although it was wanted, it was bound, or its
 // nomination was removed.
-func isOver(before, after *corev1.Pod, wanted bool) bool {
+func endsPreemption(before, after *corev1.Pod, wanted bool) bool {
 	switch {
 	case after == nil:
 		return wanted
@@ -206,13 +208,13 @@ func isOver(before, after *corev1.Pod, wanted bool) bool {
 	return before.Status.NominatedNodeName != "" && after.Status.NominatedNodeName == ""
 }
 
-// keysOf returns the keys under which a pod may be a preemptor.
-func (p *Plugin) keysOf(pod *corev1.Pod) []notice.Key {
+// preemptorKeys returns the keys under which a pod may be a preemptor.
+func (p *Plugin) preemptorKeys(pod *corev1.Pod) []notice.Key {
 	keys := []notice.Key{podAsPreemptor(pod).Key()}
 	if name, ok := p.groups.groupOf(pod); ok {
-		keys = append(keys, keyOf(gang{group: name}))
+		keys = append(keys, preemptorKey(gang{group: name}))
 		if owner := ownerOf(pod); owner != "" {
-			keys = append(keys, keyOf(gang{group: name, owner: owner}))
+			keys = append(keys, preemptorKey(gang{group: name, owner: owner}))
 		}
 	}
 	return keys

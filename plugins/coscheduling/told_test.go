@@ -26,10 +26,10 @@ func TestATellingThatFailsIsTriedOnceMore(t *testing.T) {
 		failures--
 		return true, nil, errors.New("lost")
 	})
-	if _, evicted := l.tries("m0"); len(evicted) > 0 || len(l.noticed()) > 0 || !l.notices.isEmpty() {
+	if _, evicted := l.tries("m0"); len(evicted) > 0 || len(l.noticed()) > 0 || !l.preemptions.isEmpty() {
 		t.Fatalf("%v are evicted, and %v are to leave", evicted, l.noticed())
 	}
-	*now = now.Add(2 * exhausted)
+	*now = now.Add(2 * baseBackoff)
 	if _, evicted := l.tries("m0"); len(evicted) > 0 || !slices.Equal(l.noticed(), []string{"asks", "other"}) {
 		t.Errorf("%v are evicted, and %v told then", evicted, l.noticed())
 	}
@@ -45,7 +45,7 @@ func TestNoneLeavesForAGhost(t *testing.T) {
 	victim := l.running(0, "victim", 9, ofPriority(-1), polite("1m"))
 	ghost := l.member("ghost", func(pod *corev1.Pod) { pod.Labels = nil })
 	l.goes("ghost") // deleted while kube-scheduler prepares the eviction
-	if stays, err := l.Tell(t.Context(), ghost, victim, []*corev1.Pod{victim}); !stays || err != nil {
+	if stays, err := l.NotifyVictim(t.Context(), ghost, victim, []*corev1.Pod{victim}); !stays || err != nil {
 		t.Fatalf("it leaves at once: %v", err)
 	}
 	if told := l.noticed(); len(told) > 0 {
@@ -53,7 +53,7 @@ func TestNoneLeavesForAGhost(t *testing.T) {
 	}
 	for range 10 { // whenever it is looked at
 		*now = now.Add(10 * time.Minute)
-		l.look(podAsPreemptor(ghost).Key())
+		l.requeuePreemptor(podAsPreemptor(ghost).Key())
 	}
 	if told := l.noticed(); len(told) > 0 {
 		t.Errorf("%v are told to leave for a pod that has been gone for %s", told, now.Sub(noon))
@@ -77,11 +77,11 @@ func TestThoseStayWhoseSuccessorGoesBeforeItIsKnown(t *testing.T) {
 			l.TakeOver()
 			victim := l.running(0, "victim", 9, ofPriority(-1), polite("1m"))
 			ghost := l.member("ghost", func(pod *corev1.Pod) { pod.Labels = nil })
-			if stays, err := l.Tell(t.Context(), ghost, victim, []*corev1.Pod{victim}); !stays || err != nil || len(l.noticed()) != 1 {
+			if stays, err := l.NotifyVictim(t.Context(), ghost, victim, []*corev1.Pod{victim}); !stays || err != nil || len(l.noticed()) != 1 {
 				t.Fatalf("it leaves at once: %v", err)
 			}
 			ends(l, now, ghost)
-			l.look(podAsPreemptor(ghost).Key())
+			l.requeuePreemptor(podAsPreemptor(ghost).Key())
 			if told := l.noticed(); len(told) > 0 {
 				t.Errorf("%v are told to leave", told)
 			}

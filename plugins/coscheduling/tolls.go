@@ -10,50 +10,50 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpuquota"
 )
 
-// nodeToll is the approximate cost of making room on a node: the highest priority of the victims, and their loss.
-type nodeToll struct {
+// nodeCost is the approximate cost of making room on a node: the highest priority of the victims, and their loss.
+type nodeCost struct {
 	priority int64
 	loss     int64
-	// seats is how many of the largest members fit then.
-	seats int
-	// barren says that no eviction can make room there.
-	barren bool
+	// slots is how many of the largest members fit then.
+	slots int
+	// isUnhelpful says that no eviction can make room there.
+	isUnhelpful bool
 }
 
-func (t nodeToll) compare(other nodeToll) int {
-	return cmp.Or(cmp.Compare(t.priority, other.priority), cmp.Compare(t.each(), other.each()))
+func (t nodeCost) compareCost(other nodeCost) int {
+	return cmp.Or(cmp.Compare(t.priority, other.priority), cmp.Compare(t.lossPerSlot(), other.lossPerSlot()))
 }
 
-// each returns the loss for each member that fits then.
-func (t nodeToll) each() int64 { return t.loss / int64(max(1, t.seats)) }
+// lossPerSlot returns the loss for each member that fits then.
+func (t nodeCost) lossPerSlot() int64 { return t.loss / int64(max(1, t.slots)) }
 
-// nobodyLeaves is the priority of a node that has room already. priorityNoRoom is that of a node whose room is insufficient whichever pods
+// priorityNoVictims is the priority of a node that has room already. priorityNoRoom is that of a node whose room is insufficient whichever pods
 // leave, as far as sums show.
-const nobodyLeaves, notEnough = math.MinInt64, math.MaxInt64
+const priorityNoVictims, priorityNoRoom = math.MinInt64, math.MaxInt64
 
-// largest returns the role whose members request the most GPUs.
-func (q *plea) largest() (role int) {
-	for i := range q.seats {
-		if q.seats[i].demand.Whole > q.seats[role].demand.Whole {
+// largestRole returns the role whose members request the most GPUs.
+func (q *preemptionAttempt) largestRole() (role int) {
+	for i := range q.slots {
+		if q.slots[i].demand.Whole > q.slots[role].demand.Whole {
 			role = i
 		}
 	}
 	return role
 }
 
-// tollOf removes the cheapest pods, until there are as many GPUs as needed for the members of a role that the empty node takes.
-func (q *plea) tollOf(node, role int) nodeToll {
-	size := q.seats[role].demand.Whole
-	toll := nodeToll{priority: nobodyLeaves, seats: min(q.kinds[role].count, q.then[role][node])}
-	if toll.seats == 0 {
-		toll.priority = notEnough
+// estimateCost removes the cheapest pods, until there are as many GPUs as needed for the members of a role that the empty node takes.
+func (q *preemptionAttempt) estimateCost(node, role int) nodeCost {
+	size := q.slots[role].demand.Whole
+	toll := nodeCost{priority: priorityNoVictims, slots: min(q.kinds[role].count, q.emptySlots[role][node])}
+	if toll.slots == 0 {
+		toll.priority = priorityNoRoom
 		return toll
 	}
-	missing := size*int64(toll.seats) - q.tables.weights.unused[q.numbers[node]]
+	missing := size*int64(toll.slots) - q.tables.weights.unused[q.numbers[node]]
 	if missing <= 0 && size > 0 {
 		return toll
 	}
-	leaving, freed := q.leaving(node)
+	leaving, freed := q.evictablePods(node)
 	missing -= freed
 	for i, o := range leaving {
 		if missing <= 0 && (size > 0 || i > 0) { // without GPUs one victim is assumed
@@ -63,76 +63,76 @@ func (q *plea) tollOf(node, role int) nodeToll {
 		toll.priority, toll.loss = max(toll.priority, o.rank), toll.loss+o.loss
 	}
 	if size > 0 && missing > 0 {
-		toll.seats -= int((missing + size - 1) / size)
-		if toll.seats <= 0 {
-			toll.priority = notEnough
+		toll.slots -= int((missing + size - 1) / size)
+		if toll.slots <= 0 {
+			toll.priority = priorityNoRoom
 		}
 	}
 	return toll
 }
 
-// tolls are the costs of the nodes of a list, as of each node's last change: what is lost grows at the same rate on all nodes of a search.
-type tolls struct {
+// nodeCosts are the costs of the nodes of a list, as of each node's last change: what is lost grows at the same rate on all nodes of a search.
+type nodeCosts struct {
 	nodes []fwk.NodeInfo
 	at    []int64
-	of    []nodeToll
+	costs []nodeCost
 }
 
-// among resets the costs if the list is another one.
-func (t *tolls) among(nodes []fwk.NodeInfo) {
+// indexNodes resets the costs if the list is another one.
+func (t *nodeCosts) indexNodes(nodes []fwk.NodeInfo) {
 	if cycle.SameNodes(t.nodes, nodes) && len(t.at) == len(nodes) {
 		return
 	}
-	*t = tolls{nodes: nodes, at: make([]int64, len(nodes)), of: make([]nodeToll, len(nodes))}
+	*t = nodeCosts{nodes: nodes, at: make([]int64, len(nodes)), costs: make([]nodeCost, len(nodes))}
 	for node := range t.at {
 		t.at[node] = -1 // which no node has
 	}
 }
 
-// on returns the cost of a node of an attempt.
-func (t *tolls) on(q *plea, node, role int) nodeToll {
+// costOn returns the cost of a node of an attempt.
+func (t *nodeCosts) costOn(q *preemptionAttempt, node, role int) nodeCost {
 	number := q.numbers[node]
 	if generation := q.infos[node].GetGeneration(); t.at[number] != generation {
-		t.at[number], t.of[number] = generation, q.tollOf(node, role)
+		t.at[number], t.costs[number] = generation, q.estimateCost(node, role)
 	}
-	return t.of[number]
+	return t.costs[number]
 }
 
-// candidate is a pod that may be evicted by its priority and quotas.
-type candidate struct {
+// victimCost is a pod that may be evicted by its priority and quotas.
+type victimCost struct {
 	rank, loss, gpus int64
 }
 
-// add inserts a candidate behind those that cost no more.
-func (w *weights) add(one candidate) {
-	at := len(w.some)
-	w.some = append(w.some, one)
-	for ; at > 0 && (w.some[at-1].rank > one.rank || w.some[at-1].rank == one.rank && w.some[at-1].loss > one.loss); at-- {
-		w.some[at] = w.some[at-1]
+// insertVictim inserts a candidate behind those that cost no more.
+func (w *podLosses) insertVictim(one victimCost) {
+	at := len(w.victims)
+	w.victims = append(w.victims, one)
+	for ; at > 0 && (w.victims[at-1].rank > one.rank || w.victims[at-1].rank == one.rank && w.victims[at-1].loss > one.loss); at-- {
+		w.victims[at] = w.victims[at-1]
 	}
-	w.some[at] = one
+	w.victims[at] = one
 }
 
-// leaving returns the evictable pods on a node, the cheapest first, and the GPUs of terminating pods. The list is valid until the next call.
-func (q *plea) leaving(node int) (some []candidate, freed int64) {
-	w, guarantees := &q.tables.weights, q.quotas.Any()
-	w.some = w.some[:0]
+// evictablePods returns the evictable pods on a node, the cheapest first, and the GPUs of terminating pods. The list is valid until the next call.
+func (q *preemptionAttempt) evictablePods(node int) (some []victimCost, freed int64) {
+	w, guarantees := &q.tables.weights, q.quotas.HasAny()
+	w.victims = w.victims[:0]
 	on := w.on[q.numbers[node]]
 	for i := range on {
 		o := &on[i]
-		if o.ends {
-			if isLeaving(o.pod, q.census.now) {
+		if o.isTerminating {
+			if isLeaving(o.pod, q.collector.now) {
 				freed += o.gpus
 			}
 			continue
 		}
 		standing := gpuquota.Neutral
 		if guarantees && o.gpus > 0 {
-			standing = q.census.standing(o.pod)
+			standing = q.collector.quotaStanding(o.pod)
 		}
-		if o.priority < q.census.below || standing == gpuquota.Yields {
-			w.add(candidate{lowestIf(standing == gpuquota.Yields, o.priority), lossSince(o.milli, o.since, q.census.now), o.gpus})
+		if o.priority < q.collector.below || standing == gpuquota.Yields {
+			w.insertVictim(victimCost{victimRank(standing == gpuquota.Yields, o.priority), lossSince(o.milli, o.since, q.collector.now), o.gpus})
 		}
 	}
-	return w.some, freed
+	return w.victims, freed
 }

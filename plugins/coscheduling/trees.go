@@ -12,31 +12,31 @@ import (
 // maxTrees is how many trees are cached: one for each level and pool that gangs use.
 const maxTrees = 16
 
-// grown is the tree of some nodes for one layout, which is valid as long as their labels are.
-type grown struct {
+// topologyTree is the tree of some nodes for one layout, which is valid as long as their labels are.
+type topologyTree struct {
 	layout string
 	nodes  []*corev1.Node
 	tree   *topology.Tree
 	level  int
 }
 
-// treeOf returns the topology of nodes for a layout, and the index of the layout's level. It builds a new tree if a node was added, removed, or
+// treeFor returns the topology of nodes for a layout, and the index of the layout's level. It builds a new tree if a node was added, removed, or
 // moved.
-func (t *tables) treeOf(l layout, infos []fwk.NodeInfo) (*topology.Tree, int) {
+func (t *capacityTables) treeFor(l layout, infos []fwk.NodeInfo) (*topology.Tree, int) {
 	levels, level := topology.LevelsTo(l.level)
 	if l.isAny() {
 		levels, level = nil, -1
 	}
 	if t == nil {
-		return grow(levels, level, infos)
+		return buildTree(levels, level, infos)
 	}
-	i := slices.IndexFunc(t.trees, func(g *grown) bool { return g.layout == l.level && g.holds(levels, infos) })
+	i := slices.IndexFunc(t.trees, func(g *topologyTree) bool { return g.layout == l.level && g.matchesNodes(levels, infos) })
 	if i < 0 {
-		g := &grown{layout: l.level, nodes: make([]*corev1.Node, len(infos))}
+		g := &topologyTree{layout: l.level, nodes: make([]*corev1.Node, len(infos))}
 		for i, info := range infos {
 			g.nodes[i] = info.Node()
 		}
-		g.tree, g.level = grow(levels, level, infos)
+		g.tree, g.level = buildTree(levels, level, infos)
 		t.trees, i = append(t.trees, g), len(t.trees)
 	}
 	found := t.trees[i]
@@ -45,8 +45,8 @@ func (t *tables) treeOf(l layout, infos []fwk.NodeInfo) (*topology.Tree, int) {
 	return found.tree, found.level
 }
 
-// holds reports whether a tree matches some nodes.
-func (g *grown) holds(levels []topology.Level, infos []fwk.NodeInfo) bool {
+// matchesNodes reports whether a tree matches some nodes.
+func (g *topologyTree) matchesNodes(levels []topology.Level, infos []fwk.NodeInfo) bool {
 	if len(g.nodes) != len(infos) {
 		return false
 	}
@@ -63,7 +63,7 @@ func (g *grown) holds(levels []topology.Level, infos []fwk.NodeInfo) bool {
 	return true
 }
 
-func grow(levels []topology.Level, level int, infos []fwk.NodeInfo) (*topology.Tree, int) {
+func buildTree(levels []topology.Level, level int, infos []fwk.NodeInfo) (*topology.Tree, int) {
 	nodes := make([]topology.Node, len(infos))
 	for i, info := range infos {
 		nodes[i] = topology.Node{Name: info.Node().Name, Labels: info.Node().Labels}

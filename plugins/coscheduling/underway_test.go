@@ -48,7 +48,7 @@ func TestAnAPIServerThatTakesItsTime(t *testing.T) {
 			if result, _ := l.PostFilter(l.Context(), framework.NewCycleState(), pod, nil); result == nil || result.NominatedNodeName != "n0" {
 				t.Fatalf("it is nominated by %+v, want n0", result)
 			}
-			now = now.Add(2 * settling)
+			now = now.Add(2 * evictionSettleTime)
 			tc.meanwhile(l, pod)
 			close(answer)
 			for !l.Settled() {

@@ -19,29 +19,29 @@ import (
 	"g8s.host/gpu-scheduler/pkg/minruntime"
 )
 
-// crowd is the evictable pods on some nodes.
-type crowd struct {
-	units []victims
+// occupants is the evictable pods on some nodes.
+type occupants struct {
+	units []victimUnit
 	// on are the evictable pods of each node.
 	on [][]occupant
-	// guarded is when the first pod protected by its min-runtime may be evicted, the zero time if there is none.
-	guarded time.Time
+	// protectedUntil is when the first pod protected by its min-runtime may be evicted, the zero time if there is none.
+	protectedUntil time.Time
 	// budgets are the evictions that each relevant disruption budget allows.
 	budgets []int
-	// budgeted says that a PodDisruptionBudget protects some borrowers.
-	budgeted bool
+	// keptByBudget says that a PodDisruptionBudget protects some borrowers.
+	keptByBudget bool
 }
 
-// victims are pods that are evicted together: a whole gang, or one pod.
-type victims struct {
+// victimUnit are pods that are evicted together: a whole gang, or one pod.
+type victimUnit struct {
 	pods     []*corev1.Pod
 	nodes    []int
 	priority int64
 	loss     int64
 	// spends are the disruption budgets that evicting them uses.
 	spends []gangplan.Spend
-	// borrows says that they have borrowed GPUs from the preemptor.
-	borrows bool
+	// isBorrowing says that they have borrowed GPUs from the preemptor.
+	isBorrowing bool
 }
 
 // occupant is a pod on a node, and its unit; -1 if it is terminating already.
@@ -50,25 +50,25 @@ type occupant struct {
 	unit int
 }
 
-// census collects evictable pods.
-type census struct {
+// victimCollector collects evictable pods.
+type victimCollector struct {
 	*Plugin
-	*site
+	*nodeDomain
 	own gang
 	// request is the quota request of the gang, nil without quotas. service says that the gang is a service of the cluster.
 	request *follow.Request
 	service bool
 	// below is the priority that victims must be below.
-	below int32
-	now   time.Time
-	crowd crowd
-	known map[gang]int
-	// strong are gangs with a member that may not be evicted.
-	strong map[gang]bool
+	below     int32
+	now       time.Time
+	occupants occupants
+	known     map[gang]int
+	// unevictable are gangs with a member that may not be evicted.
+	unevictable map[gang]bool
 	// only are the allowed victims, including other members of their gangs; nil for all.
 	only sets.Set[types.UID]
-	// stays are pods whose eviction was refused recently.
-	stays map[types.UID]bool
+	// refusedPods are pods whose eviction was refused recently.
+	refusedPods map[types.UID]bool
 	// members are the live pods of gangs, and minRuntimes the settings of the nodes' pools.
 	members     map[gang][]*corev1.Pod
 	minRuntimes map[string]names.MinRuntimes
@@ -78,110 +78,110 @@ type census struct {
 }
 
 // censusOf prepares to collect pods of lower priority on some nodes.
-func (p *Plugin) censusOf(s *site, own gang, below int32, only sets.Set[types.UID]) *census {
+func (p *Plugin) censusOf(s *nodeDomain, own gang, below int32, only sets.Set[types.UID]) *victimCollector {
 	now := p.now()
-	return &census{Plugin: p, site: s, own: own, request: s.request, service: !minruntime.Binds(below), below: below, now: now, only: only, known: map[gang]int{}, strong: map[gang]bool{},
-		stays: p.departures.staysOf(now), members: map[gang][]*corev1.Pod{}, minRuntimes: map[string]names.MinRuntimes{}}
+	return &victimCollector{Plugin: p, nodeDomain: s, own: own, request: s.request, service: !minruntime.AppliesTo(below), below: below, now: now, only: only, known: map[gang]int{}, unevictable: map[gang]bool{},
+		refusedPods: p.departures.refusedPods(now), members: map[gang][]*corev1.Pod{}, minRuntimes: map[string]names.MinRuntimes{}}
 }
 
-// gather lists the evictable pods, as far as disruption budgets allow.
-func (c *census) gather() crowd {
+// collectVictims lists the evictable pods, as far as disruption budgets allow.
+func (c *victimCollector) collectVictims() occupants {
 	all := 0
 	for _, info := range c.infos {
 		all += len(info.GetPods())
 	}
-	c.crowd.on, c.crowd.units = make([][]occupant, len(c.infos)), make([]victims, 0, all)
+	c.occupants.on, c.occupants.units = make([][]occupant, len(c.infos)), make([]victimUnit, 0, all)
 	c.pods, c.nodeOf = make([]*corev1.Pod, 0, all), make([]int, 0, all)
 	for node, info := range c.infos {
-		known, pods := c.tables.weights.weighedOn(c.bearing.nodes, c.numbers[node]), info.GetPods()
-		c.crowd.on[node] = make([]occupant, 0, len(pods))
+		known, pods := c.tables.weights.lossesOn(c.clusterSnapshot.nodes, c.numbers[node]), info.GetPods()
+		c.occupants.on[node] = make([]occupant, 0, len(pods))
 		for i, on := range pods {
 			if known != nil {
-				c.count(node, on, &known[i])
+				c.addPod(node, on, &known[i])
 			} else {
-				c.count(node, on, nil)
+				c.addPod(node, on, nil)
 			}
 		}
 	}
 	for _, number := range c.known {
-		c.complete(&c.crowd.units[number])
+		c.completeUnit(&c.occupants.units[number])
 	}
-	c.crowd.keep(newBudgets(c.budgets, c.departures.uncounted(c.now)))
-	return c.crowd
+	c.occupants.applyBudgets(newBudgets(c.budgets, c.departures.uncountedPods(c.now)))
+	return c.occupants
 }
 
-// complete adds to a gang its members on other nodes, and the loss of the whole gang.
-func (c *census) complete(unit *victims) {
-	unit.pods = c.whole(unit.pods)
+// completeUnit adds to a gang its members on other nodes, and the loss of the whole gang.
+func (c *victimCollector) completeUnit(unit *victimUnit) {
+	unit.pods = c.wholeGang(unit.pods)
 	priority := corev1helpers.PodPriority(unit.pods[0])
 	for _, pod := range unit.pods {
 		priority = max(priority, corev1helpers.PodPriority(pod))
 		unit.loss += lossOf(pod, c.now)
 	}
-	unit.borrows = c.standing(unit.pods...) == gpuquota.Yields
-	unit.priority = lowestIf(unit.borrows, priority)
+	unit.isBorrowing = c.quotaStanding(unit.pods...) == gpuquota.Yields
+	unit.priority = victimRank(unit.isBorrowing, priority)
 }
 
-// overdue is how long after its grace period a remaining pod is no longer expected to leave. maxLingering is how long a pod deleted by its
+// overdueGrace is how long after its grace period a remaining pod is no longer expected to leave. maxLingering is how long a pod deleted by its
 // user may take: a user with a grace period of hours must not make others wait while other victims could leave at once. A pod that the scheduler
 // evicted has all of its configured grace period, or more pods would be evicted for the same purpose.
-const overdue, lingering = time.Minute, 5 * time.Minute
+const overdueGrace, maxLingering = time.Minute, 5 * time.Minute
 
 // isLeaving reports whether a pod is expected to leave its node soon.
 func isLeaving(pod *corev1.Pod, now time.Time) bool {
-	if pod.DeletionTimestamp == nil || now.Sub(pod.DeletionTimestamp.Time) >= overdue {
+	if pod.DeletionTimestamp == nil || now.Sub(pod.DeletionTimestamp.Time) >= overdueGrace {
 		return false
 	}
 	left := int64(pod.DeletionTimestamp.Sub(now) / time.Second)
 	taken := ptr.Deref(pod.DeletionGracePeriodSeconds, 0) - left // in seconds: some users' values overflow a duration
-	return taken < int64(lingering/time.Second) || wasPreempted(pod)
+	return taken < int64(maxLingering/time.Second) || wasPreempted(pod)
 }
 
-// count adds a pod on a node, with the rest of its gang. known is its cached loss, nil for none.
-func (c *census) count(node int, on fwk.PodInfo, known *weighed) {
+// addPod adds a pod on a node, with the rest of its gang. known is its cached loss, nil for none.
+func (c *victimCollector) addPod(node int, on fwk.PodInfo, known *podLoss) {
 	pod := on.GetPod()
 	if pod.DeletionTimestamp != nil {
 		if isLeaving(pod, c.now) {
-			c.crowd.on[node] = append(c.crowd.on[node], occupant{on, -1})
+			c.occupants.on[node] = append(c.occupants.on[node], occupant{on, -1})
 		}
 		return
 	}
-	standing := c.standing(pod)
-	if !c.leaves(pod, standing) {
+	standing := c.quotaStanding(pod)
+	if !c.mayBeEvicted(pod, standing) {
 		return
 	}
-	unit := len(c.crowd.units)
+	unit := len(c.occupants.units)
 	if of, group := c.gangOn(pod); group != nil {
-		if of == c.own || c.isStrong(of, group) || !c.isMeant(c.gangmates(of, group)...) {
+		if of == c.own || c.isUnevictable(of, group) || !c.isAllowedVictim(c.liveMembers(of, group)...) {
 			return
 		}
 		number, known := c.known[of]
 		if !known {
 			c.known[of], number = unit, unit
-			c.crowd.units = append(c.crowd.units, victims{})
+			c.occupants.units = append(c.occupants.units, victimUnit{})
 		}
 		unit = number
 	} else {
-		if c.guards(pod) || !c.isMeant(pod) {
+		if c.isProtected(pod) || !c.isAllowedVictim(pod) {
 			return
 		}
 		borrows, at := standing == gpuquota.Yields, len(c.pods)
 		c.pods, c.nodeOf = append(c.pods, pod), append(c.nodeOf, node)
-		c.crowd.units = append(c.crowd.units, victims{
+		c.occupants.units = append(c.occupants.units, victimUnit{
 			pods: c.pods[at : at+1 : at+1], nodes: c.nodeOf[at : at+1 : at+1],
-			loss: c.lossOf(pod, known), borrows: borrows, priority: lowestIf(borrows, corev1helpers.PodPriority(pod)),
+			loss: c.lossOf(pod, known), isBorrowing: borrows, priority: victimRank(borrows, corev1helpers.PodPriority(pod)),
 		})
-		c.crowd.on[node] = append(c.crowd.on[node], occupant{on, unit})
+		c.occupants.on[node] = append(c.occupants.on[node], occupant{on, unit})
 		return
 	}
-	of := &c.crowd.units[unit]
+	of := &c.occupants.units[unit]
 	of.pods = append(of.pods, pod)
 	of.nodes = append(of.nodes, node)
-	c.crowd.on[node] = append(c.crowd.on[node], occupant{on, unit})
+	c.occupants.on[node] = append(c.occupants.on[node], occupant{on, unit})
 }
 
 // lossOf returns the loss of a pod, from the cache if possible.
-func (c *census) lossOf(pod *corev1.Pod, known *weighed) int64 {
+func (c *victimCollector) lossOf(pod *corev1.Pod, known *podLoss) int64 {
 	if known == nil {
 		return lossOf(pod, c.now)
 	}
@@ -194,30 +194,30 @@ func (p *Plugin) gangOn(pod *corev1.Pod) (gang, *podGroup) {
 	if !ok {
 		return gang{}, nil
 	}
-	group := p.groups.get(name)
-	if unusable(group) != "" || group.minMember < 2 {
+	group := p.groups.getGroup(name)
+	if unusableReason(group) != "" || group.minMember < 2 {
 		return gang{}, nil
 	}
 	return gangOf(pod, group), group
 }
 
-// isStrong reports whether a member of a gang, on any node, may not be evicted, so that none may be.
-func (c *census) isStrong(of gang, group *podGroup) bool {
-	strong, known := c.strong[of]
+// isUnevictable reports whether a member of a gang, on any node, may not be evicted, so that none may be.
+func (c *victimCollector) isUnevictable(of gang, group *podGroup) bool {
+	strong, known := c.unevictable[of]
 	if !known {
-		mates := c.gangmates(of, group)
-		standing := c.standing(mates...)
-		strong = slices.ContainsFunc(mates, func(pod *corev1.Pod) bool { return !c.leaves(pod, standing) }) || c.guards(mates...)
-		c.strong[of] = strong
+		mates := c.liveMembers(of, group)
+		standing := c.quotaStanding(mates...)
+		strong = slices.ContainsFunc(mates, func(pod *corev1.Pod) bool { return !c.mayBeEvicted(pod, standing) }) || c.isProtected(mates...)
+		c.unevictable[of] = strong
 	}
 	return strong
 }
 
-// gangmates returns the live members of a gang, computed once.
-func (c *census) gangmates(of gang, group *podGroup) []*corev1.Pod {
+// liveMembers returns the live members of a gang, computed once.
+func (c *victimCollector) liveMembers(of gang, group *podGroup) []*corev1.Pod {
 	known, ok := c.members[of]
 	if !ok {
-		known = slices.DeleteFunc(c.podsIn(of, group), func(pod *corev1.Pod) bool { return !lives(pod) || gangOf(pod, group) != of })
+		known = slices.DeleteFunc(c.gangPods(of, group), func(pod *corev1.Pod) bool { return !isLive(pod) || gangOf(pod, group) != of })
 		c.members[of] = known
 	}
 	return known
@@ -243,24 +243,24 @@ func lossRate(pod *corev1.Pod) (milli int64, since time.Time) {
 	}
 	milli = 1
 	if request, err := gpu.RequestOf(pod); err == nil { // the rest of a demand only selects GPUs
-		milli = max(milli, (&gpu.Demand{Request: request}).Milli(0))
+		milli = max(milli, (&gpu.Demand{Request: request}).MilliGPUs(0))
 	}
-	return min(milli, mostRate), since
+	return min(milli, maxLossRate), since
 }
 
-// mostRate and maxLossTime bound the loss of one pod, so that the losses of a cluster can be added up, whatever a clock or a user says.
-const mostRate, mostTime = 1 << 20, 1 << 30
+// maxLossRate and maxLossTime bound the loss of one pod, so that the losses of a cluster can be added up, whatever a clock or a user says.
+const maxLossRate, maxLossTime = 1 << 20, 1 << 30
 
 func lossSince(milli int64, since, now time.Time) int64 {
-	return milli * min(max(0, int64(now.Sub(since)/time.Second)), mostTime)
+	return milli * min(max(0, int64(now.Sub(since)/time.Second)), maxLossTime)
 }
 
-// gone returns the pods that have left a node after some units were evicted.
-func (c *crowd) gone(node int, gone func(unit int) bool) (pods []fwk.PodInfo) {
+// gonePods returns the pods that have left a node after some units were evicted.
+func (c *occupants) gonePods(node int, gone func(unit int) bool) (pods []fwk.PodInfo) {
 	return c.appendGone(nil, node, gone)
 }
 
-func (c *crowd) appendGone(pods []fwk.PodInfo, node int, gone func(unit int) bool) []fwk.PodInfo {
+func (c *occupants) appendGone(pods []fwk.PodInfo, node int, gone func(unit int) bool) []fwk.PodInfo {
 	for _, o := range c.on[node] {
 		if o.unit < 0 || gone(o.unit) {
 			pods = append(pods, o.PodInfo)
@@ -269,8 +269,8 @@ func (c *crowd) appendGone(pods []fwk.PodInfo, node int, gone func(unit int) boo
 	return pods
 }
 
-// marked returns a mask of some units.
-func (c *crowd) marked(units []int) []bool {
+// markUnits returns a mask of some units.
+func (c *occupants) markUnits(units []int) []bool {
 	some := make([]bool, len(c.units))
 	for _, unit := range units {
 		some[unit] = true
@@ -279,27 +279,27 @@ func (c *crowd) marked(units []int) []bool {
 }
 
 // asUnits returns the units without their pods.
-func (c *crowd) asUnits() []gangplan.Unit {
+func (c *occupants) asUnits() []gangplan.Unit {
 	units := make([]gangplan.Unit, len(c.units))
 	for i := range c.units {
-		units[i] = c.unit(i)
+		units[i] = c.newUnit(i)
 	}
 	return units
 }
 
-func (c *crowd) unit(number int) gangplan.Unit {
+func (c *occupants) newUnit(number int) gangplan.Unit {
 	of := &c.units[number]
 	return gangplan.Unit{Priority: of.priority, Loss: of.loss, Nodes: of.nodes, Spends: of.spends}
 }
 
-// whole adds the members of a unit's gang that are on other nodes, or not yet on one: evicting one member evicts all.
-func (c *census) whole(pods []*corev1.Pod) []*corev1.Pod {
+// wholeGang adds the members of a unit's gang that are on other nodes, or not yet on one: evicting one member evicts all.
+func (c *victimCollector) wholeGang(pods []*corev1.Pod) []*corev1.Pod {
 	name, ok := c.groups.groupOf(pods[0])
 	if !ok {
 		return pods
 	}
-	group := c.groups.get(name)
-	if unusable(group) != "" || group.minMember < 2 {
+	group := c.groups.getGroup(name)
+	if unusableReason(group) != "" || group.minMember < 2 {
 		return pods
 	}
 	g, all := gangOf(pods[0], group), slices.Clone(pods)
@@ -307,8 +307,8 @@ func (c *census) whole(pods []*corev1.Pod) []*corev1.Pod {
 	for _, pod := range all {
 		known[pod.UID] = true
 	}
-	for _, pod := range c.gangmates(g, group) {
-		if !known[pod.UID] && c.placeOf(pod) != none {
+	for _, pod := range c.liveMembers(g, group) {
+		if !known[pod.UID] && c.placeOf(pod) != placeNone {
 			all = append(all, pod)
 		}
 	}

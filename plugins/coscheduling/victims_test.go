@@ -109,7 +109,7 @@ func TestWhoDoesNotBorrowHasTimeToSaveItsWork(t *testing.T) {
 // TestWhoBorrowsLeavesFirstWhateverThePriorities: docs/gangs.md: first those who borrow, then the lowest priority, also where priorities are as low or as
 // high as Kubernetes allows.
 func TestWhoBorrowsLeavesFirstWhateverThePriorities(t *testing.T) {
-	if borrower, other := lowestIf(true, 1_000_000_000), lowestIf(false, -2_000_000_000); borrower >= other {
+	if borrower, other := victimRank(true, 1_000_000_000), victimRank(false, -2_000_000_000); borrower >= other {
 		t.Errorf("one that borrows counts as %d and comes after one that does not, as %d", borrower, other)
 	}
 }

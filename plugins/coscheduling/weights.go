@@ -12,26 +12,26 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpuquota"
 )
 
-// weights cache what the pods of each node would lose, so that the approximate cost of making room on a node of a large pool is known without a
+// podLosses cache what the pods of each node would lose, so that the approximate cost of making room on a node of a large pool is known without a
 // look at every pod. A changed node is counted again by the next attempt.
-type weights struct {
+type podLosses struct {
 	nodes []fwk.NodeInfo
 	// at are the node generations that were weighed, and on their pods.
 	at []int64
-	on [][]weighed
+	on [][]podLoss
 	// unused are the unrequested GPUs of each node, below 0 if pods request more than there are.
 	unused []int64
-	// of are the numbers of the nodes.
-	of map[string]int
-	// some are the evictable pods of the node that was looked at last.
-	some []candidate
+	// nodeNumbers are the numbers of the nodes.
+	nodeNumbers map[string]int
+	// victims are the evictable pods of the node that was looked at last.
+	victims []victimCost
 }
 
-// weighed is a pod, as far as it matters for the cost of its eviction.
-type weighed struct {
+// podLoss is a pod, as far as it matters for the cost of its eviction.
+type podLoss struct {
 	pod *corev1.Pod
-	// ends says that it is terminating.
-	ends bool
+	// isTerminating says that it is terminating.
+	isTerminating bool
 	// milli is its loss each second, since a time.
 	milli    int64
 	since    time.Time
@@ -39,11 +39,11 @@ type weighed struct {
 	priority int32
 }
 
-// weigh updates the cache to the nodes, as long as steps last. It returns false if some nodes are left, with which the next attempt
+// refreshLosses updates the cache to the nodes, as long as steps last. It returns false if some nodes are left, with which the next attempt
 // continues.
-func (w *weights) weigh(nodes []fwk.NodeInfo, left *int) bool {
+func (w *podLosses) refreshLosses(nodes []fwk.NodeInfo, left *int) bool {
 	if !cycle.SameNodes(w.nodes, nodes) {
-		w.follow(nodes)
+		w.replaceNodes(nodes)
 	}
 	for node, info := range nodes {
 		if w.at[node] == info.GetGeneration() {
@@ -53,31 +53,31 @@ func (w *weights) weigh(nodes []fwk.NodeInfo, left *int) bool {
 			return false
 		}
 		offered, taken := cycle.AmountOf(info, names.ResourceGPU)
-		w.at[node], w.on[node], w.unused[node] = info.GetGeneration(), make([]weighed, len(info.GetPods())), offered-taken
+		w.at[node], w.on[node], w.unused[node] = info.GetGeneration(), make([]podLoss, len(info.GetPods())), offered-taken
 		for i, on := range info.GetPods() {
 			pod := on.GetPod()
 			milli, since := lossRate(pod)
-			w.on[node][i] = weighed{pod: pod, ends: pod.DeletionTimestamp != nil, milli: milli, since: since, gpus: gpuquota.WholeGPUs(pod), priority: corev1helpers.PodPriority(pod)}
+			w.on[node][i] = podLoss{pod: pod, isTerminating: pod.DeletionTimestamp != nil, milli: milli, since: since, gpus: gpuquota.WholeGPUs(pod), priority: corev1helpers.PodPriority(pod)}
 		}
 	}
 	return true
 }
 
-// follow switches to another list of nodes, and keeps the entries of nodes that were in the last one.
-func (w *weights) follow(nodes []fwk.NodeInfo) {
-	next := weights{nodes: nodes, at: make([]int64, len(nodes)), on: make([][]weighed, len(nodes)), unused: make([]int64, len(nodes)), of: make(map[string]int, len(nodes))}
+// replaceNodes switches to another list of nodes, and keeps the entries of nodes that were in the last one.
+func (w *podLosses) replaceNodes(nodes []fwk.NodeInfo) {
+	next := podLosses{nodes: nodes, at: make([]int64, len(nodes)), on: make([][]podLoss, len(nodes)), unused: make([]int64, len(nodes)), nodeNumbers: make(map[string]int, len(nodes))}
 	for node, info := range nodes {
 		name := info.Node().Name
-		next.of[name], next.at[node] = node, -1 // which no node has
-		if before, known := w.of[name]; known {
+		next.nodeNumbers[name], next.at[node] = node, -1 // which no node has
+		if before, known := w.nodeNumbers[name]; known {
 			next.at[node], next.on[node], next.unused[node] = w.at[before], w.on[before], w.unused[before]
 		}
 	}
 	*w = next
 }
 
-// weighedOn returns the pods of a node, nil if the node has changed since they were weighed.
-func (w *weights) weighedOn(nodes []fwk.NodeInfo, node int) []weighed {
+// lossesOn returns the pods of a node, nil if the node has changed since they were weighed.
+func (w *podLosses) lossesOn(nodes []fwk.NodeInfo, node int) []podLoss {
 	if !cycle.SameNodes(w.nodes, nodes) || w.at[node] != nodes[node].GetGeneration() {
 		return nil
 	}

@@ -15,18 +15,18 @@ func TestAnAttemptOfAVeryLargeGangIsBounded(t *testing.T) {
 		l.infos[node] = readings{l.infos[node], &amounts, &pods}
 	}
 	first := l.largeGang(members, "")
-	group := l.groups.get(mustGroup(first))
-	area := members + more
+	group := l.groups.getGroup(mustGroup(first))
+	area := members + extraAreaMembers
 	for attempt := 1; ; attempt++ {
 		amounts, pods = 0, 0
 		m := l.membersOf(first, group)
-		move, back := l.clearing(t.Context(), gangOf(first, group), group, &m, l.bearingOf(l.infos), nil)
+		move, back := l.findPreemption(t.Context(), gangOf(first, group), group, &m, l.newSnapshot(l.infos), nil)
 		asks := 2 // of a member: itself, and its GPUs
-		if most := 2*members*(asks+1) + asks*area*(each+3) + asks*more*each; attempt > 2 && amounts > most {
+		if most := 2*members*(asks+1) + asks*area*(each+3) + asks*extraAreaMembers*each; attempt > 2 && amounts > most {
 			t.Errorf("attempt %d reads what nodes offer %d times, want %d at most", attempt, amounts, most)
 		}
-		if most := stepsPerPod * each * area; back.looked > most {
-			t.Errorf("attempt %d takes %d steps, want %d at most", attempt, back.looked, most)
+		if most := stepsPerPod * each * area; back.podsSearched > most {
+			t.Errorf("attempt %d takes %d steps, want %d at most", attempt, back.podsSearched, most)
 		}
 		if move != nil {
 			if len(move.victims) != each*members {

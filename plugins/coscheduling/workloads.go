@@ -38,9 +38,9 @@ func (*workload) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKi
 // DeepCopyObject implements runtime.Object. Workloads in the informer are never changed.
 func (w *workload) DeepCopyObject() runtime.Object { return w }
 
-// group returns the group of a part, or of all pods for "", nil if these start one by one.
-func (w *workload) group(part string) *podGroup {
-	size := w.sizes.Of(part)
+// groupFor returns the group of a part, or of all pods for "", nil if these start one by one.
+func (w *workload) groupFor(part string) *podGroup {
+	size := w.sizes.SizeOf(part)
 	if size == 0 {
 		return nil
 	}
@@ -51,8 +51,8 @@ func (w *workload) group(part string) *podGroup {
 	}
 	of := pkggang.Membership{Kind: w.kind, Object: w.Name, Part: part}
 	made := &podGroup{ObjectMeta: w.ObjectMeta, minMember: size, severalOwners: true}
-	if made.Name = of.OfPart(); part == "" {
-		made.Name = of.Whole()
+	if made.Name = of.PartName(); part == "" {
+		made.Name = of.GroupName()
 	}
 	made.layout, made.problem = readLayout(w.sizes.Topology)
 	if size > maxMembers {
@@ -65,8 +65,8 @@ func (w *workload) group(part string) *podGroup {
 	return made
 }
 
-// asked returns the groups that were looked up.
-func (w *workload) asked() []*podGroup {
+// knownGroups returns the groups that were looked up.
+func (w *workload) knownGroups() []*podGroup {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	out := make([]*podGroup, 0, len(w.groups))
@@ -83,7 +83,7 @@ type workloads struct {
 	served func() bool
 }
 
-func (w workloads) get(name types.NamespacedName) *workload {
+func (w workloads) getWorkload(name types.NamespacedName) *workload {
 	object, found, err := w.informer.GetIndexer().GetByKey(name.String())
 	if of, ok := object.(*workload); ok && found && err == nil {
 		return of
@@ -102,12 +102,12 @@ var keysOfWorkloads = []runtime.Object{
 	&keyOfWorkloads[[10]int]{}, &keyOfWorkloads[[11]int]{}, &keyOfWorkloads[[12]int]{},
 }
 
-// workloadsOf adds the objects whose pods are recognized to the scheduler's informers, by kind. They are read untyped: their operators may not
+// newWorkloads adds the objects whose pods are recognized to the scheduler's informers, by kind. They are read untyped: their operators may not
 // be installed, and only some numbers of each object are kept.
-func workloadsOf(factory informers.SharedInformerFactory, client func() (dynamic.Interface, error)) (map[string][]workloads, error) {
+func newWorkloads(factory informers.SharedInformerFactory, client func() (dynamic.Interface, error)) (map[string][]workloads, error) {
 	out := map[string][]workloads{}
 	for i, kind := range pkggang.Kinds() {
-		source := &optional.Kind{Resource: kind.Resource, Without: "pods of theirs are placed one by one", Rare: true, Keep: keepSizes(kind)}
+		source := &optional.Kind{Resource: kind.Resource, Consequence: "pods of theirs are placed one by one", Rare: true, Reduce: keepSizes(kind)}
 		var failed error
 		informer := factory.InformerFor(keysOfWorkloads[i], func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
 			source.Client, failed = client()
@@ -131,7 +131,7 @@ func keepSizes(kind pkggang.Kind) func(*unstructured.Unstructured) runtime.Objec
 // groupOf returns the group of a recognized pod, and false for a pod that starts on its own. A pod whose object is not known yet counts as a
 // member: pods and objects come from two watches.
 func (g groups) groupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
-	if name, ok := pkggang.Named(pod); ok {
+	if name, ok := pkggang.NamedGroup(pod); ok {
 		return name, true
 	}
 	m, ok := pkggang.Recognize(pod)
@@ -140,31 +140,31 @@ func (g groups) groupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 	}
 	isServed := false
 	for _, of := range g.workloads[m.Kind] {
-		known := of.get(types.NamespacedName{Namespace: pod.Namespace, Name: m.Object})
+		known := of.getWorkload(types.NamespacedName{Namespace: pod.Namespace, Name: m.Object})
 		switch {
 		case known == nil:
 			isServed = isServed || of.served()
-		case m.Part != "" && known.sizes.Of(m.Part) > 0:
-			return types.NamespacedName{Namespace: pod.Namespace, Name: m.OfPart()}, true
+		case m.Part != "" && known.sizes.SizeOf(m.Part) > 0:
+			return types.NamespacedName{Namespace: pod.Namespace, Name: m.PartName()}, true
 		default:
-			return types.NamespacedName{Namespace: pod.Namespace, Name: m.Whole()}, known.sizes.Of("") > 0
+			return types.NamespacedName{Namespace: pod.Namespace, Name: m.GroupName()}, known.sizes.SizeOf("") > 0
 		}
 	}
-	return types.NamespacedName{Namespace: pod.Namespace, Name: m.Whole()}, isServed
+	return types.NamespacedName{Namespace: pod.Namespace, Name: m.GroupName()}, isServed
 }
 
-// recognized returns the group with a name written by [gang.Membership], nil if there is none.
-func (g groups) recognized(namespace string, m pkggang.Membership) *podGroup {
+// recognizedGroup returns the group with a name written by [gang.Membership], nil if there is none.
+func (g groups) recognizedGroup(namespace string, m pkggang.Membership) *podGroup {
 	for _, of := range g.workloads[m.Kind] {
-		if known := of.get(types.NamespacedName{Namespace: namespace, Name: m.Object}); known != nil {
-			return known.group(m.Part)
+		if known := of.getWorkload(types.NamespacedName{Namespace: namespace, Name: m.Object}); known != nil {
+			return known.groupFor(m.Part)
 		}
 	}
 	return nil
 }
 
-// followWorkloads activates the members that waited for an object whose pods are recognized, or for its new content.
-func (p *Plugin) followWorkloads(of workloads) error {
+// watchWorkloads activates the members that waited for an object whose pods are recognized, or for its new content.
+func (p *Plugin) watchWorkloads(of workloads) error {
 	_, err := of.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(object any) { p.workloadChanged(nil, object) },
 		UpdateFunc: func(old, object any) {
@@ -176,7 +176,7 @@ func (p *Plugin) followWorkloads(of workloads) error {
 				object = last.Obj
 			}
 			if gone, ok := object.(*workload); ok {
-				for _, group := range gone.asked() {
+				for _, group := range gone.knownGroups() {
 					p.groupGone(group)
 				}
 			}
@@ -196,17 +196,17 @@ func (p *Plugin) workloadChanged(before *workload, object any) {
 		return
 	}
 	whole := pkggang.Membership{Kind: now.kind, Object: now.Name}
-	name := types.NamespacedName{Namespace: now.Namespace, Name: whole.Whole()}
+	name := types.NamespacedName{Namespace: now.Namespace, Name: whole.GroupName()}
 	seen := map[types.NamespacedName]bool{}
 	alone := map[string]*corev1.Pod{}
-	for _, pod := range p.indexed(byGroup, name.String()) {
+	for _, pod := range p.podsByIndex(byGroup, name.String()) {
 		of, isMember := p.groups.groupOf(pod)
 		switch {
 		case !isMember:
 			for _, former := range pkggang.NamesFor(pod) {
-				p.letGo(gang{group: former}, 0) // members in Permit no longer wait for others
+				p.allowWaiting(gang{group: former}, 0) // members in Permit no longer wait for others
 			}
-			if p.placeOf(pod) == none && len(pod.Spec.SchedulingGates) == 0 {
+			if p.placeOf(pod) == placeNone && len(pod.Spec.SchedulingGates) == 0 {
 				alone[nameOf(pod).String()] = pod
 			}
 		case isMember && !seen[of]:
@@ -214,7 +214,7 @@ func (p *Plugin) workloadChanged(before *workload, object any) {
 			if before == nil { // state recorded under the other name belongs to no group
 				p.forgetArrivals(name)
 			}
-			p.groupChanged(nil, p.groups.get(of))
+			p.groupChanged(nil, p.groups.getGroup(of))
 		}
 	}
 	if len(alone) > 0 {

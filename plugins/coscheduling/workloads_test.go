@@ -170,7 +170,7 @@ func TestWhichGroupAPodIsIn(t *testing.T) {
 			if ok != (tc.want != "") || ok && got.Name != tc.want {
 				t.Errorf("got %s, %t, want %q", got, ok, tc.want)
 			}
-			if group := l.groups.get(got); ok && (group == nil) != (tc.spec == nil) {
+			if group := l.groups.getGroup(got); ok && (group == nil) != (tc.spec == nil) {
 				t.Errorf("got the group %+v", group)
 			}
 		})
@@ -188,9 +188,9 @@ func TestMembersAreTriedWhenTheirWorkloadIsKnown(t *testing.T) {
 	}{
 		"it comes":                         {after: both, reason: reasonNoGroup, want: "ns/p"},
 		"it comes, and needs no gang":      {after: inOrder, reason: reasonNoGroup, want: "ns/p"},
-		"it is made smaller":               {before: map[string]any{"replicatedJobs": []any{replicatedJob("a", 3)}}, after: both, reason: reason.GangTooFew.Of(1, 3), want: "ns/p"},
-		"it says the same":                 {before: both, after: both, reason: reason.GangTooFew.Of(1, 2)},
-		"it starts one by one from now on": {before: both, after: inOrder, reason: reason.GangTooFew.Of(1, 2), want: "ns/p"},
+		"it is made smaller":               {before: map[string]any{"replicatedJobs": []any{replicatedJob("a", 3)}}, after: both, reason: reason.GangTooFew.FormatText(1, 3), want: "ns/p"},
+		"it says the same":                 {before: both, after: both, reason: reason.GangTooFew.FormatText(1, 2)},
+		"it starts one by one from now on": {before: both, after: inOrder, reason: reason.GangTooFew.FormatText(1, 2), want: "ns/p"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t, 2)
@@ -224,7 +224,7 @@ func TestAKindServedTwice(t *testing.T) {
 	l.must(second.informer.GetIndexer().Add(kept))
 	pod := l.recognized("p", map[string]string{"training.kubeflow.org/job-name": "hpl", "training.kubeflow.org/operator-name": "mpi-operator"})
 	name, ok := l.groups.groupOf(pod)
-	if group := l.groups.get(name); !ok || group == nil || group.minMember != 3 {
+	if group := l.groups.getGroup(name); !ok || group == nil || group.minMember != 3 {
 		t.Errorf("got %s, %t, %+v", name, ok, group)
 	}
 }
@@ -277,7 +277,7 @@ func TestNothingIsKeptOfWorkloadsThatAreGone(t *testing.T) {
 						l.podChanged(pod)
 					}
 				}
-				if len(l.places.gangs) == 0 {
+				if len(l.gangStates.gangs) == 0 {
 					t.Fatal("nothing is kept of them while they are there")
 				}
 				goes(l)
@@ -285,8 +285,8 @@ func TestNothingIsKeptOfWorkloadsThatAreGone(t *testing.T) {
 					l.must(l.pods.Delete(pod))
 					l.podGone(pod)
 				}
-				if len(l.places.gangs)+len(l.places.pods)+len(l.arrivals.of) > 0 {
-					t.Errorf("%s, bound %t, %s: %v, %v and %v are kept", name, bound, end, l.places.gangs, l.places.pods, l.arrivals.of)
+				if len(l.gangStates.gangs)+len(l.gangStates.pods)+len(l.arrivals.gangs) > 0 {
+					t.Errorf("%s, bound %t, %s: %v, %v and %v are kept", name, bound, end, l.gangStates.gangs, l.gangStates.pods, l.arrivals.gangs)
 				}
 			}
 		}
@@ -320,7 +320,7 @@ func TestEachProfileKnowsWhichKindsAreServed(t *testing.T) {
 	profiles := make([]map[string][]workloads, 2)
 	for i := range profiles {
 		var err error
-		if profiles[i], err = workloadsOf(factory, func() (dynamic.Interface, error) { return client, nil }); err != nil {
+		if profiles[i], err = newWorkloads(factory, func() (dynamic.Interface, error) { return client, nil }); err != nil {
 			t.Fatal(err)
 		}
 		if profiles[i][pkggang.KindJobSet][0].served() {

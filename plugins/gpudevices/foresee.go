@@ -14,16 +14,16 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// foreseeWithin is how long the API server has to answer. No answer counts as approval.
-const foreseeWithin = 5 * time.Second
+// checkBindingTimeout is how long the API server has to answer. No answer counts as approval.
+const checkBindingTimeout = 5 * time.Second
 
-// Foresee asks the API server whether it would bind a pod to a node, and returns the words of its refusal, "" if it would not refuse or does not
+// CheckBinding asks the API server whether it would bind a pod to a node, and returns the words of its refusal, "" if it would not refuse or does not
 // say. Nothing is bound: a dry run passes quotas, policies and webhooks, and ends before anything is stored (BindingREST in
 // pkg/registry/core/pod/storage of Kubernetes). The Binding carries the leadership, and no GPUs, because none are chosen yet.
-func (d *Dependencies) Foresee(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, node string) (words string) {
-	ctx, cancel := context.WithTimeout(ctx, foreseeWithin)
+func (d *Dependencies) CheckBinding(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, node string) (words string) {
+	ctx, cancel := context.WithTimeout(ctx, checkBindingTimeout)
 	defer cancel()
-	binding := bindingOf(pod, node, d.leadership())
+	binding := bindingOf(pod, node, d.leadershipAnnotations())
 	return readRefusal(client.CoreV1().Pods(pod.Namespace).Bind(ctx, binding, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}))
 }
 
@@ -35,7 +35,7 @@ func readRefusal(err error) (words string) {
 		return ""
 	}
 	switch code := status.Status().Code; {
-	case notAdmitted(status.Status().Message):
+	case isAdmissionDenied(status.Status().Message):
 	case code == http.StatusForbidden, code == http.StatusUnprocessableEntity, code == http.StatusRequestEntityTooLarge:
 	default:
 		return ""
@@ -43,8 +43,8 @@ func readRefusal(err error) (words string) {
 	return err.Error()
 }
 
-// leadership returns the annotations of a Binding that name the current leadership.
-func (d *Dependencies) leadership() map[string]string {
+// leadershipAnnotations returns the annotations of a Binding that name the current leadership.
+func (d *Dependencies) leadershipAnnotations() map[string]string {
 	annotations := map[string]string{}
 	if d.Epoch != nil {
 		if epoch, ok := d.Epoch(); ok {

@@ -73,7 +73,7 @@ func TestWhatIsForeseenOfABinding(t *testing.T) {
 			}
 			deps := &Dependencies{Epoch: func() (string, bool) { return "a/1", true }}
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u"}}
-			words := deps.Foresee(t.Context(), client, pod, "n")
+			words := deps.CheckBinding(t.Context(), client, pod, "n")
 			server.Close() // a connection that breaks off may end the question before its handler
 			if tc.refuses && words != tc.answer.Error() || !tc.refuses && words != "" {
 				t.Errorf("it is foreseen to be refused with %q", words)

@@ -38,8 +38,8 @@ var (
 
 // Dependencies are shared by the instances of all profiles.
 type Dependencies struct {
-	// Ledger tracks free GPUs, and stores what is chosen.
-	Ledger *devices.Ledger
+	// DeviceCache tracks free GPUs, and stores what is chosen.
+	DeviceCache *devices.Cache
 	// Epoch is the leadership that bindings are made under, and false if there is none. It may be nil.
 	Epoch func() (string, bool)
 	// Gate counts the bindings in flight. It may be nil.
@@ -74,7 +74,7 @@ func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle
 		deps.Attempts = &cycle.Attempts{}
 	}
 	return func(ctx context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-		if err := deps.Ledger.Follow(ctx, handle); err != nil {
+		if err := deps.DeviceCache.WatchCluster(ctx, handle); err != nil {
 			return nil, err
 		}
 		registerMetrics()
@@ -92,13 +92,13 @@ func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 // about the same node, so there are GPUs. If there are none, the profile lacks GPUFilter, which is a misconfiguration and no shortage: the pod
 // is retried after a backoff, and does not wait for an event.
 func (p *Plugin) Reserve(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
-	p.Attempts.Seen.Reach(pod.ResourceVersion)
-	cs.Write(stateKey, &decision{attempt: p.Attempts.Of(cs), seen: p.Attempts.Seen.Version()})
+	p.Attempts.Seen.AdvanceTo(pod.ResourceVersion)
+	cs.Write(stateKey, &decision{attempt: p.Attempts.AttemptNumber(cs), seen: p.Attempts.Seen.Version()})
 	demand, err := gpu.DemandOf(pod)
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("reading what the pod asks for (is GPUFilter enabled?): %w", err))
 	}
-	if !demand.NeedsCards() && !demand.NeedsSlices() {
+	if !demand.NeedsGPUs() && !demand.NeedsSlices() {
 		return nil
 	}
 	node, err := p.handle.SnapshotSharedLister().NodeInfos().Get(nodeName)
@@ -106,13 +106,13 @@ func (p *Plugin) Reserve(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, 
 		return fwk.AsStatus(fmt.Errorf("choosing cards on node %s: %w", nodeName, err))
 	}
 	if expected := p.withNominated(pod, node); expected != nil {
-		if reason := p.Ledger.Reserve(pod, &demand, expected); reason.IsZero() {
+		if reason := p.DeviceCache.Reserve(pod, &demand, expected); reason.IsZero() {
 			return nil
 		}
 	}
-	if why := p.Ledger.Reserve(pod, &demand, node); !why.IsZero() {
+	if why := p.DeviceCache.Reserve(pod, &demand, node); !why.IsZero() {
 		return fwk.AsStatus(fmt.Errorf("choosing cards on node %s (is GPUFilter enabled?): %s: %s",
-			nodeName, reason.OfCards(why.Code).Text, why.Detail()))
+			nodeName, reason.ReasonForCode(why.Code).Text, why.Detail()))
 	}
 	return nil
 }
@@ -136,5 +136,5 @@ func (p *Plugin) withNominated(pod *corev1.Pod, node fwk.NodeInfo) fwk.NodeInfo 
 
 // Unreserve drops the choice.
 func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
-	p.Ledger.Forget(pod.UID)
+	p.DeviceCache.ForgetPod(pod.UID)
 }

@@ -59,7 +59,7 @@ func newBedOn(t testing.TB, node *corev1.Node, epoch func() (string, bool), pods
 	if err != nil {
 		t.Fatal(err)
 	}
-	plugin, err := Factory(Dependencies{Ledger: devices.NewLedger(), Epoch: epoch})(t.Context(), nil, handle)
+	plugin, err := Factory(Dependencies{DeviceCache: devices.NewCache(), Epoch: epoch})(t.Context(), nil, handle)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func (b *bed) reserve(t testing.TB, p *corev1.Pod) gpu.Assignment {
 	if status := b.Reserve(t.Context(), b.state, p, "n"); !status.IsSuccess() {
 		t.Fatalf("Reserve: %v", status)
 	}
-	choice, _ := b.Ledger.Choice(p.UID)
+	choice, _ := b.DeviceCache.ChoiceOf(p.UID)
 	return choice.Assignment
 }
 
@@ -90,7 +90,7 @@ func TestReserve(t *testing.T) {
 		t.Errorf("cards (-want +got):\n%s", diff)
 	}
 	b.Unreserve(t.Context(), nil, p, "n")
-	if _, ok := b.Ledger.Choice("a"); ok {
+	if _, ok := b.DeviceCache.ChoiceOf("a"); ok {
 		t.Error("the choice outlives Unreserve")
 	}
 	if got := b.reserve(t, st.MakePod().UID("cpu").Obj()); got != nil {
@@ -153,7 +153,7 @@ func TestReserveLeavesTheirCardsToNominatedPods(t *testing.T) {
 // planOf lets so many members of a gang go.
 func planOf(members int) *cycle.GangPlan {
 	plan := &cycle.GangPlan{}
-	plan.Decide(time.Date(2026, 11, 22, 14, 10, 0, 0, time.UTC), members)
+	plan.SetDecision(time.Date(2026, 11, 22, 14, 10, 0, 0, time.UTC), members)
 	return plan
 }
 
@@ -200,7 +200,7 @@ func TestBind(t *testing.T) {
 			})
 			b.reserve(t, tc.pod)
 			if tc.plan != nil {
-				cycle.Plan(b.state, tc.plan)
+				cycle.WritePlan(b.state, tc.plan)
 			}
 			if status := b.Bind(t.Context(), b.state, tc.pod, "n"); !status.IsSuccess() {
 				t.Fatalf("Bind: %v", status)
@@ -285,7 +285,7 @@ func BenchmarkReserve(b *testing.B) {
 				other := st.MakeNode().Name(fmt.Sprint("other", i)).Capacity(map[corev1.ResourceName]string{names.ResourceGPU: "4"}).Obj()
 				info := framework.NewNodeInfo()
 				info.SetNode(other)
-				bed.Ledger.Node(info)
+				bed.DeviceCache.NodeView(info)
 			}
 			b.ReportAllocs()
 			for b.Loop() {

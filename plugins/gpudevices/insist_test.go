@@ -122,13 +122,13 @@ func TestABindingOfWhichNobodyTold(t *testing.T) {
 		"so is a server that is too busy":               {posts: []reply{{errBusy, nil}}, want: errBusy},
 		"a denial says nothing of an earlier request":   {posts: []reply{{errLost, asAsked}, {errDenied, nil}}, gets: []reply{{err: errDown}, {}}, atMost: time.Second},
 		"after a denial the earlier request may be on its way": {
-			posts: []reply{{errLost, nil}, {errDenied, nil}}, want: errDenied, atLeast: answerWithin, atMost: answerWithin + 2*longestRetry,
+			posts: []reply{{errLost, nil}, {errDenied, nil}}, want: errDenied, atLeast: requestTimeout, atMost: requestTimeout + 2*maxRetry,
 		},
 		"after a webhook that fails the earlier request may be on its way": {
-			posts: []reply{{errLost, nil}, {errWebhook, nil}}, want: errWebhook, atLeast: answerWithin, atMost: answerWithin + 2*longestRetry,
+			posts: []reply{{errLost, nil}, {errWebhook, nil}}, want: errWebhook, atLeast: requestTimeout, atMost: requestTimeout + 2*maxRetry,
 		},
 		"a store that never answers costs two minutes": {
-			posts: []reply{{errBroken, nil}}, want: errBroken, atLeast: answerWithin, atMost: insistFor + answerWithin + 3*longestRetry,
+			posts: []reply{{errBroken, nil}}, want: errBroken, atLeast: requestTimeout, atMost: retryWindow + requestTimeout + 3*maxRetry,
 		},
 	}
 	for name, tc := range tests {
@@ -170,11 +170,11 @@ func TestCardsStayTakenWhileNobodyTells(t *testing.T) {
 		default:
 		}
 		began := time.Now()
-		b.Gate.Wait()
+		b.Gate.WaitUntilOpen()
 		if waited := time.Since(began); waited > 0 {
 			t.Errorf("the next pod waits %s for a binding that nobody tells of", waited)
 		}
-		if choice, ok := b.Ledger.Choice(p.UID); !ok || fmt.Sprint(choice.Assignment) != fmt.Sprint(taken) {
+		if choice, ok := b.DeviceCache.ChoiceOf(p.UID); !ok || fmt.Sprint(choice.Assignment) != fmt.Sprint(taken) {
 			t.Errorf("the pod has %v, want %v", choice.Assignment, taken)
 		}
 		if server.posted > 60 {

@@ -19,7 +19,7 @@ func TestRefusedBy(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			err := apierrors.NewForbidden(bindings, "pod", errorText(tc.message))
-			if got := refusedBy(err); got != tc.want || answerOf(err) != refused {
+			if got := refusedBy(err); got != tc.want || readResult(err) != resultRefused {
 				t.Errorf("%v is refused by %s, want %s", err, got, tc.want)
 			}
 		})

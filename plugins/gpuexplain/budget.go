@@ -20,8 +20,8 @@ type budget struct {
 	paid time.Time
 }
 
-// allows reports whether something may be spent now.
-func (b *budget) allows(now time.Time) bool {
+// canSpend reports whether something may be spent now.
+func (b *budget) canSpend(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if passed := now.Sub(b.paid); passed > 0 {
@@ -31,8 +31,8 @@ func (b *budget) allows(now time.Time) bool {
 	return b.debt < costBurst
 }
 
-// spend adds to the debt.
-func (b *budget) spend(cost time.Duration) {
+// recordCost adds to the debt.
+func (b *budget) recordCost(cost time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.debt += max(cost, 0)

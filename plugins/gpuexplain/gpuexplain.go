@@ -35,21 +35,21 @@ var (
 	_ fwk.PostBindPlugin   = (*Plugin)(nil)
 )
 
-// Cards reads the GPUs of nodes, and which pods have them.
-type Cards interface {
-	// Shortage is why the demand does not fit on the node now. It is zero if it fits.
-	Shortage(demand *gpu.Demand, node fwk.NodeInfo) gpu.Reason
-	// Chosen returns the GPUs chosen for a pod, in the form of the annotation g8s.host/gpu-devices, and the reason for the choice. Both are ""
+// GPUReader reads the GPUs of nodes, and which pods have them.
+type GPUReader interface {
+	// GPUShortage is why the demand does not fit on the node now. It is zero if it fits.
+	GPUShortage(demand *gpu.Demand, node fwk.NodeInfo) gpu.Reason
+	// ChosenGPUs returns the GPUs chosen for a pod, in the form of the annotation g8s.host/gpu-devices, and the reason for the choice. Both are ""
 	// for a pod without GPUs.
-	Chosen(pod types.UID, node string) (devices, reason string)
+	ChosenGPUs(pod types.UID, node string) (devices, reason string)
 }
 
 // Dependencies are what the instances of all profiles share.
 type Dependencies struct {
 	// Recorder stores the attempts. nil turns the plugin off.
 	Recorder *explain.Recorder
-	// Cards is nil where GPUs are only counted.
-	Cards Cards
+	// GPUs is nil where GPUs are only counted.
+	GPUs GPUReader
 	// Now is the clock.
 	Now func() time.Time
 }
@@ -64,8 +64,8 @@ type Plugin struct {
 
 // Factory returns what builds the plugin for each profile.
 func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
-	if deps.Cards == nil {
-		deps.Cards = counts{}
+	if deps.GPUs == nil {
+		deps.GPUs = countedGPUs{}
 	}
 	shared := &budget{}
 	return func(ctx context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
@@ -75,7 +75,7 @@ func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle
 		}
 		registerMetrics()
 		informer := handle.SharedInformerFactory().Core().V1().Pods().Informer()
-		registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: plugin.forget})
+		registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: plugin.forgetPod})
 		if err != nil {
 			return nil, fmt.Errorf("watching pods that are deleted: %w", err)
 		}
@@ -99,18 +99,18 @@ func (p *Plugin) PostFilter(ctx context.Context, _ fwk.CycleState, pod *corev1.P
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
 	attempt := explain.Attempt{Time: p.Now(), Result: explain.Unschedulable, Nodes: len(nodes)}
-	if !p.budget.allows(attempt.Time) {
+	if !p.budget.canSpend(attempt.Time) {
 		skippedAttempts.Inc()
-		p.Recorder.Count(pod, attempt)
+		p.Recorder.CountAttempt(pod, attempt)
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
 	t := newTally(pod, statuses)
 	for _, node := range nodes {
-		t.add(node)
+		t.addNode(node)
 	}
-	attempt.Reasons, attempt.NearMisses = t.list(), p.nearMisses(pod, t.short)
+	attempt.Reasons, attempt.NearMisses = t.listReasons(), p.nearMisses(pod, t.shortNodes)
 	p.Recorder.Record(pod, attempt)
-	p.budget.spend(p.Now().Sub(attempt.Time))
+	p.budget.recordCost(p.Now().Sub(attempt.Time))
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }
 
@@ -120,17 +120,17 @@ func (p *Plugin) PostBind(_ context.Context, state fwk.CycleState, pod *corev1.P
 		return
 	}
 	attempt := explain.Attempt{Time: p.Now(), Result: explain.Placed, Node: node}
-	attempt.Devices, attempt.DevicesReason = p.Cards.Chosen(pod.UID, node)
+	attempt.Devices, attempt.DevicesReason = p.GPUs.ChosenGPUs(pod.UID, node)
 	// There are no scores when only one node could take the pod.
 	if scores, err := cycle.Read[*cycle.Scores](state, cycle.ScoresKey); err == nil {
-		attempt.Feasible, attempt.Candidates = scores.Len(), upTo(node, scores.Best(explain.MaxCandidates))
+		attempt.Feasible, attempt.Candidates = scores.Len(), candidatesUpTo(node, scores.BestCandidates(explain.MaxCandidates))
 	}
 	p.Recorder.Record(pod, attempt)
 }
 
-// upTo drops candidates that are better than the chosen node: a plugin that looks at more than GPUs rejected them. None remains if
+// candidatesUpTo drops candidates that are better than the chosen node: a plugin that looks at more than GPUs rejected them. None remains if
 // that was so for all of the best.
-func upTo(node string, candidates []explain.Candidate) []explain.Candidate {
+func candidatesUpTo(node string, candidates []explain.Candidate) []explain.Candidate {
 	at := slices.IndexFunc(candidates, func(c explain.Candidate) bool { return c.Node == node })
 	if at < 0 {
 		return nil
@@ -139,9 +139,9 @@ func upTo(node string, candidates []explain.Candidate) []explain.Candidate {
 	return slices.DeleteFunc(candidates, func(c explain.Candidate) bool { return c.Score > chosen })
 }
 
-// forget drops the record of a pod that was deleted or has ended; the scheduler's informer reports both alike.
-func (p *Plugin) forget(obj any) {
-	if pod, ok := devices.Last[*corev1.Pod](obj); ok {
+// forgetPod drops the record of a pod that was deleted or has ended; the scheduler's informer reports both alike.
+func (p *Plugin) forgetPod(obj any) {
+	if pod, ok := devices.LastKnown[*corev1.Pod](obj); ok {
 		p.Recorder.Forget(pod.UID)
 	}
 }

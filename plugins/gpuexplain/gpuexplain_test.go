@@ -193,7 +193,7 @@ func TestDeletedPodsAreForgotten(t *testing.T) {
 			recorder, pod := explain.NewRecorder(explain.DefaultLimits), waiting("a", 1).Obj()
 			plugin := newPlugin(t, recorder, nil)
 			plugin.PostBind(t.Context(), framework.NewCycleState(), pod, "n1")
-			plugin.forget(wrap(pod))
+			plugin.forgetPod(wrap(pod))
 			if pods, _ := recorder.Len(); pods != 0 {
 				t.Error("the record of the deleted pod is still there")
 			}
@@ -284,7 +284,7 @@ func BenchmarkPostFilterUnderLoad(b *testing.B) {
 			for i := range waitingPods {
 				waitingPods[i] = waiting("pool-0", 4).Name(fmt.Sprint("pod-", i)).UID(fmt.Sprint("pod-", i)).Obj()
 			}
-			plugin.budget.spend(costBurst) // what may be spent at once is spent
+			plugin.budget.recordCost(costBurst) // what may be spent at once is spent
 			b.ReportAllocs()
 			for ; b.Loop(); pods++ {
 				start := time.Now()

@@ -16,7 +16,7 @@ import (
 type mismatch int
 
 const (
-	none mismatch = iota
+	labelsMatch mismatch = iota
 	otherPool
 	otherType
 	otherBoth
@@ -31,42 +31,42 @@ type tally struct {
 	pool   string
 	types  gpu.Types
 
-	reasons map[counted]*int
+	reasons map[countedReason]*int
 	// last is the reason counted last, and its count: adjacent nodes usually have the same.
-	last      counted
+	last      countedReason
 	lastCount *int
-	// unseen counts the nodes with the absent status.
-	unseen [mismatches]int
-	// short are the nodes with a temporary shortage.
-	short []fwk.NodeInfo
+	// absentNodes counts the nodes with the absent status.
+	absentNodes [mismatches]int
+	// shortNodes are the nodes with a temporary shortage.
+	shortNodes []fwk.NodeInfo
 }
 
-// counted is a reason that nodes have in common.
-type counted struct{ text, plugin string }
+// countedReason is a reason that nodes have in common.
+type countedReason struct{ text, plugin string }
 
 func newTally(pod *corev1.Pod, statuses fwk.NodeToStatusReader) *tally {
 	types, _ := gpu.PodTypes(pod) // a plugin has already reported a malformed annotation
 	return &tally{
 		statuses: statuses, absent: statuses.Get(""), // no node has an empty name
-		pool: gpu.PodPool(pod), types: types, reasons: map[counted]*int{},
+		pool: gpu.PodPool(pod), types: types, reasons: map[countedReason]*int{},
 	}
 }
 
-func (t *tally) add(node fwk.NodeInfo) {
+func (t *tally) addNode(node fwk.NodeInfo) {
 	status := t.statuses.Get(node.Node().Name)
 	if status == t.absent {
-		t.unseen[t.mismatch(node.Node())]++
+		t.absentNodes[t.mismatchOf(node.Node())]++
 		return
 	}
 	for _, text := range status.Reasons() {
-		t.count(counted{text, status.Plugin()})
+		t.countReason(countedReason{text, status.Plugin()})
 	}
 	if status.Code() == fwk.Unschedulable {
-		t.short = append(t.short, node)
+		t.shortNodes = append(t.shortNodes, node)
 	}
 }
 
-func (t *tally) count(r counted) {
+func (t *tally) countReason(r countedReason) {
 	if t.lastCount == nil || t.last != r {
 		if t.reasons[r] == nil {
 			t.reasons[r] = new(int)
@@ -76,9 +76,9 @@ func (t *tally) count(r counted) {
 	*t.lastCount++
 }
 
-func (t *tally) mismatch(node *corev1.Node) mismatch {
+func (t *tally) mismatchOf(node *corev1.Node) mismatch {
 	pool := t.pool != "" && t.pool != gpu.PoolOf(node)
-	gpuType := !t.types.Match(node)
+	gpuType := !t.types.MatchesNode(node)
 	switch {
 	case pool && gpuType:
 		return otherBoth
@@ -87,35 +87,35 @@ func (t *tally) mismatch(node *corev1.Node) mismatch {
 	case gpuType:
 		return otherType
 	}
-	return none
+	return labelsMatch
 }
 
-// list returns the reasons, those of the most nodes first, equal ones by text.
-func (t *tally) list() []explain.Reason {
+// listReasons returns the reasons, those of the most nodes first, equal ones by text.
+func (t *tally) listReasons() []explain.Reason {
 	out := make([]explain.Reason, 0, len(t.reasons)+int(mismatches))
 	for r, nodes := range t.reasons {
 		out = append(out, explain.Reason{Text: r.text, Plugin: r.plugin, Nodes: *nodes})
 	}
-	out = append(out, t.listUnseen()...)
+	out = append(out, t.listAbsent()...)
 	slices.SortFunc(out, func(a, b explain.Reason) int {
 		return cmp.Or(cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(a.Text, b.Text), cmp.Compare(a.Plugin, b.Plugin))
 	})
 	return out
 }
 
-// listUnseen distinguishes the nodes that no plugin checked. If a plugin rejected the pod itself, whatever the node, the status has its name;
+// listAbsent distinguishes the nodes that no plugin checked. If a plugin rejected the pod itself, whatever the node, the status has its name;
 // then its message comes first, and for all nodes.
-func (t *tally) listUnseen() []explain.Reason {
-	byLabels := t.unseen[otherPool] + t.unseen[otherType] + t.unseen[otherBoth]
-	unexplained := t.unseen[none]
+func (t *tally) listAbsent() []explain.Reason {
+	byLabels := t.absentNodes[otherPool] + t.absentNodes[otherType] + t.absentNodes[otherBoth]
+	unexplained := t.absentNodes[labelsMatch]
 	if t.absent.Plugin() != "" {
 		unexplained += byLabels
 	}
 	out := []explain.Reason{
 		{Text: t.absent.Message(), Plugin: t.absent.Plugin(), Nodes: unexplained},
-		{Text: string(reason.InAnotherPool.Text), Nodes: t.unseen[otherPool]},
-		{Text: string(reason.WithOtherType.Text), Nodes: t.unseen[otherType]},
-		{Text: string(reason.OtherInBoth.Text), Nodes: t.unseen[otherBoth]},
+		{Text: string(reason.InAnotherPool.Text), Nodes: t.absentNodes[otherPool]},
+		{Text: string(reason.WithOtherType.Text), Nodes: t.absentNodes[otherType]},
+		{Text: string(reason.OtherInBoth.Text), Nodes: t.absentNodes[otherBoth]},
 	}
 	return slices.DeleteFunc(out, func(r explain.Reason) bool { return r.Nodes == 0 })
 }

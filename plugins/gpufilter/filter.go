@@ -20,12 +20,12 @@ func (p *Plugin) Filter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, n
 	if err != nil {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 	}
-	verdict := p.judge(s, node)
-	if verdict == fits {
+	verdict := p.judgeNode(s, node)
+	if verdict == statusFits {
 		return p.judgeSlices(s, node)
 	}
 	nodeRejections[verdict].Inc()
-	return verdict.status()
+	return verdict.toStatus()
 }
 
 // stateOf returns what PreFilter read from the pod. The classic configuration enables the plugin at filter
@@ -38,7 +38,7 @@ func (p *Plugin) stateOf(cs fwk.CycleState, pod *corev1.Pod) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &state{demand: demand, closed: p.reservations.Against(pod), promised: p.promises.Against(pod)}, nil
+	return &state{demand: demand, reservations: p.reservations.ClosedFor(pod), startReservations: p.startReservations.ReservedFrom(pod)}, nil
 }
 
 // demand is all that a pod says about where its GPUs must come from.
@@ -52,7 +52,7 @@ type demand struct {
 // that a pod names itself would count as its own once it is bound.
 func demandOf(pod *corev1.Pod) (demand, error) {
 	if _, ok := pod.Annotations[names.AnnotationGPUDevices]; ok && pod.Spec.NodeName == "" {
-		return demand{}, errors.New(reason.ForeignDevices.Of(names.AnnotationGPUDevices))
+		return demand{}, errors.New(reason.ForeignDevices.FormatText(names.AnnotationGPUDevices))
 	}
 	cards, err := gpu.DemandOf(pod)
 	if err != nil {
@@ -77,71 +77,71 @@ type rules struct {
 // typesFor returns types of which every acceptable node carries one, or none if any node may be acceptable.
 func (r *rules) typesFor(d demand) []string {
 	if !d.Types.IsAny() || d.Cards.IsZero() {
-		return d.Types.Names()
+		return d.Types.AcceptedNames()
 	}
 	return r.served
 }
 
-// verdict is why a node is rejected. The zero value accepts it. Those from cards on are the codes of gpu.Allocate.
-type verdict int
+// nodeStatus is why a node is rejected. The zero value accepts it. Those from cards on are the codes of gpu.Allocate.
+type nodeStatus int
 
 const (
-	fits verdict = iota
-	otherPool
-	otherType
-	notServed
-	kept
-	promised
-	fewSlices
-	cards
-	verdicts = cards + verdict(gpu.Codes) // how many there are
+	statusFits nodeStatus = iota
+	statusOtherPool
+	statusOtherType
+	statusNotServed
+	statusReserved
+	statusKeptForFirst
+	statusTooFewSlices
+	statusGPUs
+	nodeStatuses = statusGPUs + nodeStatus(gpu.Codes) // how many there are
 )
 
-// tooSmall and statusTooFewFree also result from the amounts that the kubelet offers, which can be less than the number of GPUs.
+// statusTooSmall and statusTooFewFree also result from the amounts that the kubelet offers, which can be less than the number of GPUs.
 const (
-	tooSmall   = cards + verdict(gpu.TooFewGPUs)
-	tooFewFree = cards + verdict(gpu.TooFewFree)
+	statusTooSmall   = statusGPUs + nodeStatus(gpu.TooFewGPUs)
+	statusTooFewFree = statusGPUs + nodeStatus(gpu.TooFewFree)
 )
 
-// rejections are the reasons of the verdicts.
-var rejections = withCodes([verdicts]*reason.Reason{otherPool: reason.InOtherPool, otherType: reason.WithOtherType, notServed: reason.NotServed, kept: reason.Reserved, promised: reason.KeptForFirst, fewSlices: reason.TooFewSlices})
+// reasonByStatus are the reasons of the verdicts.
+var reasonByStatus = withGPUCodes([nodeStatuses]*reason.Reason{statusOtherPool: reason.InOtherPool, statusOtherType: reason.WithOtherType, statusNotServed: reason.NotServed, statusReserved: reason.Reserved, statusKeptForFirst: reason.KeptForFirst, statusTooFewSlices: reason.TooFewSlices})
 
-// withCodes adds the rejections of the allocator.
-func withCodes(all [verdicts]*reason.Reason) [verdicts]*reason.Reason {
+// withGPUCodes adds the rejections of the allocator.
+func withGPUCodes(all [nodeStatuses]*reason.Reason) [nodeStatuses]*reason.Reason {
 	for code := gpu.Fits + 1; code < gpu.Codes; code++ {
-		all[cards+verdict(code)] = reason.OfCards(code)
+		all[statusGPUs+nodeStatus(code)] = reason.ReasonForCode(code)
 	}
 	return all
 }
 
-// status builds a new status each time, since the framework writes the plugin's name into it. A node whose GPUs are sufficient, but not free,
+// toStatus builds a new status each time, since the framework writes the plugin's name into it. A node whose GPUs are sufficient, but not free,
 // allows preemption.
-func (v verdict) status() *fwk.Status {
+func (v nodeStatus) toStatus() *fwk.Status {
 	code := fwk.UnschedulableAndUnresolvable
-	if rejections[v].Evictable {
+	if reasonByStatus[v].Evictable {
 		code = fwk.Unschedulable
 	}
-	return fwk.NewStatus(code, string(rejections[v].Text))
+	return fwk.NewStatus(code, string(reasonByStatus[v].Text))
 }
 
-// judge decides whether a node can take the pod now. Usage comes from the NodeInfo alone, which in a dry run of preemption is not the
+// judgeNode decides whether a node can take the pod now. Usage comes from the NodeInfo alone, which in a dry run of preemption is not the
 // snapshot's. Terminated pods are in no NodeInfo: the scheduler's pod informer filters them out.
 //
 // The cheapest check comes first.
-func (p *Plugin) judge(s *state, info fwk.NodeInfo) verdict {
-	if v := p.rules.judgeLabels(&s.demand, info.Node()); v != fits {
+func (p *Plugin) judgeNode(s *state, info fwk.NodeInfo) nodeStatus {
+	if v := p.rules.judgeLabels(&s.demand, info.Node()); v != statusFits {
 		return v
 	}
-	if s.closed.On(info.Node()) != nil {
-		return kept // until then no eviction helps
+	if s.reservations.FirstOn(info.Node()) != nil {
+		return statusReserved // until then no eviction helps
 	}
-	if v := p.judgeCards(&s.demand, info); v != fits {
+	if v := p.judgeGPUs(&s.demand, info); v != statusFits {
 		return v
 	}
-	if s.promised.Room(info) == 0 {
-		return promised // there is room, but not for this pod
+	if s.startReservations.RoomFor(info) == 0 {
+		return statusKeptForFirst // there is room, but not for this pod
 	}
-	return fits
+	return statusFits
 }
 
 // judgeSlices decides by the MIG slices of a node that lists them. Kubernetes' own NodeResourcesFit counts them too, by what the kubelet offers,
@@ -150,74 +150,74 @@ func (p *Plugin) judgeSlices(s *state, info fwk.NodeInfo) *fwk.Status {
 	if !s.demand.Cards.NeedsSlices() {
 		return nil
 	}
-	short := p.ledger.SliceShortage(&s.demand.Cards, info)
+	short := p.deviceCache.SliceShortage(&s.demand.Cards, info)
 	if short.IsZero() {
 		return nil
 	}
-	nodeRejections[fewSlices].Inc()
+	nodeRejections[statusTooFewSlices].Inc()
 	code := fwk.UnschedulableAndUnresolvable
 	if short.IsShortage() {
 		code = fwk.Unschedulable
 	}
-	return fwk.NewStatus(code, reason.TooFewSlices.Text.Of(short.Profile))
+	return fwk.NewStatus(code, reason.TooFewSlices.Text.FormatText(short.Profile))
 }
 
 // couldFit reports whether a node can take the pod by its GPUs, its MIG slices apart, and isOpen whether it is not reserved for others. The
 // first is equal for all nodes with the same GPUs in the same use.
 func (p *Plugin) couldFit(s *state, info fwk.NodeInfo) bool {
-	return p.rules.judgeLabels(&s.demand, info.Node()) == fits && p.judgeCards(&s.demand, info) == fits
+	return p.rules.judgeLabels(&s.demand, info.Node()) == statusFits && p.judgeGPUs(&s.demand, info) == statusFits
 }
 
 func (s *state) isOpen(info fwk.NodeInfo) bool {
-	return s.closed.On(info.Node()) == nil && s.promised.Room(info) > 0
+	return s.reservations.FirstOn(info.Node()) == nil && s.startReservations.RoomFor(info) > 0
 }
 
-// judgeCards decides by the GPUs of a node. They come before counts, since they tell whether preemption can help.
-func (p *Plugin) judgeCards(d *demand, info fwk.NodeInfo) verdict {
-	if !d.Cards.NeedsCards() {
-		return fits
+// judgeGPUs decides by the GPUs of a node. They come before counts, since they tell whether preemption can help.
+func (p *Plugin) judgeGPUs(d *demand, info fwk.NodeInfo) nodeStatus {
+	if !d.Cards.NeedsGPUs() {
+		return statusFits
 	}
-	if _, why := p.ledger.Node(info).Allocate(&d.Cards); !why.IsZero() {
-		return cards + verdict(why.Code)
+	if _, why := p.deviceCache.NodeView(info).Allocate(&d.Cards); !why.IsZero() {
+		return statusGPUs + nodeStatus(why.Code)
 	}
 	return judgeCounts(d, info.GetAllocatable(), info.GetRequested())
 }
 
 // judgeCounts decides by what the kubelet offers and what pods request, regardless of which GPUs: a device plugin may have withdrawn a GPU that
 // the inventory still reports as healthy.
-func judgeCounts(d *demand, allocatable, requested fwk.Resource) verdict {
+func judgeCounts(d *demand, allocatable, requested fwk.Resource) nodeStatus {
 	offered, asked := allocatable.GetScalarResources(), requested.GetScalarResources()
-	whole := room(d.Cards.Whole, offered[names.ResourceGPU], asked[names.ResourceGPU])
-	shared := room(d.Cards.Shared, offered[names.ResourceSharedGPU], asked[names.ResourceSharedGPU])
-	if whole == tooSmall || shared == tooSmall {
-		return tooSmall
+	whole := roomStatus(d.Cards.Whole, offered[names.ResourceGPU], asked[names.ResourceGPU])
+	shared := roomStatus(d.Cards.Shared, offered[names.ResourceSharedGPU], asked[names.ResourceSharedGPU])
+	if whole == statusTooSmall || shared == statusTooSmall {
+		return statusTooSmall
 	}
 	return max(whole, shared)
 }
 
 // judgeLabels decides by what only a change of the node's labels can change.
-func (r *rules) judgeLabels(d *demand, node *corev1.Node) verdict {
+func (r *rules) judgeLabels(d *demand, node *corev1.Node) nodeStatus {
 	switch {
 	case d.Pool != "" && gpu.PoolOf(node) != d.Pool:
-		return otherPool
-	case !d.Types.Match(node):
-		return otherType
+		return statusOtherPool
+	case !d.Types.MatchesNode(node):
+		return statusOtherType
 	case !d.Cards.IsZero() && len(r.served) > 0 && !slices.Contains(r.served, gpu.TypeOf(node)):
-		return notServed
+		return statusNotServed
 	}
-	return fits
+	return statusFits
 }
 
-// room decides whether asked units fit beside those requested. Preemption helps only if they would fit on the empty node. A negative sum has
+// roomStatus decides whether asked units fit beside those requested. Preemption helps only if they would fit on the empty node. A negative sum has
 // wrapped, so the node counts as full.
-func room(asked, allocatable, requested int64) verdict {
+func roomStatus(asked, allocatable, requested int64) nodeStatus {
 	switch {
 	case asked == 0:
-		return fits
+		return statusFits
 	case asked > allocatable:
-		return tooSmall
+		return statusTooSmall
 	case requested < 0 || asked > allocatable-requested:
-		return tooFewFree
+		return statusTooFewFree
 	}
-	return fits
+	return statusFits
 }

@@ -42,22 +42,22 @@ var (
 
 // Plugin filters nodes for one scheduler profile.
 type Plugin struct {
-	rules        rules
-	nodes        nodeIndex
-	cache        candidateCache
-	nominations  *nominations
-	ledger       *devices.Ledger
-	reservations *follow.Reservations
-	promises     *backfill.Promises
+	rules             rules
+	nodes             nodeIndex
+	cache             candidateCache
+	nominations       *nominations
+	deviceCache       *devices.Cache
+	reservations      *follow.Reservations
+	startReservations *backfill.StartReservations
 }
 
 // state holds what PreFilter read from the pod. It never changes, so clones share it.
 type state struct {
 	demand demand
-	// closed are the nodes that reservations keep from the pod, nil for none.
-	closed *reservation.Closed
-	// promised is what other jobs have reserved of the nodes, nil for nothing.
-	promised *backfill.Closed
+	// reservations are the nodes that reservations keep from the pod, nil for none.
+	reservations *reservation.ClosedWindows
+	// startReservations is what other jobs have reserved of the nodes, nil for nothing.
+	startReservations *backfill.ReservedRoom
 }
 
 // Clone implements fwk.StateData.
@@ -65,26 +65,26 @@ func (s *state) Clone() fwk.StateData { return s }
 
 // Dependencies are shared by the instances of all profiles.
 type Dependencies struct {
-	// Ledger tracks free GPUs.
-	Ledger *devices.Ledger
+	// DeviceCache tracks free GPUs.
+	DeviceCache *devices.Cache
 	// Reservations are the nodes that are kept. nil keeps none.
 	Reservations *follow.Reservations
-	// Promises are what jobs in line were promised. nil promises nothing.
-	Promises *backfill.Promises
-	// Learn updates the reservations from the ledger at an address, in the background, until ctx ends. It may be nil.
-	Learn func(ctx context.Context, ledger, authority string, config *rest.Config) error
+	// StartReservations are what jobs in line were promised. nil promises nothing.
+	StartReservations *backfill.StartReservations
+	// LearnRunTimes updates the reservations from the ledger at an address, in the background, until ctx ends. It may be nil.
+	LearnRunTimes func(ctx context.Context, ledger, authority string, config *rest.Config) error
 }
 
 // Factory returns what builds the plugin for each profile.
 func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 	var indices nodeIndices
 	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-		return forProfile(ctx, obj, handle, deps, &indices)
+		return newProfilePlugin(ctx, obj, handle, deps, &indices)
 	}
 }
 
-// forProfile builds the plugin for one profile. It refuses invalid arguments with the path and the value.
-func forProfile(ctx context.Context, obj runtime.Object, handle fwk.Handle, deps Dependencies, indices *nodeIndices) (fwk.Plugin, error) {
+// newProfilePlugin builds the plugin for one profile. It refuses invalid arguments with the path and the value.
+func newProfilePlugin(ctx context.Context, obj runtime.Object, handle fwk.Handle, deps Dependencies, indices *nodeIndices) (fwk.Plugin, error) {
 	args, ok := obj.(*configv1.GPUFilterArgs)
 	if !ok {
 		return nil, fmt.Errorf("arguments of %s are %T, want *GPUFilterArgs", Name, obj)
@@ -93,30 +93,30 @@ func forProfile(ctx context.Context, obj runtime.Object, handle fwk.Handle, deps
 	if errs := args.Validate(path); len(errs) > 0 {
 		return nil, errs.ToAggregate()
 	}
-	nodes, err := indices.of(handle.SharedInformerFactory().Core().V1().Nodes().Informer())
+	nodes, err := indices.indexFor(handle.SharedInformerFactory().Core().V1().Nodes().Informer())
 	if err != nil {
 		return nil, err
 	}
-	nominations, err := followNominations(handle.SharedInformerFactory().Core().V1().Pods().Informer())
+	nominations, err := watchNominations(handle.SharedInformerFactory().Core().V1().Pods().Informer())
 	if err != nil {
 		return nil, err
 	}
-	if err := deps.Ledger.Follow(ctx, handle); err != nil {
+	if err := deps.DeviceCache.WatchCluster(ctx, handle); err != nil {
 		return nil, err
 	}
-	if err := deps.Reservations.Follow(handle); err != nil {
+	if err := deps.Reservations.StartWatching(handle); err != nil {
 		return nil, err
 	}
 	registerMetrics()
 	plugin := &Plugin{
 		rules: rules{served: args.GPUTypes}, nodes: nodes, cache: candidateCache{index: nodes}, nominations: nominations,
-		ledger: deps.Ledger, reservations: deps.Reservations,
+		deviceCache: deps.DeviceCache, reservations: deps.Reservations,
 	}
-	if horizon := args.Horizon(); horizon > 0 {
-		plugin.promises = deps.Promises
-		plugin.promises.Keep(horizon)
-		if args.PromiseLedger != "" && deps.Learn != nil {
-			if err := deps.Learn(ctx, args.PromiseLedger, args.PromiseLedgerCA, handle.KubeConfig()); err != nil {
+	if horizon := args.EffectivePromiseHorizon(); horizon > 0 {
+		plugin.startReservations = deps.StartReservations
+		plugin.startReservations.ExtendHorizon(horizon)
+		if args.PromiseLedger != "" && deps.LearnRunTimes != nil {
+			if err := deps.LearnRunTimes(ctx, args.PromiseLedger, args.PromiseLedgerCA, handle.KubeConfig()); err != nil {
 				return nil, fmt.Errorf("setting up %s: %w", path.Child("promiseLedger"), err)
 			}
 		}
@@ -124,11 +124,11 @@ func forProfile(ctx context.Context, obj runtime.Object, handle fwk.Handle, deps
 	return plugin, nil
 }
 
-// Ledger returns the device cache of the plugin.
-func (p *Plugin) Ledger() *devices.Ledger { return p.ledger }
+// DeviceCache returns the device cache of the plugin.
+func (p *Plugin) DeviceCache() *devices.Cache { return p.deviceCache }
 
-// Promises returns the start reservations that the plugin applies, nil for none.
-func (p *Plugin) Promises() *backfill.Promises { return p.promises }
+// StartReservations returns the start reservations that the plugin applies, nil for none.
+func (p *Plugin) StartReservations() *backfill.StartReservations { return p.startReservations }
 
 // Reservations returns the node reservations that the plugin applies.
 func (p *Plugin) Reservations() *follow.Reservations { return p.reservations }
@@ -145,11 +145,11 @@ func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment
 		return nil, fwk.NewStatus(fwk.Unschedulable, err.Error())
 	}
 	signature := []fwk.SignFragment{{Key: "v1.Pod." + Name + "Demand()", Value: demand}}
-	if p.reservations.Any() {
-		stay, limited := reservation.Stay(pod)
+	if p.reservations.HasAny() {
+		stay, limited := reservation.MaxStay(pod)
 		signature = append(signature, fwk.SignFragment{Key: "v1.Pod." + Name + "Stay()", Value: []any{pod.Namespace, stay, limited}})
 	}
-	if p.promises.Any() {
+	if p.startReservations.HasAny() {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "what was promised to others is judged for each pod")
 	}
 	return signature, nil

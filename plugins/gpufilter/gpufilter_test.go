@@ -40,7 +40,7 @@ func newHandle(t testing.TB, nodes ...*corev1.Node) fwk.Handle {
 
 func newPlugin(t testing.TB, args runtime.Object, nodes ...*corev1.Node) *Plugin {
 	t.Helper()
-	plugin, err := forProfile(t.Context(), args, newHandle(t, nodes...), Dependencies{Ledger: devices.NewLedger()}, &nodeIndices{})
+	plugin, err := newProfilePlugin(t.Context(), args, newHandle(t, nodes...), Dependencies{DeviceCache: devices.NewCache()}, &nodeIndices{})
 	if err != nil {
 		t.Fatalf("building the plugin: %v", err)
 	}
@@ -80,11 +80,11 @@ func withCards(t testing.TB, node *corev1.Node, memoryMiB ...int64) *corev1.Node
 	t.Helper()
 	var inventory gpu.Inventory
 	for i, memory := range memoryMiB {
-		card := gpu.Card{UUID: fmt.Sprintf("GPU-%d", i), Index: i, MemoryMiB: max(memory, -memory), ReservedMiB: new(int64), Health: gpu.Healthy}
+		card := gpu.GPU{UUID: fmt.Sprintf("GPU-%d", i), Index: i, MemoryMiB: max(memory, -memory), ReservedMiB: new(int64), Health: gpu.Healthy}
 		if memory < 0 {
 			card.Health = "Xid79"
 		}
-		inventory.Cards = append(inventory.Cards, card)
+		inventory.GPUs = append(inventory.GPUs, card)
 	}
 	text, err := inventory.Encode()
 	if err != nil {
@@ -375,7 +375,7 @@ func TestNewRefusesBadArguments(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := forProfile(t.Context(), tc.args, newHandle(t), Dependencies{Ledger: devices.NewLedger()}, &nodeIndices{})
+			_, err := newProfilePlugin(t.Context(), tc.args, newHandle(t), Dependencies{DeviceCache: devices.NewCache()}, &nodeIndices{})
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("it returned %v, want an error with %q", err, tc.want)
 			}

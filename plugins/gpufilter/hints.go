@@ -45,15 +45,15 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 
 // afterNodeChange queues the pod when the node begins to suit it, or gets more of what it asks for.
 func (p *Plugin) afterNodeChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
-	before, after, err := hint.Objects[*corev1.Node](oldObj, newObj)
+	before, after, err := hint.TypedObjects[*corev1.Node](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
 	}
 	d, err := demandOf(pod)
-	if err != nil || after == nil || !p.suits(&d, after) || !hint.Admits(pod, after) {
+	if err != nil || after == nil || !p.isSuitable(&d, after) || !hint.Admits(pod, after) {
 		return fwk.QueueSkip, nil // no node fixes a malformed request
 	}
-	if before == nil || !p.suits(&d, before) || !hint.Admits(pod, before) || offersMore(&d, before, after) || p.gains(&d, before, after) || p.opens(pod, before, after) {
+	if before == nil || !p.isSuitable(&d, before) || !hint.Admits(pod, before) || offersMore(&d, before, after) || p.gainsDevices(&d, before, after) || p.hasOpened(pod, before, after) {
 		return fwk.Queue, nil
 	}
 	return fwk.QueueSkip, nil
@@ -62,7 +62,7 @@ func (p *Plugin) afterNodeChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj 
 // afterPodChange queues the pod when its own demand changed, when another pod left GPUs that suit it, or when another pod was bound to a
 // different node than its nominated one.
 func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
-	before, after, err := hint.Objects[*corev1.Pod](oldObj, newObj)
+	before, after, err := hint.TypedObjects[*corev1.Pod](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
 	}
@@ -70,23 +70,23 @@ func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj a
 	case before == nil && after == nil:
 		return fwk.QueueSkip, nil
 	case before == nil:
-		return hint.QueueIf(p.freesOn(p.nominations.leftBy(after), after, pod)), nil
+		return hint.QueueIf(p.freesGPUsOn(p.nominations.leftBy(after), after, pod)), nil
 	case after == nil:
-		return hint.QueueIf(p.frees(before, pod)), nil
+		return hint.QueueIf(p.freesGPUs(before, pod)), nil
 	case after.UID != pod.UID:
-		return hint.QueueIf(p.besidePromises(p.nodes.node(after.Spec.NodeName), before, pod)), nil
+		return hint.QueueIf(p.freesReservedRoom(p.nodes.getNode(after.Spec.NodeName), before, pod)), nil
 	}
-	return hint.QueueIf(demandChanged(before, after) || !reservation.SameStay(before, after)), nil
+	return hint.QueueIf(demandChanged(before, after) || !reservation.SameMaxStay(before, after)), nil
 }
 
-// frees reports whether a departed pod held GPUs that the waiting pod could use.
-func (p *Plugin) frees(gone, waiting *corev1.Pod) bool {
-	return p.freesOn(cmp.Or(gone.Spec.NodeName, gone.Status.NominatedNodeName), gone, waiting)
+// freesGPUs reports whether a departed pod held GPUs that the waiting pod could use.
+func (p *Plugin) freesGPUs(gone, waiting *corev1.Pod) bool {
+	return p.freesGPUsOn(cmp.Or(gone.Spec.NodeName, gone.Status.NominatedNodeName), gone, waiting)
 }
 
-// freesOn reports whether a pod that has left a node, or was expected there, releases GPUs that the waiting pod could use. An empty name stands
+// freesGPUsOn reports whether a pod that has left a node, or was expected there, releases GPUs that the waiting pod could use. An empty name stands
 // for no node.
-func (p *Plugin) freesOn(nodeName string, gone, waiting *corev1.Pod) bool {
+func (p *Plugin) freesGPUsOn(nodeName string, gone, waiting *corev1.Pod) bool {
 	if nodeName == "" {
 		return false
 	}
@@ -94,25 +94,25 @@ func (p *Plugin) freesOn(nodeName string, gone, waiting *corev1.Pod) bool {
 	if err != nil {
 		return false
 	}
-	node := p.nodes.node(nodeName)
+	node := p.nodes.getNode(nodeName)
 	freed, _ := gpu.RequestOf(gone) // a request that overflows held whole GPUs, and RequestOf says so
-	cards := d.Cards.NeedsCards() && (freed.Whole > 0 || freed.Shared > 0)
+	cards := d.Cards.NeedsGPUs() && (freed.Whole > 0 || freed.Shared > 0)
 	sliced := d.Cards.NeedsSlices() && freed.MIG > 0
 	if !cards && !sliced {
-		return p.besidePromises(node, gone, waiting)
+		return p.freesReservedRoom(node, gone, waiting)
 	}
 	// A GPU is whole or shared depending on its holder, so either way it can serve both.
-	return node != nil && p.suits(&d, node) && hint.Admits(waiting, node)
+	return node != nil && p.isSuitable(&d, node) && hint.Admits(waiting, node)
 }
 
-// besidePromises reports whether what a pod held on a node may be what the waiting pod lacks beside the start reservations, its GPUs apart: no
+// freesReservedRoom reports whether what a pod held on a node may be what the waiting pod lacks beside the start reservations, its GPUs apart: no
 // other plugin has rejected that node for lack of CPU.
-func (p *Plugin) besidePromises(node *corev1.Node, held, waiting *corev1.Pod) bool {
-	if node == nil || !p.promises.Keeps(node.Name) {
+func (p *Plugin) freesReservedRoom(node *corev1.Node, held, waiting *corev1.Pod) bool {
+	if node == nil || !p.startReservations.ReservesNode(node.Name) {
 		return false
 	}
 	d, err := demandOf(waiting)
-	return err == nil && p.suits(&d, node) && hint.Admits(waiting, node) && p.promises.Against(waiting).MakesRoom(node, cycle.AsksOf(held))
+	return err == nil && p.isSuitable(&d, node) && hint.Admits(waiting, node) && p.startReservations.ReservedFrom(waiting).MakesRoom(node, cycle.PodResourceRequests(held))
 }
 
 // demandChanged reports whether an update of a pod changed what this plugin reads, for something readable.
@@ -125,66 +125,66 @@ func demandChanged(before, after *corev1.Pod) bool {
 	return err != nil || !reflect.DeepEqual(then, now)
 }
 
-// suits reports whether the pod would fit on the empty node.
-func (p *Plugin) suits(d *demand, node *corev1.Node) bool {
-	if p.rules.judgeLabels(d, node) != fits {
+// isSuitable reports whether the pod would fit on the empty node.
+func (p *Plugin) isSuitable(d *demand, node *corev1.Node) bool {
+	if p.rules.judgeLabels(d, node) != statusFits {
 		return false
 	}
 	if d.Cards.IsZero() {
 		return true
 	}
-	allocator := p.ledger.Allocator(node)
-	if allocator.Sliced() && !allocator.SliceShortage(&gpu.SlicesUsed{}, &d.Cards).IsZero() {
+	allocator := p.deviceCache.AllocatorFor(node)
+	if allocator.NamesSlices() && !allocator.SliceShortage(&gpu.SlicesUsed{}, &d.Cards).IsZero() {
 		return false
 	}
-	if !d.Cards.NeedsCards() {
+	if !d.Cards.NeedsGPUs() {
 		return true
 	}
 	_, reason := allocator.Allocate(&gpu.Used{}, &d.Cards)
-	return reason.IsZero() && room(d.Cards.Whole, offered(node, names.ResourceGPU), 0) == fits &&
-		room(d.Cards.Shared, offered(node, names.ResourceSharedGPU), 0) == fits
+	return reason.IsZero() && roomStatus(d.Cards.Whole, offeredAmount(node, names.ResourceGPU), 0) == statusFits &&
+		roomStatus(d.Cards.Shared, offeredAmount(node, names.ResourceSharedGPU), 0) == statusFits
 }
 
-// opens reports whether a node was kept from the pod by a reservation and no longer is, because it left the reserved pool.
-func (p *Plugin) opens(pod *corev1.Pod, before, after *corev1.Node) bool {
+// hasOpened reports whether a node was kept from the pod by a reservation and no longer is, because it left the reserved pool.
+func (p *Plugin) hasOpened(pod *corev1.Pod, before, after *corev1.Node) bool {
 	if gpu.PoolOf(before) == gpu.PoolOf(after) {
 		return false
 	}
-	closed := p.reservations.Against(pod)
-	return closed.On(before) != nil && closed.On(after) == nil
+	closed := p.reservations.ClosedFor(pod)
+	return closed.FirstOn(before) != nil && closed.FirstOn(after) == nil
 }
 
-// gains reports whether a GPU or a MIG slice of the node has become able to serve the demand.
-func (p *Plugin) gains(d *demand, before, after *corev1.Node) bool {
+// gainsDevices reports whether a GPU or a MIG slice of the node has become able to serve the demand.
+func (p *Plugin) gainsDevices(d *demand, before, after *corev1.Node) bool {
 	if d.Cards.IsZero() {
 		return false
 	}
-	then, now := p.ledger.Allocator(before), p.ledger.Allocator(after)
-	return then != now && (now.GainsSlices(then, &d.Cards) || d.Cards.NeedsCards() && gainsCards(&d.Cards, then, now))
+	then, now := p.deviceCache.AllocatorFor(before), p.deviceCache.AllocatorFor(after)
+	return then != now && (now.GainsSlices(then, &d.Cards) || d.Cards.NeedsGPUs() && gainsGPUs(&d.Cards, then, now))
 }
 
-func gainsCards(d *gpu.Demand, then, now *gpu.Allocator) bool {
-	return slices.ContainsFunc(now.Inventory().Cards, func(card gpu.Card) bool {
-		return serves(d, &card) && !slices.ContainsFunc(then.Inventory().Cards, func(old gpu.Card) bool {
-			return old.UUID == card.UUID && old.MemoryMiB >= card.MemoryMiB && old.ShareableMiB() >= card.ShareableMiB() && serves(d, &old)
+func gainsGPUs(d *gpu.Demand, then, now *gpu.Allocator) bool {
+	return slices.ContainsFunc(now.Inventory().GPUs, func(card gpu.GPU) bool {
+		return canServe(d, &card) && !slices.ContainsFunc(then.Inventory().GPUs, func(old gpu.GPU) bool {
+			return old.UUID == card.UUID && old.MemoryMiB >= card.MemoryMiB && old.ShareableMiB() >= card.ShareableMiB() && canServe(d, &old)
 		})
 	})
 }
 
-// serves reports whether a free GPU can serve the demand.
-func serves(d *gpu.Demand, card *gpu.Card) bool {
+// canServe reports whether a free GPU can serve the demand.
+func canServe(d *gpu.Demand, card *gpu.GPU) bool {
 	return card.Health == gpu.Healthy && card.MemoryMiB >= d.MemoryMinMiB && (d.Shared == 0 || card.ShareableMiB() >= d.ShareMiB)
 }
 
 // offersMore reports whether the node's allocatable amount of a requested resource has grown.
 func offersMore(d *demand, before, after *corev1.Node) bool {
 	more := func(asked int64, name corev1.ResourceName) bool {
-		return asked > 0 && offered(after, name) > offered(before, name)
+		return asked > 0 && offeredAmount(after, name) > offeredAmount(before, name)
 	}
 	return more(d.Cards.Whole, names.ResourceGPU) || more(d.Cards.Shared, names.ResourceSharedGPU)
 }
 
-func offered(node *corev1.Node, name corev1.ResourceName) int64 {
+func offeredAmount(node *corev1.Node, name corev1.ResourceName) int64 {
 	quantity := node.Status.Allocatable[name]
 	return quantity.Value()
 }

@@ -140,7 +140,7 @@ func TestANodeLeavesAKeptPool(t *testing.T) {
 func knowing(t *testing.T, known ...*names.GPUReservation) *follow.Reservations {
 	t.Helper()
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
-	if err := follow.Know(factory, known...); err != nil {
+	if err := follow.SeedInformer(factory, known...); err != nil {
 		t.Fatal(err)
 	}
 	handle, err := frameworkruntime.NewFramework(t.Context(), nil, nil,
@@ -149,7 +149,7 @@ func knowing(t *testing.T, known ...*names.GPUReservation) *follow.Reservations 
 		t.Fatal(err)
 	}
 	out := follow.New(nil)
-	if err := out.Follow(handle); err != nil {
+	if err := out.StartWatching(handle); err != nil {
 		t.Fatal(err)
 	}
 	return out
@@ -249,7 +249,7 @@ func TestAfterNominatedPodIsBound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			plugin := newPlugin(t, &configv1.GPUFilterArgs{}, twoPools...)
 			for _, pod := range tc.seen {
-				plugin.nominations.replaced(pod, pod)
+				plugin.nominations.handleUpdate(pod, pod)
 			}
 			got, err := plugin.afterPodChange(klog.Background(), tc.waiting, nil, tc.bound)
 			if err != nil || got != tc.want {
@@ -264,19 +264,19 @@ func TestNominationsOfPodsThatAreGoneAreForgotten(t *testing.T) {
 	pod.Status.NominatedNodeName = "a1"
 	successor := podOf("a", "1").UID("successor").Obj()
 	tests := map[string]func(*nominations){
-		"deleted":                            func(n *nominations) { n.gone(pod) },
-		"deleted while the watch was broken": func(n *nominations) { n.gone(cache.DeletedFinalStateUnknown{Obj: pod}) },
-		"replaced by one of its name":        func(n *nominations) { n.replaced(pod, successor) },
+		"deleted":                            func(n *nominations) { n.forgetPod(pod) },
+		"deleted while the watch was broken": func(n *nominations) { n.forgetPod(cache.DeletedFinalStateUnknown{Obj: pod}) },
+		"replaced by one of its name":        func(n *nominations) { n.handleUpdate(pod, successor) },
 	}
 	for name, forget := range tests {
 		t.Run(name, func(t *testing.T) {
 			n := newPlugin(t, &configv1.GPUFilterArgs{}, twoPools...).nominations
-			n.seen(pod)
+			n.recordNomination(pod)
 			if n.nodeOf(pod) != "a1" {
 				t.Fatalf("nominated to %q, want a1", n.nodeOf(pod))
 			}
-			if forget(n); len(n.to) > 0 {
-				t.Errorf("still known: %v", n.to)
+			if forget(n); len(n.nodeByPod) > 0 {
+				t.Errorf("still known: %v", n.nodeByPod)
 			}
 		})
 	}
@@ -288,7 +288,7 @@ func BenchmarkAfterPodIsBound(b *testing.B) {
 	bound := podOf("a", "1").UID("other").Node("b1").Obj()
 	left := podOf("a", "1").UID("left").Obj()
 	left.Status.NominatedNodeName = "a1"
-	plugin.nominations.seen(left)
+	plugin.nominations.recordNomination(left)
 	left = podOf("a", "1").UID("left").Node("b1").Obj()
 	for name, pod := range map[string]*corev1.Pod{"never nominated": bound, "nominated elsewhere": left} {
 		b.Run(name, func(b *testing.B) {

@@ -19,8 +19,8 @@ import (
 // indexName is the index that this plugin adds to the scheduler's node informer.
 const indexName = "gpufilter.g8s.host/pool-and-type"
 
-// mostNamed is how many pools or types an explanation names.
-const mostNamed = 5
+// maxNamedValues is how many pools or types an explanation names.
+const maxNamedValues = 5
 
 // nodeIndex finds nodes by pool and GPU type, at a cost that grows with the result and not with the cluster.
 //
@@ -40,8 +40,8 @@ type nodeIndices struct {
 	known map[cache.Indexer]nodeIndex
 }
 
-// of returns the index of an informer, and adds it for the first profile that needs it.
-func (x *nodeIndices) of(informer cache.SharedIndexInformer) (nodeIndex, error) {
+// indexFor returns the index of an informer, and adds it for the first profile that needs it.
+func (x *nodeIndices) indexFor(informer cache.SharedIndexInformer) (nodeIndex, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if index, ok := x.known[informer.GetIndexer()]; ok {
@@ -61,20 +61,20 @@ func (x *nodeIndices) of(informer cache.SharedIndexInformer) (nodeIndex, error) 
 // newNodeIndex adds the index to an informer that has none.
 func newNodeIndex(informer cache.SharedIndexInformer) (nodeIndex, error) {
 	index := nodeIndex{store: informer.GetIndexer(), membership: &membership{}}
-	if err := informer.AddIndexers(cache.Indexers{indexName: index.membership.keys}); err != nil {
+	if err := informer.AddIndexers(cache.Indexers{indexName: index.membership.nodeKeys}); err != nil {
 		return nodeIndex{}, fmt.Errorf("indexing nodes by pool and GPU type: %w", err)
 	}
 	return index, nil
 }
 
-// keys is the index function.
-func (m *membership) keys(obj any) ([]string, error) {
+// nodeKeys is the index function.
+func (m *membership) nodeKeys(obj any) ([]string, error) {
 	node, ok := obj.(*corev1.Node)
 	if !ok {
 		return nil, fmt.Errorf("indexing nodes: object is %T, want *Node", obj)
 	}
 	keys := indexKeys(node)
-	m.note(node, keys)
+	m.recordIndexed(node, keys)
 	return keys, nil
 }
 
@@ -102,9 +102,9 @@ func indexKey(pool, gpuType string) string {
 	return pool + "/" + gpuType
 }
 
-// candidates returns the names of the nodes in pool that carry one of types. An empty pool is every pool; no
+// candidateNames returns the names of the nodes in pool that carry one of types. An empty pool is every pool; no
 // types are every type. At least one of the two must be given.
-func (x nodeIndex) candidates(pool string, types []string) (sets.Set[string], error) {
+func (x nodeIndex) candidateNames(pool string, types []string) (sets.Set[string], error) {
 	if len(types) == 0 {
 		types = []string{""}
 	}
@@ -122,8 +122,8 @@ func (x nodeIndex) candidates(pool string, types []string) (sets.Set[string], er
 	return found, nil
 }
 
-// node returns a node by name, or nil.
-func (x nodeIndex) node(name string) *corev1.Node {
+// getNode returns a node by name, or nil.
+func (x nodeIndex) getNode(name string) *corev1.Node {
 	obj, ok, err := x.store.GetByKey(name)
 	if err != nil || !ok {
 		return nil
@@ -136,14 +136,14 @@ func (x nodeIndex) node(name string) *corev1.Node {
 func (x nodeIndex) explainNone(pool string, types []string) string {
 	keys := x.store.ListIndexFuncValues(indexName)
 	if pool == "" {
-		return reason.TypeUnknown.Text.Of(anyOf(types))
+		return reason.TypeUnknown.Text.FormatText(quoteAlternatives(types))
 	}
 	if !slices.Contains(keys, pool) {
 		pools := slices.DeleteFunc(keys, func(key string) bool { return strings.Contains(key, "/") })
-		return reason.PoolUnknown.Text.Of(pool, listed("pools", pools))
+		return reason.PoolUnknown.Text.FormatText(pool, listValues("pools", pools))
 	}
-	return reason.TypeNotInPool.Text.Of(pool, anyOf(types),
-		listed("types", x.typesOf(pool)))
+	return reason.TypeNotInPool.Text.FormatText(pool, quoteAlternatives(types),
+		listValues("types", x.typesOf(pool)))
 }
 
 // typesOf returns the types of the nodes in a pool.
@@ -166,20 +166,20 @@ func (x nodeIndex) typesOf(pool string) []string {
 	return types.UnsortedList()
 }
 
-// listed names the first of values, in order, and counts the rest: "pools: a, b and 3 more".
-func listed(what string, values []string) string {
+// listValues names the first of values, in order, and counts the rest: "pools: a, b and 3 more".
+func listValues(what string, values []string) string {
 	if len(values) == 0 {
 		return "there are no " + what
 	}
 	values = slices.Sorted(slices.Values(values))
-	if rest := len(values) - mostNamed; rest > 0 {
-		return fmt.Sprintf("%s: %s and %d more", what, strings.Join(values[:mostNamed], ", "), rest)
+	if rest := len(values) - maxNamedValues; rest > 0 {
+		return fmt.Sprintf("%s: %s and %d more", what, strings.Join(values[:maxNamedValues], ", "), rest)
 	}
 	return what + ": " + strings.Join(values, ", ")
 }
 
-// anyOf joins alternatives: "a" or "b".
-func anyOf(values []string) string {
+// quoteAlternatives joins alternatives: "a" or "b".
+func quoteAlternatives(values []string) string {
 	quotes := make([]string, len(values))
 	for i, value := range values {
 		quotes[i] = fmt.Sprintf("%q", value)
@@ -198,60 +198,60 @@ const maxWeight = 1 << 18
 // outlive those of a user who requests all possible combinations.
 type candidateCache struct {
 	index        nodeIndex
-	lately, past map[string]remembered
+	recent, past map[string]cachedCandidates
 	weight       int // of lately
 }
 
-// remembered is a set of candidates, and the version of the index at which it was found to be valid.
-type remembered struct {
+// cachedCandidates is a set of candidates, and the version of the index at which it was found to be valid.
+type cachedCandidates struct {
 	candidates *shortlist.Candidates
 	at         uint64
 }
 
-// weight returns the memory cost of candidates, in node names. The key of an entry without nodes can outweigh it.
-func weight(candidates *shortlist.Candidates) int {
+// cacheWeight returns the memory cost of candidates, in node names. The key of an entry without nodes can outweigh it.
+func cacheWeight(candidates *shortlist.Candidates) int {
 	return 1 + candidates.Names.Len() + len(candidates.Key)/32
 }
 
-// of returns the nodes in pool that carry one of types, as nodeIndex.candidates does. While they are the same nodes,
+// candidatesFor returns the nodes in pool that carry one of types, as nodeIndex.candidateNames does. While they are the same nodes,
 // they are the same value.
-func (c *candidateCache) of(pool string, types []string) (*shortlist.Candidates, error) {
+func (c *candidateCache) candidatesFor(pool string, types []string) (*shortlist.Candidates, error) {
 	sorted := slices.Compact(slices.Sorted(slices.Values(types))) // the order does not matter
 	key := indexKey(pool, strings.Join(sorted, ","))
-	last, now := c.recall(key), c.index.membership.version.Load()
+	last, now := c.getCached(key), c.index.membership.version.Load()
 	if last.candidates != nil && last.at == now {
 		return last.candidates, nil
 	}
-	names, err := c.index.candidates(pool, sorted)
+	names, err := c.index.candidateNames(pool, sorted)
 	if err != nil {
 		return nil, err
 	}
 	if last.candidates == nil || !last.candidates.Names.Equal(names) {
 		last.candidates = &shortlist.Candidates{Key: key, Names: names}
 	}
-	c.remember(key, remembered{candidates: last.candidates, at: now})
+	c.putCached(key, cachedCandidates{candidates: last.candidates, at: now})
 	return last.candidates, nil
 }
 
-// recall returns the entry of a key, and moves an older entry to the recent half.
-func (c *candidateCache) recall(key string) remembered {
-	if known, ok := c.lately[key]; ok {
+// getCached returns the entry of a key, and moves an older entry to the recent half.
+func (c *candidateCache) getCached(key string) cachedCandidates {
+	if known, ok := c.recent[key]; ok {
 		return known
 	}
 	known, ok := c.past[key]
 	if ok {
 		delete(c.past, key)
-		c.remember(key, known)
+		c.putCached(key, known)
 	}
 	return known
 }
 
-func (c *candidateCache) remember(key string, known remembered) {
-	if before, ok := c.lately[key]; ok {
-		c.weight -= weight(before.candidates)
-	} else if c.lately == nil || c.weight+weight(known.candidates) > maxWeight/2 {
-		c.past, c.lately, c.weight = c.lately, map[string]remembered{}, 0
+func (c *candidateCache) putCached(key string, known cachedCandidates) {
+	if before, ok := c.recent[key]; ok {
+		c.weight -= cacheWeight(before.candidates)
+	} else if c.recent == nil || c.weight+cacheWeight(known.candidates) > maxWeight/2 {
+		c.past, c.recent, c.weight = c.recent, map[string]cachedCandidates{}, 0
 	}
-	c.lately[key] = known
-	c.weight += weight(known.candidates)
+	c.recent[key] = known
+	c.weight += cacheWeight(known.candidates)
 }

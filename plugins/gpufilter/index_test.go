@@ -14,11 +14,11 @@ import (
 func TestProfilesShareTheIndex(t *testing.T) {
 	handle, indices := newHandle(t, twoPools...), nodeIndices{}
 	for range 2 {
-		plugin, err := forProfile(t.Context(), &configv1.GPUFilterArgs{}, handle, Dependencies{Ledger: devices.NewLedger()}, &indices)
+		plugin, err := newProfilePlugin(t.Context(), &configv1.GPUFilterArgs{}, handle, Dependencies{DeviceCache: devices.NewCache()}, &indices)
 		if err != nil {
 			t.Fatalf("building the plugin: %v", err)
 		}
-		found, err := plugin.(*Plugin).nodes.candidates("a", []string{"T4"})
+		found, err := plugin.(*Plugin).nodes.candidateNames("a", []string{"T4"})
 		if err != nil || !found.Equal(sets.New("a3")) {
 			t.Errorf("candidates = %v, %v, want a3", found, err)
 		}
@@ -35,14 +35,14 @@ func TestIndexFollowsLabels(t *testing.T) {
 		t.Fatal(err)
 	}
 	for pool, want := range map[string]int{"a": 2, "b": 2} {
-		if found, err := nodes.candidates(pool, nil); err != nil || found.Len() != want {
+		if found, err := nodes.candidateNames(pool, nil); err != nil || found.Len() != want {
 			t.Errorf("pool %s has %v, %v, want %d nodes", pool, found, err, want)
 		}
 	}
 }
 
 func TestListedNamesTheFirstAndCountsTheRest(t *testing.T) {
-	got := listed("pools", []string{"g", "f", "e", "d", "c", "b", "a"})
+	got := listValues("pools", []string{"g", "f", "e", "d", "c", "b", "a"})
 	if want := "pools: a, b, c, d, e and 2 more"; got != want {
 		t.Errorf("listed = %q, want %q", got, want)
 	}
@@ -54,7 +54,7 @@ func TestCandidatesAreTheSameWhileTheirNodesAre(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := candidateCache{index: index}
-	first, err := c.of("a", nil)
+	first, err := c.candidatesFor("a", nil)
 	if err != nil || first.Names.Len() != 3 {
 		t.Fatalf("candidates %v, %v, want the 3 nodes of the pool", first, err)
 	}
@@ -70,14 +70,14 @@ func TestCandidatesAreTheSameWhileTheirNodesAre(t *testing.T) {
 		if err := index.store.Update(step.node); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := c.of("a", nil); err != nil || (got == first) != step.same {
+		if got, err := c.candidatesFor("a", nil); err != nil || (got == first) != step.same {
 			t.Errorf("%s: candidates %v, %v, the same as before: %v", name, got, err, got == first)
 		}
 	}
 	if err := index.store.Update(gpuNode("a1", "b", "A100-80G")); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := c.of("a", nil); err != nil || got.Names.Has("a1") || !first.Names.Has("a1") || !got.Replaces(first) {
+	if got, err := c.candidatesFor("a", nil); err != nil || got.Names.Has("a1") || !first.Names.Has("a1") || !got.Replaces(first) {
 		t.Errorf("candidates %v, %v, want others in their place without the node that moved", got, err)
 	}
 }
@@ -85,16 +85,16 @@ func TestCandidatesAreTheSameWhileTheirNodesAre(t *testing.T) {
 // TestTypesInAnotherOrderHaveTheSameCandidates: there are thousands of orders of seven types.
 func TestTypesInAnotherOrderHaveTheSameCandidates(t *testing.T) {
 	c := cacheOf(t, 3)
-	first, err := c.of("p", []string{"T4", "H100", "A100"})
+	first, err := c.candidatesFor("p", []string{"T4", "H100", "A100"})
 	if err != nil || first.Names.Len() != 3 {
 		t.Fatalf("candidates %v, %v, want the 3 nodes of a type", first, err)
 	}
 	for _, types := range [][]string{{"A100", "H100", "T4"}, {"H100", "A100", "T4", "H100"}} {
-		if got, err := c.of("p", types); err != nil || got != first {
+		if got, err := c.candidatesFor("p", types); err != nil || got != first {
 			t.Errorf("types %v: other candidates, %v", types, err)
 		}
 	}
-	if got, err := c.of("p", []string{"H100", "A100"}); err != nil || got == first {
+	if got, err := c.candidatesFor("p", []string{"H100", "A100"}); err != nil || got == first {
 		t.Errorf("fewer types: the same candidates, %v", err)
 	}
 }
@@ -103,24 +103,24 @@ func TestTypesInAnotherOrderHaveTheSameCandidates(t *testing.T) {
 func TestCandidatesOfOneUserAreBounded(t *testing.T) {
 	const nodes, sets = 5000, 500
 	c := cacheOf(t, nodes)
-	others, err := c.of("p", []string{"H100"})
+	others, err := c.candidatesFor("p", []string{"H100"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range sets {
 		for _, types := range [][]string{{"H100", fmt.Sprintf("X%d", i)}, {fmt.Sprintf("a-type-that-no-node-has-%d", i)}} {
-			if _, err := c.of("p", types); err != nil {
+			if _, err := c.candidatesFor("p", types); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if i%10 == 0 {
-			if got, err := c.of("p", []string{"H100"}); err != nil || got != others {
+			if got, err := c.candidatesFor("p", []string{"H100"}); err != nil || got != others {
 				t.Fatalf("after %d sets of types the candidates of the others are found again, %v", i, err)
 			}
 		}
 	}
 	held := 0
-	for _, half := range []map[string]remembered{c.lately, c.past} {
+	for _, half := range []map[string]cachedCandidates{c.recent, c.past} {
 		for key, known := range half {
 			held += known.candidates.Names.Len() + len(key)/32
 		}
@@ -134,7 +134,7 @@ func TestCandidatesOfOneUserAreBounded(t *testing.T) {
 func TestCandidatesBeyondTheBoundAreServed(t *testing.T) {
 	c := cacheOf(t, maxWeight/2+1)
 	for range 2 {
-		if got, err := c.of("p", nil); err != nil || got.Names.Len() != maxWeight/2+1 {
+		if got, err := c.candidatesFor("p", nil); err != nil || got.Names.Len() != maxWeight/2+1 {
 			t.Fatalf("candidates of %d nodes, %v", got.Names.Len(), err)
 		}
 	}

@@ -19,8 +19,8 @@ type membership struct {
 	last uint64 // the highest version used so far
 	// indexed are the nodes that are in the index, by name.
 	indexed map[string]*corev1.Node
-	// taken is the node that the last call removed from the index, if it removed one.
-	taken removal
+	// lastRemoval is the node that the last call removed from the index, if it removed one.
+	lastRemoval removal
 }
 
 // removal is a node that an informer removes from its index, permanently or to add it again.
@@ -30,17 +30,17 @@ type removal struct {
 	before uint64 // the version before the removal
 }
 
-// note observes a call of the index function. The informer holds the lock of its store.
-func (m *membership) note(node *corev1.Node, keys []string) {
+// recordIndexed observes a call of the index function. The informer holds the lock of its store.
+func (m *membership) recordIndexed(node *corev1.Node, keys []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	before, taken := m.version.Load(), m.taken
+	before, taken := m.version.Load(), m.lastRemoval
 	m.last++
 	m.version.Store(m.last)
-	m.taken = removal{}
+	m.lastRemoval = removal{}
 	if m.indexed[node.Name] == node {
 		delete(m.indexed, node.Name)
-		m.taken = removal{name: node.Name, keys: keys, before: before}
+		m.lastRemoval = removal{name: node.Name, keys: keys, before: before}
 		return
 	}
 	if m.indexed == nil {

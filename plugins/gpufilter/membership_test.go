@@ -77,11 +77,11 @@ func TestWhatIsRememberedOfTheIndexIsRight(t *testing.T) {
 			continue // some changes are seen together
 		}
 		pool := pools[r.IntN(2)]
-		want, err := c.index.candidates(pool, nil)
+		want, err := c.index.candidateNames(pool, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := c.of(pool, nil); err != nil || !got.Names.Equal(want) {
+		if got, err := c.candidatesFor(pool, nil); err != nil || !got.Names.Equal(want) {
 			t.Fatalf("step %d: pool %s is remembered to have %v, %v, and has %v", i, pool, got.Names, err, want)
 		}
 	}

@@ -32,14 +32,14 @@ var (
 	}, []string{"reason"})
 
 	// nodeRejections holds the counter of each verdict: Filter is too hot to look counters up by label.
-	nodeRejections [verdicts]metrics.CounterMetric
+	nodeRejections [nodeStatuses]metrics.CounterMetric
 )
 
 // registerMetrics registers the metrics of the scheduler's /metrics, once for all profiles.
 var registerMetrics = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(candidateNodes, podRejections, nodeRejectionsVec)
-	for v := range verdicts {
-		if r := rejections[v]; r != nil {
+	for v := range nodeStatuses {
+		if r := reasonByStatus[v]; r != nil {
 			nodeRejections[v] = nodeRejectionsVec.WithLabelValues(r.Code)
 		}
 	}

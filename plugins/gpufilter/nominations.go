@@ -19,17 +19,17 @@ import (
 // is not late. It keeps an entry until the pod is gone or nominated to no node, so it is not early. It holds a word for each existing pod that
 // was ever nominated.
 type nominations struct {
-	mu sync.RWMutex
-	to map[types.UID]string
+	mu        sync.RWMutex
+	nodeByPod map[types.UID]string
 }
 
-// followNominations starts to remember the nominations of an informer's pods.
-func followNominations(pods cache.SharedIndexInformer) (*nominations, error) {
-	n := &nominations{to: map[types.UID]string{}}
+// watchNominations starts to remember the nominations of an informer's pods.
+func watchNominations(pods cache.SharedIndexInformer) (*nominations, error) {
+	n := &nominations{nodeByPod: map[types.UID]string{}}
 	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    n.seen,
-		UpdateFunc: n.replaced,
-		DeleteFunc: n.gone,
+		AddFunc:    n.recordNomination,
+		UpdateFunc: n.handleUpdate,
+		DeleteFunc: n.forgetPod,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("watching which pods are nominated: %w", err)
@@ -37,8 +37,8 @@ func followNominations(pods cache.SharedIndexInformer) (*nominations, error) {
 	return n, nil
 }
 
-// seen records the nomination of a waiting pod. That of a pod on a node does not change.
-func (n *nominations) seen(obj any) {
+// recordNomination records the nomination of a waiting pod. That of a pod on a node does not change.
+func (n *nominations) recordNomination(obj any) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok || pod.Spec.NodeName != "" {
 		return
@@ -50,27 +50,27 @@ func (n *nominations) seen(obj any) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if node == "" {
-		delete(n.to, pod.UID)
+		delete(n.nodeByPod, pod.UID)
 		return
 	}
-	n.to[pod.UID] = node
+	n.nodeByPod[pod.UID] = node
 }
 
-// replaced also detects a deleted pod of which only the successor of the same name is reported, after a broken watch.
-func (n *nominations) replaced(before, after any) {
+// handleUpdate also detects a deleted pod of which only the successor of the same name is reported, after a broken watch.
+func (n *nominations) handleUpdate(before, after any) {
 	old, okOld := before.(*corev1.Pod)
 	pod, okNew := after.(*corev1.Pod)
 	if okOld && okNew && old.UID != pod.UID {
-		n.gone(old)
+		n.forgetPod(old)
 	}
-	n.seen(after)
+	n.recordNomination(after)
 }
 
-func (n *nominations) gone(obj any) {
-	if pod, ok := devices.Last[*corev1.Pod](obj); ok {
+func (n *nominations) forgetPod(obj any) {
+	if pod, ok := devices.LastKnown[*corev1.Pod](obj); ok {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		delete(n.to, pod.UID)
+		delete(n.nodeByPod, pod.UID)
 	}
 }
 
@@ -78,7 +78,7 @@ func (n *nominations) gone(obj any) {
 func (n *nominations) nodeOf(pod *corev1.Pod) string {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return n.to[pod.UID]
+	return n.nodeByPod[pod.UID]
 }
 
 // NominationLeft returns the node whose GPUs come free because a pod, which was nominated to it, went to another; or "".

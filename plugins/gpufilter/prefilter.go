@@ -10,8 +10,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/cycle/shortlist"
 )
 
-// all stands for all nodes, the candidates of a pod that neither requests GPUs nor names a pool or type.
-var all = &shortlist.Candidates{Key: "*"}
+// allNodes stands for all nodes, the candidates of a pod that neither requests GPUs nor names a pool or type.
+var allNodes = &shortlist.Candidates{Key: "*"}
 
 // PreFilter parses the pod once and returns the nodes of its pool and type. It skips pods that neither request GPUs nor name a pool or type,
 // unless nodes are reserved or there is a short list, and rejects a pod with a malformed request.
@@ -21,16 +21,16 @@ func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod
 		podRejections.WithLabelValues(labelMalformed).Inc()
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 	}
-	s := &state{demand: demand, closed: p.reservations.Against(pod), promised: p.promises.Against(pod)}
+	s := &state{demand: demand, reservations: p.reservations.ClosedFor(pod), startReservations: p.startReservations.ReservedFrom(pod)}
 	cs.Write(stateKey, s)
 	if demand.isEmpty() {
-		first, err := p.first(cs, s, all, nodes)
+		first, err := p.firstCandidates(cs, s, allNodes, nodes)
 		if err != nil {
 			return nil, fwk.AsStatus(err)
 		}
 		switch {
 		case len(first.Names) > 0:
-		case s.closed != nil || s.promised != nil:
+		case s.reservations != nil || s.startReservations != nil:
 			return nil, nil // all nodes
 		default:
 			return nil, fwk.NewStatus(fwk.Skip)
@@ -38,7 +38,7 @@ func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod
 		return &fwk.PreFilterResult{NodeNames: first.Names}, nil
 	}
 	types := p.rules.typesFor(demand)
-	candidates, err := p.cache.of(demand.Pool, types)
+	candidates, err := p.cache.candidatesFor(demand.Pool, types)
 	if err != nil {
 		return nil, fwk.AsStatus(err)
 	}
@@ -47,7 +47,7 @@ func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod
 		podRejections.WithLabelValues(labelNoCandidates).Inc()
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, p.nodes.explainNone(demand.Pool, types))
 	}
-	switch first, err := p.first(cs, s, candidates, nodes); {
+	switch first, err := p.firstCandidates(cs, s, candidates, nodes); {
 	case err != nil:
 		return nil, fwk.AsStatus(err)
 	case len(first.Names) > 0:
@@ -61,9 +61,9 @@ func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod
 	return &fwk.PreFilterResult{NodeNames: candidates.Names}, nil // the scheduler does not change it
 }
 
-// first returns the candidates to try first, if the scheduler tries the others when necessary.
-func (p *Plugin) first(cs fwk.CycleState, s *state, candidates *shortlist.Candidates, nodes []fwk.NodeInfo) (shortlist.Answer, error) {
-	return shortlist.Open(cs).Take(shortlist.Question{Candidates: candidates, Nodes: nodes, Changes: cycle.Followed(cs),
+// firstCandidates returns the candidates to try first, if the scheduler tries the others when necessary.
+func (p *Plugin) firstCandidates(cs fwk.CycleState, s *state, candidates *shortlist.Candidates, nodes []fwk.NodeInfo) (shortlist.Answer, error) {
+	return shortlist.Open(cs).FirstNodes(shortlist.Question{Candidates: candidates, Nodes: nodes, Changes: cycle.ReadChanges(cs),
 		// Pods that are nominated to a node are not counted here; Filter counts them.
 		Fits: func(node fwk.NodeInfo) bool { return p.couldFit(s, node) }, IsOpen: s.isOpen,
 	})

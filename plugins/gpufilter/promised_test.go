@@ -57,15 +57,15 @@ func TestWhatAPodLeavesBesideAPromise(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			plugin := newPlugin(t, &configv1.GPUFilterArgs{}, node, gpuNode("a2", "a", "A100-80G"))
-			plugin.promises = backfill.NewPromises(func() time.Time { return now })
-			plugin.promises.LineUp(func(pod *corev1.Pod) backfill.Turn {
-				return backfill.Turn{Job: pod.Name, Priority: ptr.Deref(pod.Spec.Priority, 0), Since: pod.CreationTimestamp.Time}
+			plugin.startReservations = backfill.NewStartReservations(func() time.Time { return now })
+			plugin.startReservations.SetPositionFunc(func(pod *corev1.Pod) backfill.QueuePosition {
+				return backfill.QueuePosition{Job: pod.Name, Priority: ptr.Deref(pod.Spec.Priority, 0), Since: pod.CreationTimestamp.Time}
 			})
 			if got, err := plugin.afterPodChange(klog.Background(), tc.waits, tc.before, tc.after); err != nil || got != fwk.QueueSkip {
 				t.Errorf("where nothing is promised the hint is %v, %v", got, err)
 			}
-			plugin.promises.Give(&backfill.Promise{Turn: backfill.Turn{Job: "large", Since: now.Add(-time.Hour)}, At: now.Add(time.Hour), Places: map[string]backfill.Place{
-				"a1": {Needs: []cycle.Ask{{Resource: names.ResourceGPU, Amount: 4}, {Resource: corev1.ResourceCPU, Amount: 32_000}, {Resource: corev1.ResourceMemory, Amount: 1 << 30}}},
+			plugin.startReservations.ReserveStart(&backfill.StartReservation{QueuePosition: backfill.QueuePosition{Job: "large", Since: now.Add(-time.Hour)}, At: now.Add(time.Hour), Places: map[string]backfill.NodeReservation{
+				"a1": {Needs: []cycle.ResourceRequest{{Resource: names.ResourceGPU, Amount: 4}, {Resource: corev1.ResourceCPU, Amount: 32_000}, {Resource: corev1.ResourceMemory, Amount: 1 << 30}}},
 			}})
 			if got, err := plugin.afterPodChange(klog.Background(), tc.waits, tc.before, tc.after); err != nil || got != tc.want {
 				t.Errorf("hint %v, %v, want %v", got, err, tc.want)

@@ -54,12 +54,12 @@ type Plugin struct {
 // Factory returns what builds the plugin for each profile.
 func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 	return func(_ context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-		if err := deps.Quotas.Follow(handle); err != nil {
+		if err := deps.Quotas.StartWatching(handle); err != nil {
 			return nil, err
 		}
 		core := handle.SharedInformerFactory().Core().V1()
 		plugin := &Plugin{quotas: deps.Quotas, handle: handle, pods: core.Pods().Lister(), nodes: core.Nodes().Lister()}
-		plugin.quotas.OnChange(plugin.wake)
+		plugin.quotas.OnChange(plugin.activateWaiting)
 		return plugin, nil
 	}
 }
@@ -73,8 +73,8 @@ func (*Plugin) Name() string { return Name }
 // state is what Filter asks in a cycle.
 type state struct {
 	request *follow.Request
-	// finds says that GPUs are kept for pods that are guaranteed them, possibly on the nodes to be filtered.
-	finds bool
+	// findsKept says that GPUs are kept for pods that are guaranteed them, possibly on the nodes to be filtered.
+	findsKept bool
 }
 
 // Clone implements fwk.StateData. The state is read-only.
@@ -83,15 +83,15 @@ func (s *state) Clone() fwk.StateData { return s }
 // PreFilter rejects a pod whose namespace would have too many GPUs on any node. That prevents preemption. It skips Filter if that has nothing to
 // check.
 func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	request := p.quotas.Of(pod)
+	request := p.quotas.RequestFor(pod)
 	if request == nil {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	if excess := request.Over(); excess != nil {
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason.OverQuota(excess))
+	if excess := request.BlockingExcess(); excess != nil {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason.QuotaExcessText(excess))
 	}
-	s := &state{request: request, finds: request.FindsKept()}
-	if !s.finds && !request.ShutsAny() {
+	s := &state{request: request, findsKept: request.FindsNominees()}
+	if !s.findsKept && !request.ExcludesAny() {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	cs.Write(stateKey, s)
@@ -108,14 +108,14 @@ func (p *Plugin) Filter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, i
 	if err != nil || info.Node() == nil {
 		return nil // PreFilter had nothing to check
 	}
-	if s.request.Shuts(info.Node()) {
+	if s.request.ExcludesNode(info.Node()) {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, string(reason.TypeOverQuota.Text))
 	}
-	if !s.finds {
+	if !s.findsKept {
 		return nil
 	}
 	for _, nominated := range p.handle.NominatedPodsForNode(info.Node().Name) {
-		if other := nominated.GetPod(); other.UID != pod.UID && s.request.Defers(other) {
+		if other := nominated.GetPod(); other.UID != pod.UID && s.request.DefersTo(other) {
 			return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, string(reason.GuaranteedToOthers.Text))
 		}
 	}
@@ -135,14 +135,14 @@ func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 
 // SignPod refuses pods with GPUs while there are quotas: each pod that starts leaves less for the next.
 func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
-	if p.quotas.Any() && quota.WholeGPUs(pod) > 0 {
+	if p.quotas.HasAny() && quota.WholeGPUs(pod) > 0 {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "GPUQuotas count pods one by one")
 	}
 	return nil, nil
 }
 
-// wake activates all pods that wait for GPUs after a change of GPUQuotas, which kube-scheduler does not report.
-func (p *Plugin) wake() {
+// activateWaiting activates all pods that wait for GPUs after a change of GPUQuotas, which kube-scheduler does not report.
+func (p *Plugin) activateWaiting() {
 	all, err := p.pods.List(labels.Everything())
 	if err != nil {
 		return // they are in memory

@@ -31,7 +31,7 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 }
 
 func afterNodeChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
-	before, after, err := hint.Objects[*corev1.Node](oldObj, newObj)
+	before, after, err := hint.TypedObjects[*corev1.Node](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
 	}
@@ -48,7 +48,7 @@ func afterNodeChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.Qu
 }
 
 func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
-	before, after, err := hint.Objects[*corev1.Pod](oldObj, newObj)
+	before, after, err := hint.TypedObjects[*corev1.Pod](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
 	}
@@ -60,7 +60,7 @@ func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj a
 	case after.UID == pod.UID:
 		return hint.QueueIf(before != nil && asksForOther(before, after)), nil
 	}
-	return hint.QueueIf(makesOthersYield(before, after) && (p.poolOf(after) == gpu.PodPool(pod) || before != nil && p.poolOf(before) == gpu.PodPool(pod)) && p.quotas.Of(pod).Over() == nil), nil
+	return hint.QueueIf(mayFreeBorrowedNode(before, after) && (p.poolOf(after) == gpu.PodPool(pod) || before != nil && p.poolOf(before) == gpu.PodPool(pod)) && p.quotas.RequestFor(pod).BlockingExcess() == nil), nil
 }
 
 // poolOf returns the pool in whose quotas a pod counts: that of its node or nominated node, as far as it is known; else its own.
@@ -72,8 +72,8 @@ func (p *Plugin) poolOf(pod *corev1.Pod) string {
 	return gpu.PoolOf(node)
 }
 
-// makesOthersYield reports whether a pod has come to a node, so that others may borrow, or goes to another node than its nominated one.
-func makesOthersYield(before, after *corev1.Pod) bool {
+// mayFreeBorrowedNode reports whether a pod has come to a node, so that others may borrow, or goes to another node than its nominated one.
+func mayFreeBorrowedNode(before, after *corev1.Pod) bool {
 	if before == nil {
 		return quota.WholeGPUs(after) > 0
 	}
@@ -82,7 +82,7 @@ func makesOthersYield(before, after *corev1.Pod) bool {
 
 // leavesMore reports whether a departed pod counted in a quota of another one, or had a nominated node.
 func (p *Plugin) leavesMore(gone, pod *corev1.Pod) bool {
-	return gone.Status.NominatedNodeName != "" || gone.Spec.NodeName != "" && p.quotas.Together(gone, pod)
+	return gone.Status.NominatedNodeName != "" || gone.Spec.NodeName != "" && p.quotas.ShareQuota(gone, pod)
 }
 
 // asksForOther reports whether what a pod requests from quotas has changed.

@@ -40,7 +40,7 @@ func newPlugin(t *testing.T) (*Plugin, *handle) {
 	quota := func(most int64, namespaces ...string) *names.GPUQuota {
 		return &names.GPUQuota{ObjectMeta: metav1.ObjectMeta{Name: namespaces[0]}, Spec: names.GPUQuotaSpec{Namespaces: namespaces, Pool: names.DefaultPool, Max: ptr.To(most)}}
 	}
-	if err := follow.Know(h.factory, quota(8, "a", "b"), quota(0, "c")); err != nil {
+	if err := follow.SeedInformer(h.factory, quota(8, "a", "b"), quota(0, "c")); err != nil {
 		t.Fatal(err)
 	}
 	plugin, err := Factory(Dependencies{Quotas: follow.New(nil)})(t.Context(), nil, h)
@@ -151,7 +151,7 @@ func TestWhoWaitsIsTriedWhenQuotasChange(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p.wake()
+	p.activateWaiting()
 	if len(h.tried) != 1 || h.tried[0] != "a/p-a" {
 		t.Errorf("%v are tried, want a/p-a", h.tried)
 	}
@@ -185,7 +185,7 @@ func TestWhatCountsByTheNodeWakesByTheNode(t *testing.T) {
 	if err := nodes.Update(moved); err != nil {
 		t.Fatal(err)
 	}
-	if plugin.quotas.Of(waits).Over() != nil {
+	if plugin.quotas.RequestFor(waits).BlockingExcess() != nil {
 		t.Error("its quota has no room even so")
 	}
 }

@@ -50,7 +50,7 @@ type Plugin struct {
 	nodes  listersv1.NodeLister
 	idle   idleTimeouts
 	// shown is the state of the metrics.
-	shown atomic.Pointer[shown]
+	shown atomic.Pointer[shownForecasts]
 }
 
 // Factory returns what builds the plugin for each profile.
@@ -63,7 +63,7 @@ func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle
 		if factory := handle.SharedInformerFactory(); factory != nil { // there is none in tests of Filter
 			plugin.nodes = factory.Core().V1().Nodes().Lister()
 		}
-		if err := plugin.idle.follow(handle.SharedInformerFactory()); err != nil {
+		if err := plugin.idle.watchPods(handle.SharedInformerFactory()); err != nil {
 			return nil, err
 		}
 		registerMetrics()
@@ -76,12 +76,12 @@ func (*Plugin) Name() string { return Name }
 
 // PreFilter determines whether Filter may have to keep a node from the pod, and skips the pod if not.
 func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	expected := cycle.Expected(cs)
+	expected := cycle.ReadExpectation(cs)
 	if expected == nil {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	p.show(expected.Forecasts)
-	k := keepFrom(expected, pod)
+	p.updateShownPools(expected.Forecasts)
+	k := newKeptNodes(expected, pod)
 	if k == nil {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
@@ -95,10 +95,10 @@ func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 // Filter rejects an idle node that is kept whole. It judges the nodes of the snapshot: a node that is idle only in a dry run of preemption is
 // not kept, nor is the pod's nominated node.
 func (p *Plugin) Filter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
-	if node.Node() == nil || cardsInUse(node) {
+	if node.Node() == nil || hasGPUsInUse(node) {
 		return nil
 	}
-	k, err := cycle.Read[*keep](cs, stateKey)
+	k, err := cycle.Read[*keptNodes](cs, stateKey)
 	if err != nil || pod.Status.NominatedNodeName == node.Node().Name || !p.worthKeeping(k, node) {
 		return nil // without the state of PreFilter, nothing is kept
 	}
@@ -109,7 +109,7 @@ func (p *Plugin) Filter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, n
 	if !k.nodes.Has(node.Node().Name) {
 		return nil
 	}
-	k.counted.Do(func() { keptPods.WithLabelValues(p.shown.Load().label(k.pool)).Inc() })
+	k.counted.Do(func() { keptPods.WithLabelValues(p.shown.Load().poolLabel(k.pool)).Inc() })
 	return fwk.NewStatus(fwk.Unschedulable, string(reason.KeptForWhole.Text))
 }
 

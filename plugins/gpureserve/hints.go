@@ -31,7 +31,7 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 }
 
 func afterNodeChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
-	before, after, err := hint.Objects[*corev1.Node](oldObj, newObj)
+	before, after, err := hint.TypedObjects[*corev1.Node](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
 	}
@@ -50,7 +50,7 @@ func offersOther(before, after *corev1.Node) bool {
 }
 
 func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
-	before, after, err := hint.Objects[*corev1.Pod](oldObj, newObj)
+	before, after, err := hint.TypedObjects[*corev1.Pod](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
 	}
@@ -58,10 +58,10 @@ func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj a
 	case before == nil:
 		return fwk.QueueSkip, nil
 	case after == nil:
-		gone := observe.AskOf(before)
-		return hint.QueueIf(!gone.NoCards() && p.poolOf(before) == gpu.PodPool(pod)), nil
+		gone := observe.PodRequestOf(before)
+		return hint.QueueIf(!gone.NeedsNoGPUs() && p.poolOf(before) == gpu.PodPool(pod)), nil
 	}
-	changed := before.Labels[names.LabelJobType] != after.Labels[names.LabelJobType] || observe.AskOf(before) != observe.AskOf(after)
+	changed := before.Labels[names.LabelJobType] != after.Labels[names.LabelJobType] || observe.PodRequestOf(before) != observe.PodRequestOf(after)
 	return hint.QueueIf(after.UID == pod.UID && changed), nil
 }
 

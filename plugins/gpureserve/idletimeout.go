@@ -14,8 +14,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/fragmentation/observe"
 )
 
-// patience is how long an unused node is kept. The pods it is kept for may never come, and a scheduler with little to do learns that late.
-const patience = 30 * time.Minute
+// maxKeepTime is how long an unused node is kept. The pods it is kept for may never come, and a scheduler with little to do learns that late.
+const maxKeepTime = 30 * time.Minute
 
 // idleTimeouts record since when each node is kept. All pods share one clock: which nodes are kept differs between pods, by their tolerations
 // and requests, and if each pod had its own clocks, none would ever expire. A restart resets them. The zero value is empty.
@@ -24,37 +24,37 @@ type idleTimeouts struct {
 	since map[string]time.Time
 }
 
-// follow restarts the clock of a node when a pod leaves it, which no attempt may have seen: the pod may have come and gone between two attempts.
+// watchPods restarts the clock of a node when a pod leaves it, which no attempt may have seen: the pod may have come and gone between two attempts.
 // A handle without informers has no such events.
-func (t *idleTimeouts) follow(factory informers.SharedInformerFactory) error {
+func (t *idleTimeouts) watchPods(factory informers.SharedInformerFactory) error {
 	if factory == nil {
 		return nil
 	}
-	if _, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: t.left}); err != nil {
+	if _, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: t.handlePodDelete}); err != nil {
 		return fmt.Errorf("watching pods that leave nodes: %w", err)
 	}
 	return nil
 }
 
-// left handles the deletion of a pod.
-func (t *idleTimeouts) left(obj any) {
-	pod, ok := devices.Last[*corev1.Pod](obj)
+// handlePodDelete handles the deletion of a pod.
+func (t *idleTimeouts) handlePodDelete(obj any) {
+	pod, ok := devices.LastKnown[*corev1.Pod](obj)
 	if !ok || pod.Spec.NodeName == "" {
 		return
 	}
-	if asked := observe.AskOf(pod); !asked.NoCards() {
-		t.stop(pod.Spec.NodeName)
+	if asked := observe.PodRequestOf(pod); !asked.NeedsNoGPUs() {
+		t.stopClock(pod.Spec.NodeName)
 	}
 }
 
-func (t *idleTimeouts) stop(node string) {
+func (t *idleTimeouts) stopClock(node string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.since, node)
 }
 
-// sweep stops the clocks of nodes that are no longer idle.
-func (t *idleTimeouts) sweep(isIdle func(node string) bool) {
+// sweepClocks stops the clocks of nodes that are no longer idle.
+func (t *idleTimeouts) sweepClocks(isIdle func(node string) bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for node := range t.since {
@@ -64,8 +64,8 @@ func (t *idleTimeouts) sweep(isIdle func(node string) bool) {
 	}
 }
 
-// expire removes the nodes that have been kept for too long from the idle ones, and starts the clocks of the others.
-func (t *idleTimeouts) expire(idle sets.Set[string], now time.Time) {
+// expireNodes removes the nodes that have been kept for too long from the idle ones, and starts the clocks of the others.
+func (t *idleTimeouts) expireNodes(idle sets.Set[string], now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.since == nil {
@@ -75,7 +75,7 @@ func (t *idleTimeouts) expire(idle sets.Set[string], now time.Time) {
 		at, known := t.since[node]
 		if !known {
 			t.since[node] = now
-		} else if now.Sub(at) >= patience {
+		} else if now.Sub(at) >= maxKeepTime {
 			idle.Delete(node)
 		}
 	}

@@ -20,12 +20,12 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// keep is the set of idle nodes that are kept from a pod while it is scheduled. Clones of the cycle share it.
-type keep struct {
+// keptNodes is the set of idle nodes that are kept from a pod while it is scheduled. Clones of the cycle share it.
+type keptNodes struct {
 	worth *fragmentation.Kept
 	pool  string
-	// most is how many nodes are kept.
-	most int
+	// maxNodes is how many nodes are kept.
+	maxNodes int
 
 	// nodes are the names of the kept nodes, determined when the first node is filtered: none if there are more than most, which is enough for
 	// the pods that need a whole node.
@@ -37,24 +37,24 @@ type keep struct {
 }
 
 // Clone implements fwk.StateData.
-func (k *keep) Clone() fwk.StateData { return k }
+func (k *keptNodes) Clone() fwk.StateData { return k }
 
-// keepFrom returns the nodes kept from a pod, nil for none: the pod takes a whole node or no GPU, it is urgent, or it is a gang member whose
+// newKeptNodes returns the nodes kept from a pod, nil for none: the pod takes a whole node or no GPU, it is urgent, or it is a gang member whose
 // siblings would take places and give them up again without it.
-func keepFrom(expected *cycle.Expectation, pod *corev1.Pod) *keep {
+func newKeptNodes(expected *cycle.Expectation, pod *corev1.Pod) *keptNodes {
 	asked := &expected.Asked
-	if asked.NoCards() || gang.MayBeMember(pod) || mayPreempt(pod, 0) {
+	if asked.NeedsNoGPUs() || gang.MayBeMember(pod) || mayPreempt(pod, 0) {
 		return nil
 	}
-	forecast := expected.Forecasts.Of(asked.Pool)
+	forecast := expected.Forecasts.ForPool(asked.Pool)
 	if forecast == nil {
 		return nil
 	}
-	most := forecast.Kept().From(asked.Whole, expected.KeepPerMille)
+	most := forecast.KeptNodes().CountFor(asked.Whole, expected.KeepPerMille)
 	if most == 0 {
 		return nil
 	}
-	return &keep{worth: forecast.Kept(), pool: asked.Pool, most: int(most)}
+	return &keptNodes{worth: forecast.KeptNodes(), pool: asked.Pool, maxNodes: int(most)}
 }
 
 // mayPreempt reports whether a pod can evict others of a priority.
@@ -65,62 +65,62 @@ func mayPreempt(pod *corev1.Pod, priority int32) bool {
 
 // nodesToKeep returns the kept nodes, none if there are more than necessary, or if the pod could preempt instead. Nodes that the pod does not
 // tolerate, or that are cordoned, are left out: they may be of no use to anyone.
-func (p *Plugin) nodesToKeep(k *keep, pod *corev1.Pod) (sets.Set[string], error) {
+func (p *Plugin) nodesToKeep(k *keptNodes, pod *corev1.Pod) (sets.Set[string], error) {
 	nodes, err := p.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return nil, fmt.Errorf("listing the nodes of the snapshot: %w", err)
 	}
-	p.idle.sweep(p.isIdle)
+	p.idle.sweepClocks(p.isIdle)
 	idle := sets.Set[string]{}
 	for _, node := range nodes {
 		switch {
 		case node.Node() == nil || gpu.PoolOf(node.Node()) != k.pool:
-		case cardsInUse(node):
-			if holdsAVictim(pod, node) {
+		case hasGPUsInUse(node):
+			if hasVictim(pod, node) {
 				return nil, nil
 			}
-		case p.worthKeeping(k, node) && tolerates(pod, node.Node()):
-			if idle.Insert(node.Node().Name); idle.Len() > k.most {
+		case p.worthKeeping(k, node) && toleratesTaints(pod, node.Node()):
+			if idle.Insert(node.Node().Name); idle.Len() > k.maxNodes {
 				return nil, nil
 			}
 		}
 	}
-	p.idle.expire(idle, p.Now())
+	p.idle.expireNodes(idle, p.Now())
 	return idle, nil
 }
 
 // isIdle reports whether a node exists, and none of its GPUs is in use.
 func (p *Plugin) isIdle(name string) bool {
 	node, err := p.handle.SnapshotSharedLister().NodeInfos().Get(name)
-	return err == nil && node.Node() != nil && !cardsInUse(node)
+	return err == nil && node.Node() != nil && !hasGPUsInUse(node)
 }
 
-// holdsAVictim reports whether a pod could evict one of the pods on a node.
-func holdsAVictim(pod *corev1.Pod, node fwk.NodeInfo) bool {
+// hasVictim reports whether a pod could evict one of the pods on a node.
+func hasVictim(pod *corev1.Pod, node fwk.NodeInfo) bool {
 	return slices.ContainsFunc(node.GetPods(), func(other fwk.PodInfo) bool {
 		return mayPreempt(pod, schedulinghelper.PodPriority(other.GetPod()))
 	})
 }
 
 // worthKeeping reports whether an idle node could take one of the pods that nodes are kept for.
-func (p *Plugin) worthKeeping(k *keep, node fwk.NodeInfo) bool {
+func (p *Plugin) worthKeeping(k *keptNodes, node fwk.NodeInfo) bool {
 	if gpu.PoolOf(node.Node()) != k.pool {
 		return false
 	}
-	allocator, _, _ := p.Devices.Cards(node)
+	allocator, _, _ := p.Devices.NodeGPUs(node)
 	left := observe.ShapeOf(node, allocator)
 	left.MilliCPU, left.MemoryMiB = observe.LeftOf(node)
-	return k.worth.Covers(left)
+	return k.worth.CoversNode(left)
 }
 
-// cardsInUse reports whether any card of a node is in use.
-func cardsInUse(node fwk.NodeInfo) bool {
+// hasGPUsInUse reports whether any card of a node is in use.
+func hasGPUsInUse(node fwk.NodeInfo) bool {
 	requested := node.GetRequested().GetScalarResources()
 	return requested[names.ResourceGPU] > 0 || requested[names.ResourceSharedGPU] > 0
 }
 
-// tolerates reports whether no taint keeps a pod from a node.
-func tolerates(pod *corev1.Pod, node *corev1.Node) bool {
+// toleratesTaints reports whether no taint keeps a pod from a node.
+func toleratesTaints(pod *corev1.Pod, node *corev1.Node) bool {
 	if node.Spec.Unschedulable {
 		return false
 	}

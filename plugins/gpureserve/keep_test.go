@@ -78,12 +78,12 @@ func newScene(t testing.TB, pod *corev1.Pod, nodes []*corev1.Node, pods []*corev
 	if err != nil {
 		t.Fatal(err)
 	}
-	built, err := Factory(Dependencies{Devices: devices.NewLedger()})(t.Context(), nil, handle)
+	built, err := Factory(Dependencies{Devices: devices.NewCache()})(t.Context(), nil, handle)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &scene{Plugin: built.(*Plugin), pod: pod}
-	s.expected = &cycle.Expectation{Forecasts: forecasts(nodes, pods), Asked: observe.AskOf(pod), KeepPerMille: 100}
+	s.expected = &cycle.Expectation{Forecasts: forecasts(nodes, pods), Asked: observe.PodRequestOf(pod), KeepPerMille: 100}
 	return s
 }
 
@@ -91,7 +91,7 @@ func newScene(t testing.TB, pod *corev1.Pod, nodes []*corev1.Node, pods []*corev
 func forecasts(nodes []*corev1.Node, pods []*corev1.Pod) *fragmentation.Forecasts {
 	pools := map[string]*fragmentation.Pool{}
 	for _, node := range nodes {
-		allocator, _, _ := devices.NewLedger().Cards(info(node))
+		allocator, _, _ := devices.NewCache().NodeGPUs(info(node))
 		shape := observe.ShapeOf(info(node), allocator)
 		pool := gpu.PoolOf(node)
 		if pools[pool] == nil {
@@ -101,14 +101,14 @@ func forecasts(nodes []*corev1.Node, pods []*corev1.Pod) *fragmentation.Forecast
 	}
 	var count fragmentation.PodCount
 	for _, pod := range pods {
-		count.Add(observe.AskOf(pod))
+		count.Add(observe.PodRequestOf(pod))
 	}
-	count.Turn()
-	again := observe.AskOf(pods[0])
-	count.Remove(again)
+	count.EndRound()
+	again := observe.PodRequestOf(pods[0])
+	count.RemovePod(again)
 	count.Add(again)
-	count.Turn()
-	return (*fragmentation.Forecasts)(nil).Next(pools, &count)
+	count.EndRound()
+	return (*fragmentation.Forecasts)(nil).NextForecasts(pools, &count)
 }
 
 // filter has the pod pass PreFilter, as in an attempt of its own, and Filter for a node.
@@ -116,7 +116,7 @@ func (s *scene) filter(t testing.TB, node fwk.NodeInfo) *fwk.Status {
 	t.Helper()
 	cs := framework.NewCycleState()
 	if s.expected != nil {
-		cycle.Expect(cs, s.expected)
+		cycle.WriteExpectation(cs, s.expected)
 	}
 	if _, status := s.PreFilter(t.Context(), cs, s.pod, nil); status.IsSkip() {
 		return nil
@@ -211,7 +211,7 @@ func TestANodeIsNotKeptForever(t *testing.T) {
 	if !kept() {
 		t.Fatal("the idle node is not kept")
 	}
-	now = now.Add(patience - time.Second)
+	now = now.Add(maxKeepTime - time.Second)
 	if !kept() {
 		t.Error("the node is not kept for as long as there is patience")
 	}
@@ -221,7 +221,7 @@ func TestANodeIsNotKeptForever(t *testing.T) {
 			t.Error("the node is kept for longer")
 		}
 	}
-	s.idle.stop(nodes[0].Name)
+	s.idle.stopClock(nodes[0].Name)
 	if !kept() {
 		t.Error("the node is not kept when somebody has used it since")
 	}
@@ -240,7 +240,7 @@ func TestPodsOfTwoKindsLookAtOneClock(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	now := start
 	forA.Now = func() time.Time { return now }
-	for ; now.Sub(start) < patience; now = now.Add(patience / 3) {
+	for ; now.Sub(start) < maxKeepTime; now = now.Add(maxKeepTime / 3) {
 		if forA.filter(t, info(nodes[1])).IsSuccess() {
 			t.Fatalf("the tainted node is given to A after %s", now.Sub(start))
 		}
@@ -259,21 +259,21 @@ func TestTheClockOfANodeBeginsAgainWhenItIsUsed(t *testing.T) {
 		want sets.Set[string] // that are kept
 	}{
 		"nobody used them": {func(*idleTimeouts) {}, sets.New[string]()},
-		"a pod left it":    {func(c *idleTimeouts) { c.left(onNode("x", "used", "1")) }, sets.New("used")},
+		"a pod left it":    {func(c *idleTimeouts) { c.handlePodDelete(onNode("x", "used", "1")) }, sets.New("used")},
 		"a pod left it while the watch was broken": {func(c *idleTimeouts) {
-			c.left(toolscache.DeletedFinalStateUnknown{Obj: onNode("x", "used", "1")})
+			c.handlePodDelete(toolscache.DeletedFinalStateUnknown{Obj: onNode("x", "used", "1")})
 		}, sets.New("used")},
-		"a pod left that used no card": {func(c *idleTimeouts) { c.left(st.MakePod().Node("used").Obj()) }, sets.New[string]()},
-		"a pod left that had no node":  {func(c *idleTimeouts) { c.left(onNode("x", "", "1")) }, sets.New[string]()},
-		"an attempt sees a pod on it":  {func(c *idleTimeouts) { c.sweep(func(node string) bool { return node != "used" }) }, sets.New("used")},
+		"a pod left that used no card": {func(c *idleTimeouts) { c.handlePodDelete(st.MakePod().Node("used").Obj()) }, sets.New[string]()},
+		"a pod left that had no node":  {func(c *idleTimeouts) { c.handlePodDelete(onNode("x", "", "1")) }, sets.New[string]()},
+		"an attempt sees a pod on it":  {func(c *idleTimeouts) { c.sweepClocks(func(node string) bool { return node != "used" }) }, sets.New("used")},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			c := &idleTimeouts{}
-			c.expire(sets.New("idle", "used"), start)
+			c.expireNodes(sets.New("idle", "used"), start)
 			tc.use(c)
 			idle := sets.New("idle", "used")
-			if c.expire(idle, start.Add(patience)); !idle.Equal(tc.want) {
+			if c.expireNodes(idle, start.Add(maxKeepTime)); !idle.Equal(tc.want) {
 				t.Errorf("kept: %v, want %v", sets.List(idle), sets.List(tc.want))
 			}
 		})
@@ -285,7 +285,7 @@ func TestClocksAreOnlyOfIdleNodes(t *testing.T) {
 	nodes, pods := poolWith(1)
 	pod := onNode("p", "", "1")
 	s := newScene(t, pod, nodes, pods)
-	s.idle.expire(sets.New(nodes[0].Name, nodes[5].Name, "gone"), time.Now())
+	s.idle.expireNodes(sets.New(nodes[0].Name, nodes[5].Name, "gone"), time.Now())
 	s.filter(t, info(nodes[0]))
 	if got := slices.Sorted(maps.Keys(s.idle.since)); len(got) != 1 || got[0] != nodes[0].Name {
 		t.Errorf("clocks run for %v, want %s alone", got, nodes[0].Name)
@@ -297,7 +297,7 @@ func TestThePluginHearsOfPodsThatLeave(t *testing.T) {
 	client := fake.NewClientset(onNode("x", "used", "1"))
 	factory := informers.NewSharedInformerFactory(client, 0)
 	c := &idleTimeouts{since: map[string]time.Time{"used": time.Now()}}
-	if err := c.follow(factory); err != nil {
+	if err := c.watchPods(factory); err != nil {
 		t.Fatal(err)
 	}
 	factory.Start(t.Context().Done())
@@ -340,7 +340,7 @@ func BenchmarkFilter(b *testing.B) {
 	s := newScene(b, pod, nodes, pods)
 	b.Run("in use", func(b *testing.B) {
 		node, cs := info(nodes[1], pods[0]), framework.NewCycleState()
-		cycle.Expect(cs, s.expected)
+		cycle.WriteExpectation(cs, s.expected)
 		s.PreFilter(b.Context(), cs, pod, nil)
 		for b.Loop() {
 			s.Filter(b.Context(), cs, pod, node)

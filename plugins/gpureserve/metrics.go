@@ -32,40 +32,40 @@ func showPools(last, now sets.Set[string]) {
 	}
 }
 
-// mostPools is how many pools are counted individually. Every kubelet can label its node, so the number of pools is unbounded.
+// maxCountedPools is how many pools are counted individually. Every kubelet can label its node, so the number of pools is unbounded.
 const (
-	mostPools  = 200
-	otherPools = "(others)"
+	maxCountedPools = 200
+	otherPools      = "(others)"
 )
 
 // shownPools returns the pools of the forecasts that are counted individually, the first by name.
 func shownPools(of *fragmentation.Forecasts) sets.Set[string] {
-	all := slices.Sorted(of.Pools())
-	return sets.New(all[:min(len(all), mostPools)]...)
+	all := slices.Sorted(of.PoolNames())
+	return sets.New(all[:min(len(all), maxCountedPools)]...)
 }
 
-// shown is the forecasts that the metrics of a plugin reflect.
-type shown struct {
+// shownForecasts is the forecasts that the metrics of a plugin reflect.
+type shownForecasts struct {
 	forecasts *fragmentation.Forecasts
 	pools     sets.Set[string]
 }
 
-// show updates the pools of the metrics if the forecasts have changed.
-func (p *Plugin) show(forecasts *fragmentation.Forecasts) {
+// updateShownPools updates the pools of the metrics if the forecasts have changed.
+func (p *Plugin) updateShownPools(forecasts *fragmentation.Forecasts) {
 	before := p.shown.Load()
 	if before == nil {
-		before = &shown{}
+		before = &shownForecasts{}
 	}
 	if before.forecasts == forecasts {
 		return
 	}
-	now := &shown{forecasts: forecasts, pools: shownPools(forecasts)}
+	now := &shownForecasts{forecasts: forecasts, pools: shownPools(forecasts)}
 	p.shown.Store(now)
 	showPools(before.pools, now.pools)
 }
 
-// label returns the metric label of a pool.
-func (s *shown) label(pool string) string {
+// poolLabel returns the metric label of a pool.
+func (s *shownForecasts) poolLabel(pool string) string {
 	if s == nil || !s.pools.Has(pool) {
 		return otherPools
 	}

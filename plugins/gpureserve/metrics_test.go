@@ -20,16 +20,16 @@ func TestMetricsOfPoolsThatAreGoneAreDropped(t *testing.T) {
 		for _, name := range names {
 			pools[name] = &fragmentation.Pool{}
 		}
-		return (*fragmentation.Forecasts)(nil).Next(pools, &fragmentation.PodCount{})
+		return (*fragmentation.Forecasts)(nil).NextForecasts(pools, &fragmentation.PodCount{})
 	}
 	p := &Plugin{}
-	p.show(pools("metrics-a", "metrics-b"))
+	p.updateShownPools(pools("metrics-a", "metrics-b"))
 	keptPods.WithLabelValues("metrics-a").Inc()
-	p.show(pools("metrics-b", "metrics-c"))
+	p.updateShownPools(pools("metrics-b", "metrics-c"))
 	if diff := cmp.Diff([]string{"metrics-b", "metrics-c"}, poolsShown(t, "metrics-")); diff != "" {
 		t.Errorf("pools (-want +got):\n%s", diff)
 	}
-	p.show(pools())
+	p.updateShownPools(pools())
 	if got := poolsShown(t, "metrics-"); len(got) > 0 {
 		t.Errorf("pools that are gone are shown: %v", got)
 	}
@@ -37,14 +37,14 @@ func TestMetricsOfPoolsThatAreGoneAreDropped(t *testing.T) {
 	for i := range 10_000 {
 		many = append(many, fmt.Sprintf("metrics-%05d", i))
 	}
-	p.show(pools(many...))
+	p.updateShownPools(pools(many...))
 	for _, pool := range many {
-		keptPods.WithLabelValues(p.shown.Load().label(pool)).Inc()
+		keptPods.WithLabelValues(p.shown.Load().poolLabel(pool)).Inc()
 	}
-	if got := poolsShown(t, "metrics-"); !slices.Equal(got, many[:mostPools]) || !slices.Equal(poolsShown(t, otherPools), []string{otherPools}) {
-		t.Errorf("%d pools are shown of 10,000, want the first %d and the others as one", len(got), mostPools)
+	if got := poolsShown(t, "metrics-"); !slices.Equal(got, many[:maxCountedPools]) || !slices.Equal(poolsShown(t, otherPools), []string{otherPools}) {
+		t.Errorf("%d pools are shown of 10,000, want the first %d and the others as one", len(got), maxCountedPools)
 	}
-	p.show(pools())
+	p.updateShownPools(pools())
 }
 
 // poolsShown returns the pools of this test on /metrics.

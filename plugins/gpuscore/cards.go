@@ -8,26 +8,26 @@ const (
 	sizeCost = 10
 )
 
-// byCards scores the GPUs that Reserve would choose, 0–100, and returns false if there are none for the demand. Pods of several whole GPUs
+// scoreGPUs scores the GPUs that Reserve would choose, 0–100, and returns false if there are none for the demand. Pods of several whole GPUs
 // prefer well connected ones; pods of one GPU, or of shares, prefer those that are not useful as a set.
-func byCards(a *gpu.Allocator, used *gpu.Used, d *gpu.Demand) (int64, bool) {
+func scoreGPUs(a *gpu.Allocator, used *gpu.Used, d *gpu.Demand) (int64, bool) {
 	plan, reason := a.Allocate(used, d)
 	if !reason.IsZero() {
 		return 0, false
 	}
 	if plan.Whole.Len() > 1 {
-		return connection(a, plan.Whole), true
+		return connectionScore(a, plan.Whole), true
 	}
-	free := a.Free(used)
-	lost := largestLost(a.Potential(free), a.Potential(free&^(plan.Whole|plan.Shared)))
-	return keeping(lost, linkedShare(a, a.Healthy()) > 0), true
+	free := a.FreeGPUs(used)
+	lost := largestLost(a.PotentialOf(free), a.PotentialOf(free&^(plan.Whole|plan.Shared)))
+	return remainingScore(lost, linkedShare(a, a.HealthyGPUs()) > 0), true
 }
 
-// connection scores a set: how close it comes to the best of its size on the node, scaled down to half by the pairs without NVLink, so that
+// connectionScore scores a set: how close it comes to the best of its size on the node, scaled down to half by the pairs without NVLink, so that
 // nodes are comparable.
-func connection(a *gpu.Allocator, set gpu.Set) int64 {
-	scale := unsuited*whole + (full-unsuited)*linkedShare(a, set)
-	return a.SetValue(set) * scale / (full * whole)
+func connectionScore(a *gpu.Allocator, set gpu.Set) int64 {
+	scale := unsuitedScore*fullShare + (maxScore-unsuitedScore)*linkedShare(a, set)
+	return a.SetValue(set) * scale / (maxScore * fullShare)
 }
 
 // linkedShare is the share of a set's pairs that NVLink connects, in basis points.
@@ -45,7 +45,7 @@ func linkedShare(a *gpu.Allocator, set gpu.Set) int64 {
 	if pairs == 0 {
 		return 0
 	}
-	return linked * whole / pairs
+	return linked * fullShare / pairs
 }
 
 // largestLost returns the binary logarithm of the largest set size with fewer sets than before, 0 for none.
@@ -61,14 +61,14 @@ func largestLost(before, after gpu.Potential) int64 {
 	return 0
 }
 
-// keeping scores what a pod of one GPU leaves, by the set that is lost. Sets without NVLink count half.
-func keeping(lost int64, nvlink bool) int64 {
+// remainingScore scores what a pod of one GPU leaves, by the set that is lost. Sets without NVLink count half.
+func remainingScore(lost int64, nvlink bool) int64 {
 	if lost == 0 {
-		return full
+		return maxScore
 	}
 	cost := setCost + sizeCost*lost
 	if !nvlink {
 		cost /= 2
 	}
-	return full - cost
+	return maxScore - cost
 }

@@ -18,8 +18,8 @@ type box struct {
 	used      gpu.Used
 }
 
-// Cards implements Devices: every node is this box.
-func (b *box) Cards(fwk.NodeInfo) (*gpu.Allocator, *gpu.Used, bool) {
+// NodeGPUs implements Devices: every node is this box.
+func (b *box) NodeGPUs(fwk.NodeInfo) (*gpu.Allocator, *gpu.Used, bool) {
 	return b.allocator, &b.used, b.allocator != nil
 }
 
@@ -29,7 +29,7 @@ func newBox(t testing.TB, links []gpu.Link, taken gpu.Set) *box {
 	inventory := gpu.Inventory{Links: links}
 	for i := range 8 {
 		numa := i / 4
-		inventory.Cards = append(inventory.Cards, gpu.Card{
+		inventory.GPUs = append(inventory.GPUs, gpu.GPU{
 			UUID: fmt.Sprintf("GPU-%d", i), Index: i, MemoryMiB: 81920, Health: gpu.Healthy,
 			NUMANode: &numa, PCIeSwitch: fmt.Sprintf("sw%d", i/2),
 		})

@@ -14,8 +14,8 @@ type domainTables struct {
 	known map[*shortlist.Candidates]*domains
 }
 
-// of returns the failure domains of candidates.
-func (t *domainTables) of(candidates *shortlist.Candidates) *domains {
+// domainsFor returns the failure domains of candidates.
+func (t *domainTables) domainsFor(candidates *shortlist.Candidates) *domains {
 	if d := t.known[candidates]; d != nil {
 		return d
 	}
@@ -44,18 +44,18 @@ type domains struct {
 	in    []int
 }
 
-// at returns the number of the rack that the node at a position is in. A node that has changed is read again.
-func (d *domains) at(position int, node *corev1.Node) int {
+// domainAt returns the number of the rack that the node at a position is in. A node that has changed is read again.
+func (d *domains) domainAt(position int, node *corev1.Node) int {
 	for len(d.nodes) <= position {
 		d.nodes, d.in = append(d.nodes, nil), append(d.in, 0)
 	}
 	if d.nodes[position] != node {
-		d.nodes[position], d.in[position] = node, d.number(rackOf(node))
+		d.nodes[position], d.in[position] = node, d.domainNumber(rackOf(node))
 	}
 	return d.in[position]
 }
 
-func (d *domains) number(r rack) int {
+func (d *domains) domainNumber(r rack) int {
 	number, known := d.numbers[r]
 	if !known {
 		number = len(d.racks)
@@ -65,11 +65,11 @@ func (d *domains) number(r rack) int {
 	return number
 }
 
-// crowds returns how many replicas there are in the zone and in the rack, by the number of a rack.
-func (d *domains) crowds(near *replicas) []crowd {
-	crowds := make([]crowd, len(d.racks))
+// countReplicas returns how many replicas there are in the zone and in the rack, by the number of a rack.
+func (d *domains) countReplicas(near *replicas) []replicaCrowd {
+	crowds := make([]replicaCrowd, len(d.racks))
 	for i, r := range d.racks {
-		crowds[i] = crowd{zone: near.byZone[r.zone], rack: near.byRack[r]}
+		crowds[i] = replicaCrowd{zone: near.byZone[r.zone], rack: near.byRack[r]}
 	}
 	return crowds
 }

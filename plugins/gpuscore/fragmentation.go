@@ -15,7 +15,7 @@ func (p *Plugin) leastFragmentation(s *state, node fwk.NodeInfo) (value int64, i
 	if !ok {
 		return 0, false
 	}
-	return placed.on.Value(&s.ask, placed.cardMiB)
+	return placed.on.NodeValue(&s.ask, placed.cardMiB)
 }
 
 // placement is a pod on the GPUs of a node that it would get, with the size of these GPUs.
@@ -27,43 +27,43 @@ type placement struct {
 
 // placementOf places the pod on a node, and returns false if there are no GPUs for it, or the pool has no known GPUs yet.
 func (p *Plugin) placementOf(s *state, node fwk.NodeInfo) (placement, bool) {
-	allocator, used, _ := p.Devices.Cards(node)
+	allocator, used, _ := p.Devices.NodeGPUs(node)
 	plan, reason := allocator.Allocate(used, &s.wants.Demand)
 	if !reason.IsZero() {
 		return placement{}, false
 	}
-	expected := s.forecasts.Of(gpu.PoolOf(node.Node()))
+	expected := s.forecasts.ForPool(gpu.PoolOf(node.Node()))
 	if expected == nil {
 		return placement{}, false // a node without cards, or the first of its pool, which came a moment ago
 	}
-	placed := placement{shape: observe.ShapeOf(node, allocator), cardMiB: cardMemory(allocator, plan.Whole|plan.Shared)}
+	placed := placement{shape: observe.ShapeOf(node, allocator), cardMiB: gpuMemory(allocator, plan.Whole|plan.Shared)}
 	milliCPU, memoryMiB := observe.LeftOf(node)
-	placed.on = expected.On(&placed.shape, milliCPU, memoryMiB)
-	cards := allocator.Inventory().Cards
-	unnamed := used.Unknown().Whole // GPUs in use that are not identified
-	for card := range allocator.Healthy().All() {
+	placed.on = expected.PlaceOn(&placed.shape, milliCPU, memoryMiB)
+	cards := allocator.Inventory().GPUs
+	unnamed := used.UnknownUse().Whole // GPUs in use that are not identified
+	for card := range allocator.HealthyGPUs().All() {
 		free := freeOf(allocator, used, card)
 		if free == fragmentation.Whole && unnamed > 0 {
 			unnamed--
 			continue
 		}
-		placed.on.Card(cards[card].ShareableMiB(), free, takenOf(allocator, &plan, card))
+		placed.on.AddGPU(cards[card].ShareableMiB(), free, takenOf(allocator, &plan, card))
 	}
 	return placed, true
 }
 
-// at scores the pod on another host with the same GPUs.
-func (p *placement) at(s *state, host *hostState) (value int64, inUse bool) {
+// valueAt scores the pod on another host with the same GPUs.
+func (p *placement) valueAt(s *state, host *hostState) (value int64, inUse bool) {
 	shape := p.shape
 	shape.MilliCPU, shape.MemoryMiB = host.milliCPU, host.memoryMiB
-	on := p.on.At(&shape, host.leftMilliCPU, host.leftMemoryMiB)
-	return on.Value(&s.ask, p.cardMiB)
+	on := p.on.MoveTo(&shape, host.leftMilliCPU, host.leftMemoryMiB)
+	return on.NodeValue(&s.ask, p.cardMiB)
 }
 
-// cardMemory returns the shareable memory of the first of some GPUs, or of the node's first if the set is empty. If GPUs differ, all are scored
+// gpuMemory returns the shareable memory of the first of some GPUs, or of the node's first if the set is empty. If GPUs differ, all are scored
 // like that one.
-func cardMemory(allocator *gpu.Allocator, chosen gpu.Set) int64 {
-	cards := allocator.Inventory().Cards
+func gpuMemory(allocator *gpu.Allocator, chosen gpu.Set) int64 {
+	cards := allocator.Inventory().GPUs
 	switch {
 	case len(cards) == 0:
 		return 0
@@ -75,11 +75,11 @@ func cardMemory(allocator *gpu.Allocator, chosen gpu.Set) int64 {
 
 // freeOf returns what is free of a card, in thousandths.
 func freeOf(allocator *gpu.Allocator, used *gpu.Used, card int) int64 {
-	memory := allocator.Inventory().Cards[card].ShareableMiB()
+	memory := allocator.Inventory().GPUs[card].ShareableMiB()
 	switch {
-	case used.Whole().Has(card):
+	case used.WholeGPUs().Has(card):
 		return 0
-	case !used.Shared().Has(card):
+	case !used.SharedGPUs().Has(card):
 		return fragmentation.Whole
 	case memory == 0:
 		return 0
@@ -93,7 +93,7 @@ func takenOf(allocator *gpu.Allocator, plan *gpu.Allocation, card int) int64 {
 	case plan.Whole.Has(card):
 		return fragmentation.Whole
 	case plan.Shared.Has(card):
-		return fragmentation.Thousandths(plan.MemoryOn(card), allocator.Inventory().Cards[card].ShareableMiB())
+		return fragmentation.Thousandths(plan.MemoryOn(card), allocator.Inventory().GPUs[card].ShareableMiB())
 	}
 	return 0
 }

@@ -51,7 +51,7 @@ func scored(t testing.TB, pod *corev1.Pod, nodes []*corev1.Node, pods ...*corev1
 	if err != nil {
 		t.Fatal(err)
 	}
-	built, err := Factory(Dependencies{Devices: devices.NewLedger()})(t.Context(),
+	built, err := Factory(Dependencies{Devices: devices.NewCache()})(t.Context(),
 		&configv1.GPUScoreArgs{Strategy: configv1.LeastFragmentation}, handle)
 	if err != nil {
 		t.Fatal(err)

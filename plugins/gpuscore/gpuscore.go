@@ -57,8 +57,8 @@ type Dependencies struct {
 	Devices observe.Devices
 	// Attempts numbers scheduling attempts. nil has numbers of its own.
 	Attempts *cycle.Attempts
-	// Promises are the start reservations of queued jobs. nil makes none.
-	Promises *backfill.Promises
+	// StartReservations are the start reservations of queued jobs. nil makes none.
+	StartReservations *backfill.StartReservations
 }
 
 // Plugin scores nodes for one scheduler profile.
@@ -67,7 +67,7 @@ type Plugin struct {
 	handle fwk.Handle
 	policy atomic.Pointer[policy] // replaced when the policy file changes
 	// rankings, replicas and domains are used by the scheduling cycle alone.
-	rankings   shortlist.Rankings[kind, nodeState]
+	rankings   shortlist.Rankings[podClass, nodeState]
 	replicas   replicaCount
 	domains    domainTables
 	forecaster observe.Forecaster
@@ -88,14 +88,14 @@ type state struct {
 	policy    *policy
 	strategy  configv1.Strategy
 	job       job
-	replicas  *replicas         // nil if the strategy does not need them
-	assumed   *standing         // the assumed standing of all nodes, nil to compute it
-	ask       fragmentation.Ask // zero, like the forecasts, if the strategy does not need them
+	replicas  *replicas                // nil if the strategy does not need them
+	assumed   *replicaStanding         // the assumed standing of all nodes, nil to compute it
+	ask       fragmentation.PodRequest // zero, like the forecasts, if the strategy does not need them
 	forecasts *fragmentation.Forecasts
 	scores    *cycle.Scores // nil without explanations
-	// behind is what jobs behind the pod in the queue have reserved, nil for nothing. The pod may use that, but does not if another node
+	// reservedBehind is what jobs behind the pod in the queue have reserved, nil for nothing. The pod may use that, but does not if another node
 	// has the same score.
-	behind *backfill.Closed
+	reservedBehind *backfill.ReservedRoom
 }
 
 // Clone implements fwk.StateData.
@@ -126,7 +126,7 @@ func newPlugin(ctx context.Context, obj runtime.Object, plugin *Plugin) (fwk.Plu
 	registerMetrics()
 	plugin.policy.Store(newPolicy(args, 0))
 	if args.PolicyFile != "" {
-		plugin.follow(ctx, args.PolicyFile)
+		plugin.watchPolicy(ctx, args.PolicyFile)
 	}
 	return plugin, nil
 }
@@ -137,14 +137,14 @@ func (*Plugin) Name() string { return Name }
 // PreScore reads the pod and the policy once for all nodes, and finds the other replicas of the pod's job. With a short list, PreFilter has done
 // so.
 func (p *Plugin) PreScore(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
-	if shortlist.Open(cs).Used() {
+	if shortlist.Open(cs).IsUsed() {
 		return nil
 	}
 	s, err := p.stateOf(cs, pod)
 	if err != nil {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 	}
-	if !shortlist.Repeated(cs) {
+	if !shortlist.IsRepeated(cs) {
 		countPod(s.wants.Request)
 	}
 	if s.spreadsReplicas() {
@@ -152,28 +152,28 @@ func (p *Plugin) PreScore(_ context.Context, cs fwk.CycleState, pod *corev1.Pod,
 		if err != nil {
 			return fwk.AsStatus(fmt.Errorf("listing the nodes of the snapshot: %w", err))
 		}
-		s.replicas = p.replicas.of(s.job, all, cycle.Followed(cs))
-		s.replicas.compare(nodes)
+		s.replicas = p.replicas.replicasOf(s.job, all, cycle.ReadChanges(cs))
+		s.replicas.findFewest(nodes)
 	}
-	if err := p.foresee(cs, s, pod); err != nil {
+	if err := p.addForecasts(cs, s, pod); err != nil {
 		return fwk.AsStatus(err)
 	}
-	p.explain(cs, s, len(nodes))
+	p.prepareScores(cs, s, len(nodes))
 	cs.Write(stateKey, s)
 	return nil
 }
 
-// foresee adds the forecasts, once per attempt, if the strategy needs them. GPUs that are only counted have none.
-func (p *Plugin) foresee(cs fwk.CycleState, s *state, pod *corev1.Pod) (err error) {
+// addForecasts adds the forecasts, once per attempt, if the strategy needs them. GPUs that are only counted have none.
+func (p *Plugin) addForecasts(cs fwk.CycleState, s *state, pod *corev1.Pod) (err error) {
 	if s.strategy != configv1.LeastFragmentation || p.Devices == nil || s.forecasts != nil {
 		return nil
 	}
-	s.ask = observe.AskOf(pod)
-	now := observe.Occasion{Attempt: p.Attempts.Of(cs), Pool: s.ask.Pool, Changes: cycle.Followed(cs)}
-	if s.forecasts, err = p.forecaster.Next(p.handle, p.Devices, now); err != nil {
+	s.ask = observe.PodRequestOf(pod)
+	now := observe.Occasion{Attempt: p.Attempts.AttemptNumber(cs), Pool: s.ask.Pool, Changes: cycle.ReadChanges(cs)}
+	if s.forecasts, err = p.forecaster.NextForecasts(p.handle, p.Devices, now); err != nil {
 		return fmt.Errorf("forecasting which pods will come: %w", err)
 	}
-	cycle.Expect(cs, &cycle.Expectation{Forecasts: s.forecasts, Asked: s.ask, KeepPerMille: s.policy.keepWhole})
+	cycle.WriteExpectation(cs, &cycle.Expectation{Forecasts: s.forecasts, Asked: s.ask, KeepPerMille: s.policy.keepWhole})
 	cs.Write(stateKey, s)
 	return nil
 }
@@ -181,18 +181,18 @@ func (p *Plugin) foresee(cs fwk.CycleState, s *state, pod *corev1.Pod) (err erro
 // CountAhead counts the pods that forecasts are based on, if there may be forecasts. A standby process calls it, to speed up its first attempt
 // as a leader.
 func (p *Plugin) CountAhead() error {
-	if p.Devices == nil || !p.policy.Load().mayForesee() {
+	if p.Devices == nil || !p.policy.Load().usesForecasts() {
 		return nil
 	}
 	return p.forecaster.CountAhead(p.handle)
 }
 
-// explain allocates the scores of a pod that requests GPUs, and stores them for the plugin that records them.
-func (p *Plugin) explain(cs fwk.CycleState, s *state, nodes int) {
+// prepareScores allocates the scores of a pod that requests GPUs, and stores them for the plugin that records them.
+func (p *Plugin) prepareScores(cs fwk.CycleState, s *state, nodes int) {
 	if !p.Explain || s.wants.Request.IsZero() {
 		return
 	}
-	s.scores = cycle.NewScores(nodes, s.policy.weights.explained())
+	s.scores = cycle.NewScores(nodes, s.policy.weights.explainedParts())
 	cs.Write(cycle.ScoresKey, s.scores)
 }
 
@@ -213,7 +213,7 @@ func (p *Plugin) stateFor(pod *corev1.Pod) (*state, error) {
 	}
 	policy := p.policy.Load()
 	return &state{
-		wants: wants, policy: policy, strategy: policy.strategyFor(wants.JobType), job: jobOf(pod), behind: p.Promises.Behind(pod),
+		wants: wants, policy: policy, strategy: policy.strategyFor(wants.JobType), job: jobOf(pod), reservedBehind: p.StartReservations.ReservedBehind(pod),
 	}, nil
 }
 

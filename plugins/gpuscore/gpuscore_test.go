@@ -226,7 +226,7 @@ func TestScoresAreLeftForTheExplanation(t *testing.T) {
 		if err != nil {
 			return nil
 		}
-		return scores.Best(1)
+		return scores.BestCandidates(1)
 	}
 	pod := asking(names.ResourceGPU, "2").Obj()
 	want := []explain.Candidate{{Node: "a", Score: 75, Parts: []explain.Part{

@@ -57,7 +57,7 @@ func startReloadMetrics(profile string) {
 	policyLastReloadSuccessful.WithLabelValues(profile).Set(1)
 }
 
-func countReload(profile string, o outcome) {
+func countReload(profile string, o reloadOutcome) {
 	result, successful := labelInEffect, 1.0
 	if o.err != nil {
 		result, successful = labelRefused, 0

@@ -24,7 +24,7 @@ type nodeState struct {
 // if all hosts differ.
 type gpuState struct {
 	// build and cards are the node's cards and what of them is in use.
-	build *gpu.Build
+	build *gpu.Hardware
 	cards gpu.State
 	// derived says that only the number of cards is known.
 	derived bool
@@ -44,11 +44,11 @@ type nodeLabels struct {
 
 // stateOfNode reads a node.
 func (p *Plugin) stateOfNode(info fwk.NodeInfo) nodeState {
-	allocator, used, reported := p.Devices.Cards(info)
+	allocator, used, reported := p.Devices.NodeGPUs(info)
 	all := info.GetAllocatable()
 	s := nodeState{
 		gpus: unique.Make(gpuState{
-			build: allocator.Build(), cards: used.State(), derived: !reported, labels: labelsOf(info.Node()),
+			build: allocator.Hardware(), cards: used.State(), derived: !reported, labels: labelsOf(info.Node()),
 			offered: countsOf(all), asked: countsOf(info.GetRequested()),
 		}),
 		host: hostState{milliCPU: all.GetMilliCPU(), memoryMiB: all.GetMemory() >> 20},

@@ -15,7 +15,7 @@ import (
 
 // TestNodesThatAreWorthOtherValuesAreInOtherStates changes what a value may depend on, one thing at a time.
 func TestNodesThatAreWorthOtherValuesAreInOtherStates(t *testing.T) {
-	plugin := &Plugin{Dependencies: Dependencies{Devices: devices.NewLedger()}}
+	plugin := &Plugin{Dependencies: Dependencies{Devices: devices.NewCache()}}
 	read := func(name string, change func(*corev1.Node), pods ...*corev1.Pod) nodeState {
 		node := fixture.Node(name).Pool("a").GPUs(8, "T4").Obj()
 		if change != nil {

@@ -13,9 +13,9 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// asks is what Kubernetes' own plugins require of a node for a pod, whatever else runs in the cluster. A list of nodes that they
+// nodeRequirements is what Kubernetes' own plugins require of a node for a pod, whatever else runs in the cluster. A list of nodes that they
 // would all reject is useless, so they are checked first, at a fraction of the plugins' cost.
-type asks struct {
+type nodeRequirements struct {
 	pod      *corev1.Pod
 	affinity nodeaffinity.RequiredNodeAffinity
 	// milliCPU, memory and storage are amounts, in bytes the latter two; slices are MIG slices by profile.
@@ -23,9 +23,9 @@ type asks struct {
 	slices                    map[corev1.ResourceName]int64
 }
 
-func asksOf(pod *corev1.Pod) *asks {
+func newNodeRequirements(pod *corev1.Pod) *nodeRequirements {
 	requests := amounts.Requests(pod)
-	a := &asks{
+	a := &nodeRequirements{
 		pod: pod, affinity: nodeaffinity.GetRequiredNodeAffinity(pod),
 		milliCPU: requests.Cpu().MilliValue(), memory: requests.Memory().Value(), storage: requests.StorageEphemeral().Value(),
 	}
@@ -40,18 +40,18 @@ func asksOf(pod *corev1.Pod) *asks {
 	return a
 }
 
-// areMet reports whether a node admits the pod by labels and taints, and has room for it. It is never false if NodeAffinity, NodeUnschedulable,
+// areMetBy reports whether a node admits the pod by labels and taints, and has room for it. It is never false if NodeAffinity, NodeUnschedulable,
 // TaintToleration and NodeResourcesFit all accept the node.
-func (a *asks) areMet(info fwk.NodeInfo) bool {
-	return a.haveRoom(info) && tolerates(a.pod, info.Node()) && a.match(info.Node())
+func (a *nodeRequirements) areMetBy(info fwk.NodeInfo) bool {
+	return a.fitsOn(info) && toleratesTaints(a.pod, info.Node()) && a.matchesAffinity(info.Node())
 }
 
-func (a *asks) match(node *corev1.Node) bool {
+func (a *nodeRequirements) matchesAffinity(node *corev1.Node) bool {
 	matches, err := a.affinity.Match(node)
 	return matches || err != nil // NodeAffinity reports a malformed affinity
 }
 
-func (a *asks) haveRoom(info fwk.NodeInfo) bool {
+func (a *nodeRequirements) fitsOn(info fwk.NodeInfo) bool {
 	all, taken := info.GetAllocatable(), info.GetRequested()
 	for name, amount := range a.slices {
 		if amount > all.GetScalarResources()[name]-taken.GetScalarResources()[name] {
@@ -59,14 +59,14 @@ func (a *asks) haveRoom(info fwk.NodeInfo) bool {
 		}
 	}
 	return len(info.GetPods()) < all.GetAllowedPodNumber() &&
-		fits(a.milliCPU, all.GetMilliCPU(), taken.GetMilliCPU()) && fits(a.memory, all.GetMemory(), taken.GetMemory()) &&
-		fits(a.storage, all.GetEphemeralStorage(), taken.GetEphemeralStorage())
+		hasCapacity(a.milliCPU, all.GetMilliCPU(), taken.GetMilliCPU()) && hasCapacity(a.memory, all.GetMemory(), taken.GetMemory()) &&
+		hasCapacity(a.storage, all.GetEphemeralStorage(), taken.GetEphemeralStorage())
 }
 
-func fits(asked, all, taken int64) bool { return asked == 0 || asked <= all-taken }
+func hasCapacity(asked, all, taken int64) bool { return asked == 0 || asked <= all-taken }
 
-// tolerates reports whether the pod tolerates all taints of a node, including that of a cordoned node.
-func tolerates(pod *corev1.Pod, node *corev1.Node) bool {
+// toleratesTaints reports whether the pod tolerates all taints of a node, including that of a cordoned node.
+func toleratesTaints(pod *corev1.Pod, node *corev1.Node) bool {
 	if node.Spec.Unschedulable && !schedulinghelper.TolerationsTolerateTaint(logr.Discard(), pod.Spec.Tolerations, &cordoned, true) {
 		return false
 	}

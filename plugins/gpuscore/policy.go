@@ -22,7 +22,7 @@ type policy struct {
 
 // newPolicy flattens complete and valid arguments.
 func newPolicy(args *configv1.GPUScoreArgs, generation int64) *policy {
-	const percent = whole / 100
+	const percent = fullShare / 100
 	p := &policy{
 		generation: generation,
 		weights: weights{
@@ -53,7 +53,7 @@ func (p *policy) strategyFor(jobType string) configv1.Strategy {
 	return p.strategy
 }
 
-// mayForesee reports whether pods of some job type are placed by a forecast.
-func (p *policy) mayForesee() bool {
+// usesForecasts reports whether pods of some job type are placed by a forecast.
+func (p *policy) usesForecasts() bool {
 	return p.strategy == configv1.LeastFragmentation || slices.Contains(slices.Collect(maps.Values(p.byJobType)), configv1.LeastFragmentation)
 }

@@ -26,60 +26,60 @@ const reloadPeriod = time.Second
 type reloader struct {
 	path   string
 	policy *atomic.Pointer[policy]
-	report func(ctx context.Context, o outcome)
-	// judged is the version of the file that was last applied or refused, so that each version is reported once.
-	judged version
+	report func(ctx context.Context, o reloadOutcome)
+	// lastSeen is the version of the file that was last applied or refused, so that each version is reported once.
+	lastSeen fileVersion
 }
 
-// version is the content at the path of a policy file, or why it cannot be read.
-type version struct{ content, problem string }
+// fileVersion is the content at the path of a policy file, or why it cannot be read.
+type fileVersion struct{ content, problem string }
 
-// digest identifies a version for people.
-func (v version) digest() string {
+// shortDigest identifies a version for people.
+func (v fileVersion) shortDigest() string {
 	sum := sha256.Sum256([]byte(v.content + v.problem))
 	return hex.EncodeToString(sum[:4])
 }
 
-// outcome is the result of a new version of the file.
-type outcome struct {
+// reloadOutcome is the result of a new version of the file.
+type reloadOutcome struct {
 	path       string
 	digest     string // of the version found
 	generation int64  // of the policy that is in effect now
 	err        error  // why the file was refused, nil when it is in effect
 }
 
-// follow keeps the plugin's policy in sync with the file until ctx ends. The file is read before follow returns, so that no pod is scored by the
+// watchPolicy keeps the plugin's policy in sync with the file until ctx ends. The file is read before follow returns, so that no pod is scored by the
 // arguments if there is a policy.
-func (p *Plugin) follow(ctx context.Context, path string) {
+func (p *Plugin) watchPolicy(ctx context.Context, path string) {
 	reporter := newReporter(p.handle)
-	r := &reloader{path: path, policy: &p.policy, report: reporter.report}
-	if r.check(ctx); r.missing() {
+	r := &reloader{path: path, policy: &p.policy, report: reporter.reportReload}
+	if r.reloadIfChanged(ctx); r.isMissing() {
 		klog.FromContext(ctx).Info("No scoring policy yet, the arguments of the configuration apply", "path", path)
 	}
-	go wait.UntilWithContext(ctx, r.check, reloadPeriod)
+	go wait.UntilWithContext(ctx, r.reloadIfChanged, reloadPeriod)
 }
 
-// check reads the file, and applies or refuses it if it has changed. A file that has never existed is no error: it may appear later.
-func (r *reloader) check(ctx context.Context) {
+// reloadIfChanged reads the file, and applies or refuses it if it has changed. A file that has never existed is no error: it may appear later.
+func (r *reloader) reloadIfChanged(ctx context.Context) {
 	data, err := os.ReadFile(r.path)
-	found := version{content: string(data)}
+	found := fileVersion{content: string(data)}
 	if err != nil {
-		found = version{problem: err.Error()}
+		found = fileVersion{problem: err.Error()}
 	}
-	if found == r.judged || r.judged == (version{}) && errors.Is(err, fs.ErrNotExist) {
+	if found == r.lastSeen || r.lastSeen == (fileVersion{}) && errors.Is(err, fs.ErrNotExist) {
 		return
 	}
-	r.judged = found
+	r.lastSeen = found
 	if err != nil {
 		err = fmt.Errorf("reading the scoring policy: %w", err)
 	} else {
-		err = r.apply(data)
+		err = r.applyPolicy(data)
 	}
-	r.report(ctx, outcome{path: r.path, digest: found.digest(), generation: r.policy.Load().generation, err: err})
+	r.report(ctx, reloadOutcome{path: r.path, digest: found.shortDigest(), generation: r.policy.Load().generation, err: err})
 }
 
-// apply applies a policy from the next scheduling cycle on, or changes nothing.
-func (r *reloader) apply(data []byte) error {
+// applyPolicy applies a policy from the next scheduling cycle on, or changes nothing.
+func (r *reloader) applyPolicy(data []byte) error {
 	args, err := configv1.ParseScorePolicy(data)
 	if err != nil {
 		return err
@@ -88,5 +88,5 @@ func (r *reloader) apply(data []byte) error {
 	return nil
 }
 
-// missing reports whether the file has never existed.
-func (r *reloader) missing() bool { return r.judged == (version{}) }
+// isMissing reports whether the file has never existed.
+func (r *reloader) isMissing() bool { return r.lastSeen == (fileVersion{}) }

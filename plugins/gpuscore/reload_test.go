@@ -37,7 +37,7 @@ func TestReloaderFollowsAFile(t *testing.T) {
 	var current atomic.Pointer[policy]
 	current.Store(newPolicy(args, 0))
 	var reported []string
-	r := &reloader{path: path, policy: &current, report: func(_ context.Context, o outcome) {
+	r := &reloader{path: path, policy: &current, report: func(_ context.Context, o reloadOutcome) {
 		if o.err != nil {
 			reported = append(reported, o.err.Error())
 		} else {
@@ -69,7 +69,7 @@ func TestReloaderFollowsAFile(t *testing.T) {
 	for _, step := range steps {
 		reported = nil
 		step.change()
-		r.check(t.Context())
+		r.reloadIfChanged(t.Context())
 		if got := current.Load(); got.weights.utilization != step.utilWeight || got.generation != step.generation {
 			t.Errorf("%s: weight %d in generation %d, want %d in %d",
 				step.name, got.weights.utilization, got.generation, step.utilWeight, step.generation)
@@ -121,11 +121,11 @@ func TestReportsAreEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "policy.yaml")
-	r := &reloader{path: path, policy: &build(t, &configv1.GPUScoreArgs{}).policy, report: newReporter(handle).report}
+	r := &reloader{path: path, policy: &build(t, &configv1.GPUScoreArgs{}).policy, report: newReporter(handle).reportReload}
 	write(t, path, header+"strategy: "+strings.Repeat("x", 1000)+"\n")
-	r.check(t.Context())
+	r.reloadIfChanged(t.Context())
 	write(t, path, header)
-	r.check(t.Context())
+	r.reloadIfChanged(t.Context())
 	refused, inEffect := <-recorder.Events, <-recorder.Events
 	if want := "Warning ScoringPolicyRefused " + path; !strings.HasPrefix(refused, want) || !strings.HasSuffix(refused, "...") {
 		t.Errorf("event %q, want %q with the reason, shortened", refused, want)

@@ -20,9 +20,9 @@ type replicaCount struct {
 	nodes map[job]map[int]int
 }
 
-// of counts the replicas of a job on the nodes of a snapshot.
-func (c *replicaCount) of(j job, all []fwk.NodeInfo, changes *cycle.Changes) *replicas {
-	c.update(all, changes)
+// replicasOf counts the replicas of a job on the nodes of a snapshot.
+func (c *replicaCount) replicasOf(j job, all []fwk.NodeInfo, changes *cycle.Changes) *replicas {
+	c.updateNodes(all, changes)
 	r := &replicas{byZone: map[string]int{}, byRack: map[rack]int{}, byNode: map[string]int{}}
 	for i, count := range c.nodes[j] {
 		node := all[i].Node()
@@ -37,20 +37,20 @@ func (c *replicaCount) of(j job, all []fwk.NodeInfo, changes *cycle.Changes) *re
 	return r
 }
 
-func (c *replicaCount) update(all []fwk.NodeInfo, changes *cycle.Changes) {
+func (c *replicaCount) updateNodes(all []fwk.NodeInfo, changes *cycle.Changes) {
 	if c.nodes == nil || !cycle.SameNodes(c.all, all) {
-		c.reset(all)
+		c.resetNodes(all)
 	}
-	changed, known := changes.Since(&c.seen, len(all)/fewChanged)
+	changed, known := changes.ChangedSince(&c.seen, len(all)/fewChanged)
 	if !known {
 		for i := range all {
-			c.look(i)
+			c.refreshNode(i)
 		}
 		return
 	}
 	for _, name := range changed {
 		if i, ok := c.positions[name]; ok {
-			c.look(i)
+			c.refreshNode(i)
 		}
 	}
 }
@@ -58,8 +58,8 @@ func (c *replicaCount) update(all []fwk.NodeInfo, changes *cycle.Changes) {
 // fewChanged is the minimum ratio of all nodes to changed nodes at which the changed ones are looked up by name.
 const fewChanged = 4
 
-// reset drops everything, for another list of nodes.
-func (c *replicaCount) reset(all []fwk.NodeInfo) {
+// resetNodes drops everything, for another list of nodes.
+func (c *replicaCount) resetNodes(all []fwk.NodeInfo) {
 	*c = replicaCount{
 		all: all, generations: make([]int64, len(all)), positions: make(map[string]int, len(all)),
 		jobs: make([][]job, len(all)), nodes: map[job]map[int]int{},
@@ -72,16 +72,16 @@ func (c *replicaCount) reset(all []fwk.NodeInfo) {
 	}
 }
 
-// look reads the pods of a node again, if it has changed.
-func (c *replicaCount) look(i int) {
+// refreshNode reads the pods of a node again, if it has changed.
+func (c *replicaCount) refreshNode(i int) {
 	if generation := c.all[i].GetGeneration(); generation != c.generations[i] {
 		c.generations[i] = generation
-		c.read(i, c.all[i])
+		c.readNode(i, c.all[i])
 	}
 }
 
-// read replaces the entries of a node.
-func (c *replicaCount) read(i int, node fwk.NodeInfo) {
+// readNode replaces the entries of a node.
+func (c *replicaCount) readNode(i int, node fwk.NodeInfo) {
 	for _, j := range c.jobs[i] {
 		delete(c.nodes[j], i)
 		if len(c.nodes[j]) == 0 {

@@ -43,16 +43,16 @@ func rackOf(node *corev1.Node) rack {
 	return rack{zone: node.Labels[corev1.LabelTopologyZone], name: node.Labels[names.LabelRack]}
 }
 
-// crowd is how many replicas of a job share a node's failure domains, and the node.
-type crowd struct{ zone, rack, node int }
+// replicaCrowd is how many replicas of a job share a node's failure domains, and the node.
+type replicaCrowd struct{ zone, rack, node int }
 
 // compareDomains orders by failure domain: the zone decides, then the rack.
-func (c crowd) compareDomains(other crowd) int {
+func (c replicaCrowd) compareDomains(other replicaCrowd) int {
 	return cmp.Or(cmp.Compare(c.zone, other.zone), cmp.Compare(c.rack, other.rack))
 }
 
-// compare orders by failure domain, then by node.
-func (c crowd) compare(other crowd) int {
+// compareCrowd orders by failure domain, then by node.
+func (c replicaCrowd) compareCrowd(other replicaCrowd) int {
 	return cmp.Or(c.compareDomains(other), cmp.Compare(c.node, other.node))
 }
 
@@ -62,58 +62,60 @@ type replicas struct {
 	byRack map[rack]int
 	byNode map[string]int
 	// fewest is the least crowded of the candidates.
-	fewest crowd
+	fewest replicaCrowd
 }
 
-// compare finds the least crowded of some nodes.
-func (r *replicas) compare(candidates []fwk.NodeInfo) {
+// findFewest finds the least crowded of some nodes.
+func (r *replicas) findFewest(candidates []fwk.NodeInfo) {
 	for i, node := range candidates {
-		if c := r.around(node.Node()); i == 0 || c.compare(r.fewest) < 0 {
+		if c := r.countAround(node.Node()); i == 0 || c.compareCrowd(r.fewest) < 0 {
 			r.fewest = c
 		}
 	}
 }
 
-// around counts the replicas near a node.
-func (r *replicas) around(node *corev1.Node) crowd {
+// countAround counts the replicas near a node.
+func (r *replicas) countAround(node *corev1.Node) replicaCrowd {
 	at := rackOf(node)
-	return crowd{zone: r.byZone[at.zone], rack: r.byRack[at], node: r.byNode[node.Name]}
+	return replicaCrowd{zone: r.byZone[at.zone], rack: r.byRack[at], node: r.byNode[node.Name]}
 }
 
 // standingOf returns whether no candidate is in a failure domain with fewer replicas, and whether no candidate in such a domain has fewer on the
 // node itself.
-func (r *replicas) standingOf(node *corev1.Node) standing { return r.standingAmong(r.around(node)) }
-
-// standingAmong is standingOf for a node whose surrounding replicas are known.
-func (r *replicas) standingAmong(c crowd) standing {
-	return standing{bestDomain: c.compareDomains(r.fewest) <= 0, bestNode: c.node <= r.fewest.node}
+func (r *replicas) standingOf(node *corev1.Node) replicaStanding {
+	return r.standingAmong(r.countAround(node))
 }
 
-// standing is how a node ranks for a replica of a job. The zero value is the worst.
-type standing struct{ bestDomain, bestNode bool }
+// standingAmong is standingOf for a node whose surrounding replicas are known.
+func (r *replicas) standingAmong(c replicaCrowd) replicaStanding {
+	return replicaStanding{bestDomain: c.compareDomains(r.fewest) <= 0, bestNode: c.node <= r.fewest.node}
+}
 
-// standings are all possible values, the best first.
-var standings = [...]standing{{true, true}, {true, false}, {false, true}, {false, false}}
+// replicaStanding is how a node ranks for a replica of a job. The zero value is the worst.
+type replicaStanding struct{ bestDomain, bestNode bool }
+
+// replicaStandings are all possible values, the best first.
+var replicaStandings = [...]replicaStanding{{true, true}, {true, false}, {false, true}, {false, false}}
 
 // firstForReplica returns the best nodes for a replica that is to be spread. A node's score depends on its state and its standing, so each
 // standing has its own ranking, in which only the nodes with that standing count.
 func (a *attempt) firstForReplica(cs fwk.CycleState) []fwk.NodeInfo {
-	near, ties := a.Plugin.replicas.of(a.job, a.question.Nodes, a.question.Changes), a.ties(tried)
+	near, ties := a.Plugin.replicas.replicasOf(a.job, a.question.Nodes, a.question.Changes), a.newTies(maxTriedTies)
 	ties.Size = 0 // nodes of lower scores rank behind those of other standings
 	var first []fwk.NodeInfo
-	highest, best := shortlist.Unfit, a.rankingAs(standings[0])
-	near.fewest = a.fewest(near, best)
+	highest, best := shortlist.Unfit, a.rankingAs(replicaStandings[0])
+	near.fewest = a.fewestAround(near, best)
 	stand := a.countStandings(near, best)
-	for _, as := range standings {
+	for _, as := range replicaStandings {
 		if stand[as] == 0 { // otherwise all nodes would be visited in vain
 			continue
 		}
 		ranking := a.rankingAs(as)
-		if ranking.Highest() < highest {
+		if ranking.HighestValue() < highest {
 			continue
 		}
-		nodes, value := ranking.First(ties, func(node fwk.NodeInfo) bool {
-			return near.standingOf(node.Node()) == as && a.suits(node)
+		nodes, value := ranking.FirstNodes(ties, func(node fwk.NodeInfo) bool {
+			return near.standingOf(node.Node()) == as && a.isSuitable(node)
 		})
 		switch {
 		case len(nodes) == 0 || value < highest:
@@ -127,19 +129,19 @@ func (a *attempt) firstForReplica(cs fwk.CycleState) []fwk.NodeInfo {
 		return nil
 	}
 	a.state.replicas = near
-	a.explain(cs, a.state, len(first))
+	a.prepareScores(cs, a.state, len(first))
 	if a.scores != nil {
-		a.scores.Weighed(best.Fit())
+		a.scores.SetWeighed(best.CountFitting())
 	}
 	return first
 }
 
 // countStandings returns how many of the nodes that fit the pod have each standing.
-func (a *attempt) countStandings(near *replicas, ranking *shortlist.Ranking[nodeState]) map[standing]int {
-	domains := a.domains.of(a.question.Candidates)
-	around, stand := domains.crowds(near), map[standing]int{}
-	for i, info := range ranking.Fitting() {
-		c := around[domains.at(i, info.Node())]
+func (a *attempt) countStandings(near *replicas, ranking *shortlist.Ranking[nodeState]) map[replicaStanding]int {
+	domains := a.domains.domainsFor(a.question.Candidates)
+	around, stand := domains.countReplicas(near), map[replicaStanding]int{}
+	for i, info := range ranking.FittingNodes() {
+		c := around[domains.domainAt(i, info.Node())]
 		c.node = near.byNode[info.Node().Name]
 		stand[near.standingAmong(c)]++
 	}
@@ -147,34 +149,34 @@ func (a *attempt) countStandings(near *replicas, ranking *shortlist.Ranking[node
 }
 
 // rankingAs ranks the candidates as if all had one standing.
-func (a *attempt) rankingAs(as standing) *shortlist.Ranking[nodeState] {
-	s, of := *a.state, a.kind
+func (a *attempt) rankingAs(as replicaStanding) *shortlist.Ranking[nodeState] {
+	s, of := *a.state, a.class
 	s.assumed, of.assumed = &as, as
-	return a.ranking(of, &s)
+	return a.rankingFor(of, &s)
 }
 
-// fewest returns the least crowded location of any node that fits the pod.
-func (a *attempt) fewest(near *replicas, ranking *shortlist.Ranking[nodeState]) crowd {
-	domains := a.domains.of(a.question.Candidates)
-	around := domains.crowds(near)
-	var fewest *crowd
-	for i, info := range ranking.Fitting() {
+// fewestAround returns the least crowded location of any node that fits the pod.
+func (a *attempt) fewestAround(near *replicas, ranking *shortlist.Ranking[nodeState]) replicaCrowd {
+	domains := a.domains.domainsFor(a.question.Candidates)
+	around := domains.countReplicas(near)
+	var fewest *replicaCrowd
+	for i, info := range ranking.FittingNodes() {
 		node := info.Node()
-		at := domains.at(i, node)
+		at := domains.domainAt(i, node)
 		if at == len(around) { // a new domain
-			around = domains.crowds(near)
+			around = domains.countReplicas(near)
 		}
 		c := around[at]
 		if fewest != nil && c.compareDomains(*fewest) > 0 {
 			continue
 		}
 		c.node = near.byNode[node.Name]
-		if (fewest == nil || c.compare(*fewest) < 0) && a.suits(info) {
+		if (fewest == nil || c.compareCrowd(*fewest) < 0) && a.isSuitable(info) {
 			fewest = &c
 		}
 	}
 	if fewest == nil {
-		return crowd{}
+		return replicaCrowd{}
 	}
 	return *fewest
 }

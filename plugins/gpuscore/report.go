@@ -48,21 +48,21 @@ func newReporter(handle fwk.Handle) *reporter {
 	return r
 }
 
-func (r *reporter) report(ctx context.Context, o outcome) {
+func (r *reporter) reportReload(ctx context.Context, o reloadOutcome) {
 	countReload(r.profile, o)
 	logger := klog.FromContext(ctx).WithValues("path", o.path, "digest", o.digest, "generation", o.generation)
 	if o.err != nil {
 		logger.Error(o.err, "Scoring policy refused, the one before stays in effect")
-		r.event(o, corev1.EventTypeWarning, reasonRefused,
+		r.emitEvent(o, corev1.EventTypeWarning, reasonRefused,
 			fmt.Sprintf("%s is refused, the policy before it stays in effect: %v", o.path, o.err))
 		return
 	}
 	logger.Info("Scoring policy in effect")
-	r.event(o, corev1.EventTypeNormal, reasonInEffect,
+	r.emitEvent(o, corev1.EventTypeNormal, reasonInEffect,
 		fmt.Sprintf("%s is in effect as generation %d of this process", o.path, o.generation))
 }
 
-func (r *reporter) event(o outcome, kind, reason, note string) {
+func (r *reporter) emitEvent(o reloadOutcome, kind, reason, note string) {
 	if r.recorder == nil {
 		return
 	}

@@ -16,18 +16,18 @@ import (
 )
 
 const (
-	full = fwk.MaxNodeScore
+	maxScore = fwk.MaxNodeScore
 
-	// compatible is the score of a type that only comes close to the preferred one.
-	compatible = 70
-	// unsuited is the score of an interconnect that works, but would suit another pod better.
-	unsuited = 50
+	// compatibleScore is the score of a type that only comes close to the preferred one.
+	compatibleScore = 70
+	// unsuitedScore is the score of an interconnect that works, but would suit another pod better.
+	unsuitedScore = 50
 
-	// whole is all of a node's GPUs in basis points, the unit of shares: fine enough that rounding does not make unequal nodes equal.
-	whole = 10_000
+	// fullShare is all of a node's GPUs in basis points, the unit of shares: fine enough that rounding does not make unequal nodes equal.
+	fullShare = 10_000
 
 	// noGPUs is the score of a node without GPUs for a pod that needs none, with the strategy LeastFragmentation: more than any other node.
-	noGPUs = 2*full*fragmentation.Fraction + 2
+	noGPUs = 2*maxScore*fragmentation.Fraction + 2
 )
 
 // weights are the weights of the parts. Their sum is positive.
@@ -47,25 +47,25 @@ func (p *parts) setFine(value int64, inUse bool) {
 	p.fine, p.inUse, p.utilization = value, inUse, value/fragmentation.Fraction
 }
 
-// all is the sum of the weights.
-func (w weights) all() int64 { return w.utilization + w.typeMatch + w.topology }
+// totalWeight is the sum of the weights.
+func (w weights) totalWeight() int64 { return w.utilization + w.typeMatch + w.topology }
 
-// total is the weighted mean of the parts, 0–100.
-func (w weights) total(p parts) int64 {
-	return (w.utilization*p.utilization + w.typeMatch*p.typeMatch + w.topology*p.topology) / w.all()
+// weightedMean is the weighted mean of the parts, 0–100.
+func (w weights) weightedMean(p parts) int64 {
+	return (w.utilization*p.utilization + w.typeMatch*p.typeMatch + w.topology*p.topology) / w.totalWeight()
 }
 
-// fine is the weighted sum of the parts, which tells nodes apart that [weights.weightedMean] rounds to the same.
-func (w weights) fine(p parts) int64 {
+// fineSum is the weighted sum of the parts, which tells nodes apart that [weights.weightedMean] rounds to the same.
+func (w weights) fineSum(p parts) int64 {
 	return w.utilization*p.fine + (w.typeMatch*p.typeMatch+w.topology*p.topology)*fragmentation.Fraction
 }
 
-// worth returns the score of a node for a pod with GPUs, or, with the strategy LeastFragmentation, a finer number than 0–100.
-func (s *state) worth(p parts) int64 {
+// nodeWorth returns the score of a node for a pod with GPUs, or, with the strategy LeastFragmentation, a finer number than 0–100.
+func (s *state) nodeWorth(p parts) int64 {
 	if s.forecasts == nil {
-		return s.policy.weights.total(p)
+		return s.policy.weights.weightedMean(p)
 	}
-	return fragmentation.Rank(s.policy.weights.fine(p), p.inUse)
+	return fragmentation.NodeRank(s.policy.weights.fineSum(p), p.inUse)
 }
 
 // Score scores a node for the pod, 0–100, independent of the other nodes. The strategy LeastFragmentation has finer values, which NormalizeScore
@@ -79,8 +79,8 @@ func (p *Plugin) Score(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, no
 		return p.scoreWithoutGPU(s, node), nil
 	}
 	parts := p.partsOf(s, node)
-	s.scores.Add(node.Node().Name, s.worth(parts), s.policy.weights.total(parts), parts.utilization, parts.typeMatch, parts.topology)
-	return s.worth(parts), nil
+	s.scores.Add(node.Node().Name, s.nodeWorth(parts), s.policy.weights.weightedMean(parts), parts.utilization, parts.typeMatch, parts.topology)
+	return s.nodeWorth(parts), nil
 }
 
 // ScoreExtensions returns the plugin itself.
@@ -94,16 +94,16 @@ func (p *Plugin) NormalizeScore(_ context.Context, cs fwk.CycleState, pod *corev
 	if err != nil || s.forecasts == nil || len(scores) == 0 {
 		return nil // Score has reported the error
 	}
-	needsNone, point := s.wants.Request.IsZero(), fragmentation.Rank(s.policy.weights.all()*fragmentation.Fraction, false)
+	needsNone, point := s.wants.Request.IsZero(), fragmentation.NodeRank(s.policy.weights.totalWeight()*fragmentation.Fraction, false)
 	if needsNone {
-		point = fragmentation.Rank(fragmentation.Fraction, false)
+		point = fragmentation.NodeRank(fragmentation.Fraction, false)
 	}
 	best := p.bestOf(s, scores)
 	for i := range scores {
 		if i == best || needsNone && scores[i].Score == noGPUs { // nodes without GPUs are equal
-			scores[i].Score = full
+			scores[i].Score = maxScore
 		} else {
-			scores[i].Score = min(scores[i].Score/point, full-1)
+			scores[i].Score = min(scores[i].Score/point, maxScore-1)
 		}
 	}
 	return nil
@@ -111,12 +111,12 @@ func (p *Plugin) NormalizeScore(_ context.Context, cs fwk.CycleState, pod *corev
 
 // bestOf returns the position of the highest score. Among equals, nodes without reservations of later jobs come first, then the first by name.
 func (p *Plugin) bestOf(s *state, scores fwk.NodeScoreList) int {
-	best, spared := 0, p.sparesNode(s, scores[0].Name)
+	best, spared := 0, p.takesReservedRoomOn(s, scores[0].Name)
 	for i := 1; i < len(scores); i++ {
 		if scores[i].Score < scores[best].Score {
 			continue
 		}
-		late := p.sparesNode(s, scores[i].Name)
+		late := p.takesReservedRoomOn(s, scores[i].Name)
 		if scores[i].Score > scores[best].Score || spared && !late || spared == late && scores[i].Name < scores[best].Name {
 			best, spared = i, late
 		}
@@ -124,38 +124,38 @@ func (p *Plugin) bestOf(s *state, scores fwk.NodeScoreList) int {
 	return best
 }
 
-// spares reports whether the pod would use what a later job has reserved of a node.
-func (s *state) spares(node fwk.NodeInfo) bool { return s.behind.Room(node) == 0 }
+// takesReservedRoom reports whether the pod would use what a later job has reserved of a node.
+func (s *state) takesReservedRoom(node fwk.NodeInfo) bool { return s.reservedBehind.RoomFor(node) == 0 }
 
-func (p *Plugin) sparesNode(s *state, name string) bool {
-	if s.behind == nil {
+func (p *Plugin) takesReservedRoomOn(s *state, name string) bool {
+	if s.reservedBehind == nil {
 		return false
 	}
 	node, err := p.handle.SnapshotSharedLister().NodeInfos().Get(name)
-	return err == nil && s.spares(node)
+	return err == nil && s.takesReservedRoom(node)
 }
 
 // partsOf values a node for a pod that asks for GPUs.
 func (p *Plugin) partsOf(s *state, node fwk.NodeInfo) parts {
-	value := parts{typeMatch: s.policy.typeMatch(&s.wants.Types, node.Node())}
+	value := parts{typeMatch: s.policy.typeScore(&s.wants.Types, node.Node())}
 	if s.forecasts == nil {
-		value.utilization, value.topology = s.utilization(node), p.topology(&s.wants, node)
+		value.utilization, value.topology = s.utilizationScore(node), p.topologyScore(&s.wants, node)
 		return value
 	}
 	value.setFine(p.leastFragmentation(s, node))
 	if s.wants.Request.Whole > 1 {
-		value.topology = p.topology(&s.wants, node)
+		value.topology = p.topologyScore(&s.wants, node)
 	} else { // the sets of cards that a pod of one would break up are part of what it wastes
 		value.topology = byInterconnect(s.wants.Request.Whole, gpu.InterconnectOf(node.Node()))
 	}
 	return value
 }
 
-// topology scores the actual GPUs that the pod would get, if they are known, else the node's interconnect.
-func (p *Plugin) topology(w *wants, node fwk.NodeInfo) int64 {
-	if p.Devices != nil && w.Demand.NeedsCards() {
-		if allocator, used, ok := p.Devices.Cards(node); ok {
-			if value, ok := byCards(allocator, used, &w.Demand); ok {
+// topologyScore scores the actual GPUs that the pod would get, if they are known, else the node's interconnect.
+func (p *Plugin) topologyScore(w *wants, node fwk.NodeInfo) int64 {
+	if p.Devices != nil && w.Demand.NeedsGPUs() {
+		if allocator, used, ok := p.Devices.NodeGPUs(node); ok {
+			if value, ok := scoreGPUs(allocator, used, &w.Demand); ok {
 				return value
 			}
 		}
@@ -163,9 +163,9 @@ func (p *Plugin) topology(w *wants, node fwk.NodeInfo) int64 {
 	return byInterconnect(w.Request.Whole, gpu.InterconnectOf(node.Node()))
 }
 
-// utilization values how a node is filled, by the pod's strategy.
-func (s *state) utilization(node fwk.NodeInfo) int64 {
-	used, asked, capacity := usage(s.wants.Request, node)
+// utilizationScore values how a node is filled, by the pod's strategy.
+func (s *state) utilizationScore(node fwk.NodeInfo) int64 {
+	used, asked, capacity := requestUsage(s.wants.Request, node)
 	share := shareAfter(used, asked, capacity)
 	switch {
 	case s.strategy == configv1.SpreadReplicas:
@@ -179,29 +179,29 @@ func (s *state) utilization(node fwk.NodeInfo) int64 {
 
 // standingOf returns the standing of a node for the pod's job. For a pod without a job all nodes are equal. Without PreScore only the node
 // itself is known.
-func (s *state) standingOf(node fwk.NodeInfo) standing {
+func (s *state) standingOf(node fwk.NodeInfo) replicaStanding {
 	switch {
 	case s.assumed != nil:
 		return *s.assumed
 	case s.job.name == "":
-		return standing{bestDomain: true, bestNode: true}
+		return replicaStanding{bestDomain: true, bestNode: true}
 	case s.replicas == nil:
 		none := s.job.replicasOn(node) == 0
-		return standing{bestDomain: none, bestNode: none}
+		return replicaStanding{bestDomain: none, bestNode: none}
 	}
 	return s.replicas.standingOf(node.Node())
 }
 
-// typeMatch scores a node's type by the pod's ordered list, else by its preferences. Without either, a node that passed the filters has the full
+// typeScore scores a node's type by the pod's ordered list, else by its preferences. Without either, a node that passed the filters has the full
 // score.
-func (p *policy) typeMatch(types *gpu.Types, node *corev1.Node) int64 {
+func (p *policy) typeScore(types *gpu.Types, node *corev1.Node) int64 {
 	switch {
 	case len(types.Accepted) > 0:
 		return typeByRank(types.Accepted, gpu.TypeOf(node))
 	case len(types.Preferred) > 0:
 		return p.bestWish(types.Preferred, node)
 	}
-	return full
+	return maxScore
 }
 
 // bestWish scores the closest type label: a preference names the label it refers to, as a selector does.
@@ -215,8 +215,8 @@ func (p *policy) bestWish(wished []string, node *corev1.Node) int64 {
 	return best
 }
 
-// usage returns the usage in the unit that the pod requests: whole GPUs, else slots on shared ones, else MIG slices of all profiles.
-func usage(request gpu.Request, node fwk.NodeInfo) (used, asked, capacity int64) {
+// requestUsage returns the usage in the unit that the pod requests: whole GPUs, else slots on shared ones, else MIG slices of all profiles.
+func requestUsage(request gpu.Request, node fwk.NodeInfo) (used, asked, capacity int64) {
 	allocatable, requested := node.GetAllocatable().GetScalarResources(), node.GetRequested().GetScalarResources()
 	switch {
 	case request.Whole > 0:
@@ -245,11 +245,11 @@ func (p *Plugin) scoreWithoutGPU(s *state, node fwk.NodeInfo) int64 {
 	case s.forecasts == nil && gpus:
 		return 0
 	case s.forecasts == nil:
-		return full
+		return maxScore
 	case !gpus:
 		return noGPUs
 	}
-	return fragmentation.Rank(p.leastFragmentation(s, node))
+	return fragmentation.NodeRank(p.leastFragmentation(s, node))
 }
 
 // hasGPUs reports whether a node is a GPU node. A node whose device plugin is temporarily down still has its type label.
@@ -263,11 +263,11 @@ func hasGPUs(node fwk.NodeInfo) bool {
 // contradict each other, such as more used than there are, give a full or an empty node.
 func shareAfter(used, asked, capacity int64) int64 {
 	if capacity <= 0 {
-		return whole
+		return fullShare
 	}
 	used = min(max(used, 0), capacity)
 	busy := used + min(max(asked, 0), capacity-used)
-	high, low := bits.Mul64(uint64(busy), whole)
+	high, low := bits.Mul64(uint64(busy), fullShare)
 	share, _ := bits.Div64(high, low, uint64(capacity))
 	return int64(share)
 }
@@ -279,18 +279,18 @@ func typeByRank(accepted []string, gpuType string) int64 {
 	if i < 0 {
 		return 0
 	}
-	return full - full*int64(i)/int64(len(accepted))
+	return maxScore - maxScore*int64(i)/int64(len(accepted))
 }
 
 // typeByWish scores a type for a pod with preferences: full for the first preference, less for later ones, but always more than for a type that
 // is merely compatible with one.
 func typeByWish(wished []string, compatibleTypes map[string][]string, gpuType string) int64 {
 	if i := slices.Index(wished, gpuType); i >= 0 {
-		return full - (full-compatible)*int64(i)/int64(len(wished))
+		return maxScore - (maxScore-compatibleScore)*int64(i)/int64(len(wished))
 	}
 	for _, wish := range wished {
 		if slices.Contains(compatibleTypes[wish], gpuType) {
-			return compatible
+			return compatibleScore
 		}
 	}
 	return 0
@@ -299,7 +299,7 @@ func typeByWish(wished []string, compatibleTypes map[string][]string, gpuType st
 // byInterconnect scores an interconnect for a number of whole GPUs: pods of several prefer NVLink, and pods of one leave it to them.
 func byInterconnect(gpus int64, interconnect string) int64 {
 	if (gpus > 1) == (interconnect == names.InterconnectNVLink) {
-		return full
+		return maxScore
 	}
-	return unsuited
+	return unsuitedScore
 }

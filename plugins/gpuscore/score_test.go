@@ -92,7 +92,7 @@ func TestTotal(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := tc.weights.total(tc.parts); got != tc.want {
+			if got := tc.weights.weightedMean(tc.parts); got != tc.want {
 				t.Errorf("%+v.total(%+v) = %d, want %d", tc.weights, tc.parts, got, tc.want)
 			}
 		})

@@ -19,33 +19,33 @@ import (
 	"g8s.host/gpu-scheduler/pkg/fragmentation"
 )
 
-// listed is how many nodes of different scores a short list has room for, if other plugins decide. One is enough as long as it can take
+// shortlistSize is how many nodes of different scores a short list has room for, if other plugins decide. One is enough as long as it can take
 // the pod; the others are a reserve for rejections by other plugins.
-const listed = 16
+const shortlistSize = 16
 
-// tried is the maximum number of nodes of equal score to try if other plugins decide between them. kube-scheduler considers as many sufficient
+// maxTriedTies is the maximum number of nodes of equal score to try if other plugins decide between them. kube-scheduler considers as many sufficient
 // in a cluster of some hundreds.
-const tried = 100
+const maxTriedTies = 100
 
-// kind identifies pods for which a candidate has the same score. A score must not depend on anything else but the node itself, or cached
+// podClass identifies pods for which a candidate has the same score. A score must not depend on anything else but the node itself, or cached
 // rankings are wrong.
-type kind struct {
+type podClass struct {
 	candidates *shortlist.Candidates
 	policy     *policy
 	// wants is a digest of the pod's wants, which contain names and may be long.
 	wants [sha256.Size]byte
 	// ask is that of the state. generation is that of the forecast for the pod's pool, 0 without one.
-	ask        fragmentation.Ask
+	ask        fragmentation.PodRequest
 	generation int64
 	// plain is set if only nodes without GPUs are considered.
 	plain bool
 	// assumed is the assumed standing of all nodes, for replicas that are to be spread.
-	assumed standing
+	assumed replicaStanding
 }
 
-// Ends implements shortlist.Kind: policies, forecasts for a pool and the candidates of a pool and type supersede one another. Pods that need no
+// Supersedes implements shortlist.Kind: policies, forecasts for a pool and the candidates of a pool and type supersede one another. Pods that need no
 // forecast are interleaved with those that do.
-func (k kind) Ends(other kind) bool {
+func (k podClass) Supersedes(other podClass) bool {
 	return k.policy != other.policy || k.candidates.Replaces(other.candidates) ||
 		k.generation > 0 && other.generation > 0 && k.ask.Pool == other.ask.Pool && k.generation != other.generation
 }
@@ -53,7 +53,7 @@ func (k kind) Ends(other kind) bool {
 // PreFilter ranks nodes if the scheduler tries the best of them first. It runs before GPUFilter, which knows the nodes, and before GPUReserve,
 // which receives the forecast.
 func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	p.Attempts.Of(cs) // counts the attempt, whatever its result
+	p.Attempts.AttemptNumber(cs) // counts the attempt, whatever its result
 	if p.Devices == nil {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
@@ -61,17 +61,17 @@ func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod
 	if err != nil {
 		return nil, fwk.NewStatus(fwk.Skip) // GPUFilter reports the error
 	}
-	if err := p.foresee(cs, s, pod); err != nil {
+	if err := p.addForecasts(cs, s, pod); err != nil {
 		return nil, fwk.AsStatus(err)
 	}
-	if list := shortlist.Open(cs); list != nil && !pinned(pod) {
-		list.Rank = func(q shortlist.Question) (shortlist.Answer, error) { return p.rank(cs, s, pod, q) }
+	if list := shortlist.Open(cs); list != nil && !isPinned(pod) {
+		list.Rank = func(q shortlist.Question) (shortlist.Answer, error) { return p.rankNodes(cs, s, pod, q) }
 	}
 	return nil, fwk.NewStatus(fwk.Skip) // there is nothing to do at Filter
 }
 
-// pinned reports whether a pod names its nodes, as those of a DaemonSet do. They are few already.
-func pinned(pod *corev1.Pod) bool {
+// isPinned reports whether a pod names its nodes, as those of a DaemonSet do. They are few already.
+func isPinned(pod *corev1.Pod) bool {
 	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil {
 		return false
 	}
@@ -88,18 +88,18 @@ func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 // cluster.
 func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) { return nil, nil }
 
-// rank returns the best nodes for the pod, and stores its results for Score and for the explanation.
-func (p *Plugin) rank(cs fwk.CycleState, s *state, pod *corev1.Pod, q shortlist.Question) (shortlist.Answer, error) {
+// rankNodes returns the best nodes for the pod, and stores its results for Score and for the explanation.
+func (p *Plugin) rankNodes(cs fwk.CycleState, s *state, pod *corev1.Pod, q shortlist.Question) (shortlist.Answer, error) {
 	wants, err := json.Marshal(s.wants)
 	if err != nil {
 		return shortlist.Answer{}, fmt.Errorf("writing what the pod wants: %w", err)
 	}
-	a := &attempt{Plugin: p, state: s, pod: pod, question: q, asks: asksOf(pod)}
-	a.kind = kind{candidates: q.Candidates, policy: s.policy, wants: sha256.Sum256(wants), ask: s.ask}
+	a := &attempt{Plugin: p, state: s, pod: pod, question: q, asks: newNodeRequirements(pod)}
+	a.class = podClass{candidates: q.Candidates, policy: s.policy, wants: sha256.Sum256(wants), ask: s.ask}
 	if s.forecasts != nil {
-		a.kind.generation = s.forecasts.Generation(s.ask.Pool)
+		a.class.generation = s.forecasts.Generation(s.ask.Pool)
 	}
-	answer := a.first(cs)
+	answer := a.firstNodes(cs)
 	if !answer.IsZero() {
 		countPod(s.wants.Request)
 		cs.Write(stateKey, s)
@@ -107,8 +107,8 @@ func (p *Plugin) rank(cs fwk.CycleState, s *state, pod *corev1.Pod, q shortlist.
 	return answer, nil
 }
 
-// named returns an answer with some nodes, among which other plugins decide.
-func named(nodes []fwk.NodeInfo) shortlist.Answer {
+// answerWith returns an answer with some nodes, among which other plugins decide.
+func answerWith(nodes []fwk.NodeInfo) shortlist.Answer {
 	if len(nodes) == 0 {
 		return shortlist.Answer{}
 	}
@@ -125,30 +125,30 @@ type attempt struct {
 	*state
 	pod      *corev1.Pod
 	question shortlist.Question
-	kind     kind
-	asks     *asks
+	class    podClass
+	asks     *nodeRequirements
 }
 
-// first returns the best nodes for the pod that Kubernetes' own plugins would accept by the pod and the node alone.
-func (a *attempt) first(cs fwk.CycleState) shortlist.Answer {
+// firstNodes returns the best nodes for the pod that Kubernetes' own plugins would accept by the pod and the node alone.
+func (a *attempt) firstNodes(cs fwk.CycleState) shortlist.Answer {
 	if a.wants.Request.IsZero() {
 		if first := a.firstWithoutGPUs(); len(first) > 0 {
-			return named(first)
+			return answerWith(first)
 		}
 	}
 	if a.spreadsReplicas() {
-		return named(a.firstForReplica(cs))
+		return answerWith(a.firstForReplica(cs))
 	}
-	ranking := a.ranking(a.kind, a.state)
+	ranking := a.rankingFor(a.class, a.state)
 	var answer shortlist.Answer
 	switch {
 	case a.forecasts == nil:
-		answer = named(a.firstOf(ranking))
-	case ranking.Fit() == 0:
-	case a.behind == nil: // equal nodes are ranked by name, so other plugins do not decide
-		answer.InOrder = ranking.InOrder(1, a.suits)
+		answer = answerWith(a.firstOf(ranking))
+	case ranking.CountFitting() == 0:
+	case a.reservedBehind == nil: // equal nodes are ranked by name, so other plugins do not decide
+		answer.InOrder = ranking.InOrder(1, a.isSuitable)
 	default:
-		answer.InOrder = ranking.Sparing(1, a.suits, a.spares)
+		answer.InOrder = ranking.InOrderSparing(1, a.isSuitable, a.takesReservedRoom)
 	}
 	if !answer.IsZero() {
 		a.explainRanking(cs, a.state, ranking)
@@ -156,41 +156,41 @@ func (a *attempt) first(cs fwk.CycleState) shortlist.Answer {
 	return answer
 }
 
-// suits reports whether a node is not reserved for others, and Kubernetes' own plugins would accept it by the pod and the node alone.
-func (a *attempt) suits(node fwk.NodeInfo) bool {
-	return a.asks.areMet(node) && (a.question.IsOpen == nil || a.question.IsOpen(node))
+// isSuitable reports whether a node is not reserved for others, and Kubernetes' own plugins would accept it by the pod and the node alone.
+func (a *attempt) isSuitable(node fwk.NodeInfo) bool {
+	return a.asks.areMetBy(node) && (a.question.IsOpen == nil || a.question.IsOpen(node))
 }
 
 // firstOf returns the best nodes, without those reserved by later jobs if others have the same score.
 func (a *attempt) firstOf(ranking *shortlist.Ranking[nodeState]) []fwk.NodeInfo {
-	first, highest := ranking.First(a.ties(tried), a.suits)
-	if a.behind == nil {
+	first, highest := ranking.FirstNodes(a.newTies(maxTriedTies), a.isSuitable)
+	if a.reservedBehind == nil {
 		return first
 	}
-	others, value := ranking.First(a.ties(tried), func(node fwk.NodeInfo) bool { return a.suits(node) && !a.spares(node) })
+	others, value := ranking.FirstNodes(a.newTies(maxTriedTies), func(node fwk.NodeInfo) bool { return a.isSuitable(node) && !a.takesReservedRoom(node) })
 	if value == highest {
 		return others
 	}
 	return first
 }
 
-// ranking returns the up-to-date ranking of the candidates for a class of pods.
-func (a *attempt) ranking(of kind, s *state) *shortlist.Ranking[nodeState] {
-	ranking := a.rankings.Of(of, a.question, a.handle.SnapshotSharedLister().NodeInfos(), a.stateOfNode)
-	known := map[unique.Handle[gpuState]]*verdict{}
-	ranking.Update(func(in nodeState, node fwk.NodeInfo) int64 {
+// rankingFor returns the up-to-date ranking of the candidates for a class of pods.
+func (a *attempt) rankingFor(of podClass, s *state) *shortlist.Ranking[nodeState] {
+	ranking := a.rankings.RankingFor(of, a.question, a.handle.SnapshotSharedLister().NodeInfos(), a.stateOfNode)
+	known := map[unique.Handle[gpuState]]*nodeValue{}
+	ranking.UpdateValues(func(in nodeState, node fwk.NodeInfo) int64 {
 		v := known[in.gpus]
 		if v == nil {
-			v = a.judge(of, s, node)
+			v = a.judgeNode(of, s, node)
 			known[in.gpus] = v
 		}
-		return v.on(s, &in.host)
+		return v.valueOn(s, &in.host)
 	})
 	return ranking
 }
 
-// verdict is the score of nodes with the same GPUs in the same use, whatever their hosts are like.
-type verdict struct {
+// nodeValue is the score of nodes with the same GPUs in the same use, whatever their hosts are like.
+type nodeValue struct {
 	// worth is the score, if it does not depend on the host.
 	worth int64
 	// parts and placement determine the score if it depends on the host.
@@ -198,22 +198,22 @@ type verdict struct {
 	placement *placement
 }
 
-// judge evaluates a node for all nodes with the same GPUs.
-func (a *attempt) judge(of kind, s *state, node fwk.NodeInfo) *verdict {
+// judgeNode evaluates a node for all nodes with the same GPUs.
+func (a *attempt) judgeNode(of podClass, s *state, node fwk.NodeInfo) *nodeValue {
 	switch {
 	case of.plain && hasGPUs(node) || !a.question.Fits(node):
-		return &verdict{worth: shortlist.Unfit}
+		return &nodeValue{worth: shortlist.Unfit}
 	case of.plain:
-		return &verdict{}
+		return &nodeValue{}
 	case s.forecasts == nil && s.wants.Request.IsZero() || s.wants.Request.IsZero() && !hasGPUs(node):
-		return &verdict{worth: a.scoreWithoutGPU(s, node)}
+		return &nodeValue{worth: a.scoreWithoutGPU(s, node)}
 	case s.forecasts == nil:
-		return &verdict{worth: s.worth(a.partsOf(s, node))}
+		return &nodeValue{worth: s.nodeWorth(a.partsOf(s, node))}
 	}
-	v := &verdict{}
+	v := &nodeValue{}
 	if !s.wants.Request.IsZero() {
 		v.parts = a.partsOf(s, node)
-		v.worth = s.worth(v.parts)
+		v.worth = s.nodeWorth(v.parts)
 	}
 	if placed, ok := a.placementOf(s, node); ok {
 		v.placement = &placed
@@ -221,45 +221,45 @@ func (a *attempt) judge(of kind, s *state, node fwk.NodeInfo) *verdict {
 	return v
 }
 
-// on returns the score for a host.
-func (v *verdict) on(s *state, host *hostState) int64 {
+// valueOn returns the score for a host.
+func (v *nodeValue) valueOn(s *state, host *hostState) int64 {
 	if v.placement == nil {
 		return v.worth
 	}
-	value, inUse := v.placement.at(s, host)
+	value, inUse := v.placement.valueAt(s, host)
 	if s.wants.Request.IsZero() {
-		return fragmentation.Rank(value, inUse)
+		return fragmentation.NodeRank(value, inUse)
 	}
 	p := v.parts
 	p.setFine(value, inUse)
-	return s.worth(p)
+	return s.nodeWorth(p)
 }
 
 // firstWithoutGPUs returns nodes without GPUs, which all have the same and highest score for a pod that needs none.
 func (a *attempt) firstWithoutGPUs() []fwk.NodeInfo {
-	plain := kind{candidates: a.kind.candidates, policy: a.kind.policy, wants: a.kind.wants, plain: true}
-	first, _ := a.ranking(plain, a.state).First(a.ties(enough(a.pod, len(a.question.Nodes))), a.suits)
+	plain := podClass{candidates: a.class.candidates, policy: a.class.policy, wants: a.class.wants, plain: true}
+	first, _ := a.rankingFor(plain, a.state).FirstNodes(a.newTies(nodesToTry(a.pod, len(a.question.Nodes))), a.isSuitable)
 	return first
 }
 
-// ties makes each pod try different nodes if not all equal ones can be tried.
-func (a *attempt) ties(most int) shortlist.Ties {
+// newTies makes each pod try different nodes if not all equal ones can be tried.
+func (a *attempt) newTies(most int) shortlist.Ties {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(a.pod.UID))
-	return shortlist.Ties{Size: listed, Most: most, Turn: hash.Sum64()}
+	return shortlist.Ties{Size: shortlistSize, Most: most, Turn: hash.Sum64()}
 }
 
-// enough returns how many nodes without GPUs to try: as many as kube-scheduler looks for if percentageOfNodesToScore is not set and the pod has
+// nodesToTry returns how many nodes without GPUs to try: as many as kube-scheduler looks for if percentageOfNodesToScore is not set and the pod has
 // preferences.
-func enough(pod *corev1.Pod, nodes int) int {
-	if !prefers(pod) {
-		return tried
+func nodesToTry(pod *corev1.Pod, nodes int) int {
+	if !hasPreferences(pod) {
+		return maxTriedTies
 	}
-	return max(tried, nodes*max(50-nodes/125, 5)/100)
+	return max(maxTriedTies, nodes*max(50-nodes/125, 5)/100)
 }
 
-// prefers reports whether a pod prefers some nodes to others.
-func prefers(pod *corev1.Pod) bool {
+// hasPreferences reports whether a pod prefers some nodes to others.
+func hasPreferences(pod *corev1.Pod) bool {
 	if affinity := pod.Spec.Affinity; affinity != nil &&
 		(affinity.NodeAffinity != nil && len(affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0 ||
 			affinity.PodAffinity != nil || affinity.PodAntiAffinity != nil) {
@@ -273,17 +273,17 @@ func (p *Plugin) explainRanking(cs fwk.CycleState, s *state, ranking *shortlist.
 	if !p.Explain || s.wants.Request.IsZero() {
 		return
 	}
-	scores := cycle.NewScores(explain.MaxCandidates, s.policy.weights.explained())
-	scores.Weighed(ranking.Fit())
-	for _, node := range ranking.Best(explain.MaxCandidates, nil) {
+	scores := cycle.NewScores(explain.MaxCandidates, s.policy.weights.explainedParts())
+	scores.SetWeighed(ranking.CountFitting())
+	for _, node := range ranking.BestNodes(explain.MaxCandidates, nil) {
 		parts := p.partsOf(s, node)
-		scores.Add(node.Node().Name, s.worth(parts), s.policy.weights.total(parts), parts.utilization, parts.typeMatch, parts.topology)
+		scores.Add(node.Node().Name, s.nodeWorth(parts), s.policy.weights.weightedMean(parts), parts.utilization, parts.typeMatch, parts.topology)
 	}
 	cs.Write(cycle.ScoresKey, scores)
 }
 
-// explained returns the parts in the order in which their scores are stored for the explanation.
-func (w weights) explained() []explain.Part {
+// explainedParts returns the parts in the order in which their scores are stored for the explanation.
+func (w weights) explainedParts() []explain.Part {
 	return []explain.Part{
 		{Name: "utilization", Weight: w.utilization}, {Name: "typeMatch", Weight: w.typeMatch}, {Name: "topology", Weight: w.topology},
 	}

@@ -11,7 +11,7 @@ import (
 const (
 	domainShare      = 50
 	nodeShare        = 25
-	replicaPackShare = full - domainShare - nodeShare
+	replicaPackShare = maxScore - domainShare - nodeShare
 )
 
 // band is a range of shares in basis points.
@@ -21,28 +21,28 @@ type band struct{ low, high int64 }
 func byShare(strategy configv1.Strategy, target band, share int64) int64 {
 	switch strategy {
 	case configv1.Spread:
-		return (whole - share) * full / whole
+		return (fullShare - share) * maxScore / fullShare
 	case configv1.TargetBandStrategy:
-		return target.value(share)
+		return target.valueOf(share)
 	default:
-		return share * full / whole
+		return share * maxScore / fullShare
 	}
 }
 
-// value is full within the band, and decreases linearly to 0 for an empty and for a full node.
-func (b band) value(share int64) int64 {
+// valueOf is full within the band, and decreases linearly to 0 for an empty and for a full node.
+func (b band) valueOf(share int64) int64 {
 	switch {
 	case share < b.low:
-		return share * full / b.low
+		return share * maxScore / b.low
 	case share > b.high:
-		return (whole - share) * full / (whole - b.high)
+		return (fullShare - share) * maxScore / (fullShare - b.high)
 	}
-	return full
+	return maxScore
 }
 
 // spreadReplicas scores a node for one more replica of a job, 0–100, by the location of the others and by the share of busy GPUs.
 func spreadReplicas(bestDomain, bestNode bool, share int64) int64 {
-	value := share * replicaPackShare / whole
+	value := share * replicaPackShare / fullShare
 	if bestDomain {
 		value += domainShare
 	}
@@ -59,13 +59,13 @@ const holeLevels = 5
 // of which the free GPUs make fewer sets with the pod than without. The ninth of nine free GPUs spoils nothing; one of eight spoils a set of 8.
 // Among nodes that lose as much, the fuller is better.
 func fillHoles(free, asked, share int64) int64 {
-	const step = full / holeLevels
-	level := min(spoiled(free, asked), holeLevels-1)
-	return (holeLevels-1-level)*step + share*step/whole
+	const step = maxScore / holeLevels
+	level := min(spoiledLevel(free, asked), holeLevels-1)
+	return (holeLevels-1-level)*step + share*step/fullShare
 }
 
-// spoiled is the binary logarithm of the largest set lost, 0 for none.
-func spoiled(free, asked int64) int64 {
+// spoiledLevel is the binary logarithm of the largest set lost, 0 for none.
+func spoiledLevel(free, asked int64) int64 {
 	left := max(free-asked, 0)
 	for level := int64(bits.Len64(uint64(max(free, 0)))) - 1; level > 0 && int64(1)<<level > asked; level-- {
 		if free>>level > left>>level {

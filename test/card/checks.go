@@ -97,7 +97,7 @@ func (b *bed) xids(ctx context.Context) map[string]float64 {
 
 // logOf returns the lines of a process' log that hold a word.
 func (b *bed) logOf(name, word string) []string {
-	process := b.cluster.Process(name)
+	process := b.cluster.FindProcess(name)
 	if process == nil {
 		return nil
 	}

@@ -49,7 +49,7 @@ func (o *other) Allocate(_ context.Context, request *deviceplugin.AllocateReques
 
 // showSecondPlugin records what kubelet does when another plugin of the same resource registers later, and what of it is seen.
 func showSecondPlugin(t *testing.T, b *bed) string {
-	folder := b.node.Path(realnode.KubeletDir + "/device-plugins/")
+	folder := b.node.HostPath(realnode.KubeletDir + "/device-plugins/")
 	const socket = "other.sock"
 	listener, err := net.Listen("unix", folder+"/"+socket)
 	if err != nil {

@@ -207,7 +207,7 @@ func (b *bed) startMPS(t *testing.T) string {
 // restartAgent starts the agent again with other flags.
 func (b *bed) restartAgent(t *testing.T, args ...string) {
 	t.Helper()
-	if err := b.cluster.Process(realnode.AgentName).Stop(); err != nil {
+	if err := b.cluster.FindProcess(realnode.AgentName).Stop(); err != nil {
 		t.Error(err)
 	}
 	b.node.SetAgentArgs(args...)

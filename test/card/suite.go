@@ -45,7 +45,7 @@ type bed struct {
 	// mock tells that the cards do not exist.
 	mock bool
 	// cards are the node's by its inventory, and paths their device nodes by nvidia-smi, by UUID.
-	cards []gpu.Card
+	cards []gpu.GPU
 	paths map[string]string
 	// results are printed as a table at the end.
 	results []result
@@ -136,7 +136,7 @@ func (b *bed) start(t *testing.T) {
 	must(err)
 	options := realnode.Options{Labels: map[string]string{g8s.LabelPool: pool}, Driver: !b.mock}
 	if b.mock {
-		options.Cards = []byte("count: 1\nmemoryMiB: 143771\nreservedMiB: 640\n")
+		options.GPUs = []byte("count: 1\nmemoryMiB: 143771\nreservedMiB: 640\n")
 	}
 	b.node, err = realnode.Start(ctx, b.cluster, options)
 	must(err)
@@ -145,7 +145,7 @@ func (b *bed) start(t *testing.T) {
 	must(err)
 	inventory, err := gpu.ParseInventory(node.Annotations[g8s.AnnotationInventory])
 	must(err)
-	if b.cards = inventory.Cards; len(b.cards) == 0 {
+	if b.cards = inventory.GPUs; len(b.cards) == 0 {
 		t.Fatal("the node has no whole card")
 	}
 	b.paths = map[string]string{}
@@ -171,7 +171,7 @@ func (b *bed) importProgram(ctx context.Context) error {
 		}
 		files[place+filepath.Base(library)] = library
 	}
-	return errors.Join(err, b.node.Import(ctx, realnode.Image{Name: image, Binary: filepath.Join(folder, "cuda"), Files: files}))
+	return errors.Join(err, b.node.ImportImage(ctx, realnode.Image{Name: image, Binary: filepath.Join(folder, "cuda"), Files: files}))
 }
 
 // keepLogs copies the logs of the processes to where CARD_LOGS says.

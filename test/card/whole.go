@@ -80,10 +80,10 @@ func showRestarts(t *testing.T, b *bed) string {
 		name  string
 		start func(context.Context) error
 	}{{realnode.AgentName, b.node.StartAgent}, {realnode.KubeletName, b.node.StartKubelet}, {realnode.ContainerdName, b.node.StartContainerd}} {
-		if err := b.cluster.Process(part.name).Signal(syscall.SIGKILL); err != nil {
+		if err := b.cluster.FindProcess(part.name).Signal(syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		<-b.cluster.Process(part.name).Done()
+		<-b.cluster.FindProcess(part.name).Done()
 		if err := part.start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +124,7 @@ func showFault(t *testing.T, b *bed) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if slices.ContainsFunc(inventory.Cards, func(card gpu.Card) bool { return card.Health != gpu.Healthy }) {
+	if slices.ContainsFunc(inventory.GPUs, func(card gpu.GPU) bool { return card.Health != gpu.Healthy }) {
 		t.Errorf("the inventory is %+v, want healthy cards", inventory)
 	}
 	b.create(t, withCard(pod("after", "compute", "1")))

@@ -140,7 +140,7 @@ func (e *Env) Evict(pod *corev1.Pod) {
 // Kubectl runs the command of the docs.
 func (e *Env) Kubectl(args ...string) string {
 	e.Helper()
-	out, err := e.Cluster.Kubectl(e.Context(), args...)
+	out, err := e.Cluster.RunKubectl(e.Context(), args...)
 	if err != nil {
 		e.Fatal(err)
 	}

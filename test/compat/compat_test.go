@@ -255,7 +255,7 @@ func TestTheSchedulerBehavesAsItsServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := emulation.OfServer(found)
+	server, err := emulation.ServerVersion(found)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -340,7 +340,7 @@ func TestAStandbyTakesOver(t *testing.T) {
 func TestNobodyAsksForWhatIsNotThere(t *testing.T) {
 	wrong := regexp.MustCompile(`(?i)could not find the requested resource|failed to (list|watch)|forbidden|no matches for kind|unknown field`)
 	for _, name := range []string{names.SchedulerName, standbyName, sandbox.ControllerName, sandbox.ServerName, sandbox.LedgerName} {
-		process := cluster.Process(name)
+		process := cluster.FindProcess(name)
 		if process == nil {
 			t.Fatalf("%s does not run", name)
 		}

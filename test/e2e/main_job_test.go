@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintf(os.Stderr, "missing bin/gpuctl: run %q in the repository\n", "make build")
 		os.Exit(1)
 	}
-	os.Exit(sandboxtest.Main(m, sandbox.Full(), func(ctx context.Context, s *sandbox.Sandbox) error {
+	os.Exit(sandboxtest.Main(m, sandbox.FullOptions(), func(ctx context.Context, s *sandbox.Sandbox) error {
 		cluster = s
 		if err := cluster.InstallScheduler(ctx); err != nil {
 			return err
@@ -154,7 +154,7 @@ func TestExamplesAreAccepted(t *testing.T) {
 		t.Fatalf("finding examples: %d files, %v", len(files), err)
 	}
 	for _, namespace := range []string{"nlp-team", "serving"} { // that examples name
-		if _, err := cluster.Kubectl(t.Context(), "create", "namespace", namespace); err != nil {
+		if _, err := cluster.RunKubectl(t.Context(), "create", "namespace", namespace); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -181,7 +181,7 @@ func TestSamplesRun(t *testing.T) {
 	if err := cluster.ApplyManifests(t.Context(), manifests.FS, "samples"); err != nil {
 		t.Fatal(err)
 	}
-	_, err := cluster.Kubectl(t.Context(), "wait", "--for=condition=Ready", "--timeout=60s",
+	_, err := cluster.RunKubectl(t.Context(), "wait", "--for=condition=Ready", "--timeout=60s",
 		"pod/sample-of-a-type", "pod/sample-of-several-types")
 	if err != nil {
 		t.Error(err)

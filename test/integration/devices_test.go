@@ -126,7 +126,7 @@ func TestSharesAreCountedInMiB(t *testing.T) {
 	}
 	e.waitAllBound(fit)
 	e.createPods(fixture.Pod("last").SharedGPUs(1, "2000Mi").Obj())
-	if message, want := e.waitUnschedulable("last"), string(reason.OfCards(gpu.TooFewShareable).Text); !strings.Contains(message, want) {
+	if message, want := e.waitUnschedulable("last"), string(reason.ReasonForCode(gpu.TooFewShareable).Text); !strings.Contains(message, want) {
 		t.Errorf("the scheduler says %q, want %q", message, want)
 	}
 	if bound := e.countBound(); bound != fit {
@@ -157,7 +157,7 @@ func TestTheDriverKeepsItsPartOfSharedCards(t *testing.T) {
 	)
 	e.waitAllBound(3)
 	e.createPods(fixture.Pod("half-1").Pool("halves").SharedGPUs(1, "23034Mi").Obj())
-	if message, want := e.waitUnschedulable("half-1"), string(reason.OfCards(gpu.TooFewShareable).Text); !strings.Contains(message, want) {
+	if message, want := e.waitUnschedulable("half-1"), string(reason.ReasonForCode(gpu.TooFewShareable).Text); !strings.Contains(message, want) {
 		t.Errorf("the scheduler says %q, want %q", message, want)
 	}
 	e.finish("half-0")
@@ -180,7 +180,7 @@ func TestUnequalCardsOfOneNode(t *testing.T) {
 	}
 	e.createPods(third, fixture.Pod("huge").GPUs(1).Annotate(names.AnnotationGPUMemoryMin, "100Gi").Obj())
 	for pod, code := range map[string]gpu.Code{"third": gpu.TooFewFree, "huge": gpu.TooFewMemory} {
-		want := string(reason.OfCards(code).Text)
+		want := string(reason.ReasonForCode(code).Text)
 		if message := e.waitUnschedulable(pod); !strings.Contains(message, want) {
 			t.Errorf("of pod %s the scheduler says %q, want %q", pod, message, want)
 		}
@@ -219,7 +219,7 @@ func TestABrokenCardGetsNoNewPod(t *testing.T) {
 	e.runOneByOne(fixture.Pod("a").GPUs(1).Obj(), fixture.Pod("b").GPUs(1).Obj())
 	e.createPods(fixture.Pod("waits").GPUs(1).Obj(), fixture.Pod("three").GPUs(3).Obj())
 	for pod, code := range map[string]gpu.Code{"waits": gpu.TooFewFree, "three": gpu.TooFewHealthy} {
-		want := string(reason.OfCards(code).Text)
+		want := string(reason.ReasonForCode(code).Text)
 		if message := e.waitUnschedulable(pod); !strings.Contains(message, want) {
 			t.Errorf("of pod %s the scheduler says %q, want %q", pod, message, want)
 		}

@@ -147,7 +147,7 @@ func (e *env) waitTooSmall(gpus int64) {
 		e.createPods(fixture.Pod(probe).GPUs(gpus).Pool("p").Obj())
 		verdict := e.waitUnschedulable(probe)
 		e.deletePod(probe)
-		if strings.Contains(verdict, string(reason.OfCards(gpu.TooFewGPUs).Text)) {
+		if strings.Contains(verdict, string(reason.ReasonForCode(gpu.TooFewGPUs).Text)) {
 			return
 		}
 	}

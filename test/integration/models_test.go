@@ -31,7 +31,7 @@ func TestATypeHoldsForTheCard(t *testing.T) {
 				}
 			}
 			e.createPods(asks("third", a100))
-			if message, want := e.waitUnschedulable("third"), string(reason.OfCards(gpu.TooFewFree).Text); !strings.Contains(message, want) {
+			if message, want := e.waitUnschedulable("third"), string(reason.ReasonForCode(gpu.TooFewFree).Text); !strings.Contains(message, want) {
 				t.Errorf("the scheduler says %q, want %q", message, want)
 			}
 			e.createPods(asks("screen", display))

@@ -21,7 +21,7 @@ func TestPartsOfGPUsAreNoCards(t *testing.T) {
 		fixture.Pod("large").GPUs(1).Annotate(names.AnnotationGPUMemoryMin, "12Gi").Obj(),
 		fixture.Pod("several").GPUs(8).Obj())
 	for pod, code := range map[string]gpu.Code{"large": gpu.TooFewMemory, "several": gpu.OnlySlots} {
-		if message, want := e.waitUnschedulable(pod), string(reason.OfCards(code).Text); !strings.Contains(message, want) {
+		if message, want := e.waitUnschedulable(pod), string(reason.ReasonForCode(code).Text); !strings.Contains(message, want) {
 			t.Errorf("of pod %s the scheduler says %q, want %q", pod, message, want)
 		}
 	}

@@ -154,7 +154,7 @@ func (e *env) node(name string) string {
 
 func (e *env) kubectl(args ...string) {
 	e.Helper()
-	if _, err := e.cluster.Kubectl(context.WithoutCancel(e.Context()), args...); err != nil {
+	if _, err := e.cluster.RunKubectl(context.WithoutCancel(e.Context()), args...); err != nil {
 		e.Error(err)
 	}
 }

@@ -38,7 +38,7 @@ func TestTheAuditSeesARecordThatIsGone(t *testing.T) {
 		t.Errorf("%v differences before anything was done", count)
 	}
 
-	records, err := filepath.Glob(bed.Path(filepath.Join(strings.TrimPrefix(realnode.CDIDir, "/var"), "g8s.host-gpu-*.json")))
+	records, err := filepath.Glob(bed.HostPath(filepath.Join(strings.TrimPrefix(realnode.CDIDir, "/var"), "g8s.host-gpu-*.json")))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func TestTheAgentRunsAsItsManifestSays(t *testing.T) {
 		"hostNetwork": true, "schedulerName": g8s.SchedulerName, // no other scheduler runs here
 		"containers": []any{map[string]any{
 			"name": realnode.AgentName, "imagePullPolicy": corev1.PullNever,
-			"args": append(set.Spec.Template.Spec.Containers[0].Args, "--nvml=mock", "--mock-config=/host"+bed.CardsPath()),
+			"args": append(set.Spec.Template.Spec.Containers[0].Args, "--nvml=mock", "--mock-config=/host"+bed.GPUsPath()),
 			"env": []any{
 				map[string]string{"name": "KUBERNETES_SERVICE_HOST", "value": server.Hostname()},
 				map[string]string{"name": "KUBERNETES_SERVICE_PORT", "value": server.Port()},
@@ -48,7 +48,7 @@ func TestTheAgentRunsAsItsManifestSays(t *testing.T) {
 		ctx := context.WithoutCancel(ctx)
 		labelAgent(ctx, t, "null")
 		eventually(t, "the agent's pod to end", func(ctx context.Context) bool { return agentPod(ctx) == nil })
-		if cluster.Process(realnode.AgentName) == nil || ended(cluster.Process(realnode.AgentName)) {
+		if cluster.FindProcess(realnode.AgentName) == nil || ended(cluster.FindProcess(realnode.AgentName)) {
 			if err := bed.StartAgent(ctx); err != nil {
 				t.Error(err)
 			}
@@ -66,7 +66,7 @@ func TestTheAgentRunsAsItsManifestSays(t *testing.T) {
 	})
 	w := &wave{prefix: "manifest", want: 10}
 	w.run(ctx) // by the process still
-	if err := cluster.Process(realnode.AgentName).Kill(); err != nil {
+	if err := cluster.FindProcess(realnode.AgentName).Kill(); err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now()
@@ -86,10 +86,10 @@ func TestTheAgentRunsAsItsManifestSays(t *testing.T) {
 // makeFolderAnew has kubelet start without its folder of device plugins, as after somebody removed it with all that kubelet remembers.
 func makeFolderAnew(t *testing.T) {
 	t.Helper()
-	if err := cluster.Process(realnode.KubeletName).Kill(); err != nil {
+	if err := cluster.FindProcess(realnode.KubeletName).Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.RemoveAll(bed.Path(realnode.KubeletDir + "/device-plugins")); err != nil {
+	if err := os.RemoveAll(bed.HostPath(realnode.KubeletDir + "/device-plugins")); err != nil {
 		t.Fatal(err)
 	}
 	if err := bed.StartKubelet(t.Context()); err != nil {

@@ -33,7 +33,7 @@ func withoutAgent(t *testing.T, between func() error) {
 	t.Helper()
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
-		if ended(cluster.Process(realnode.AgentName)) {
+		if ended(cluster.FindProcess(realnode.AgentName)) {
 			if err := bed.StartAgent(ctx); err != nil {
 				t.Error(err)
 			}
@@ -41,7 +41,7 @@ func withoutAgent(t *testing.T, between func() error) {
 		eventually(t, "the cards", func(ctx context.Context) bool { return allocatable(ctx, g8s.ResourceGPU) == 8 })
 	})
 	for _, name := range []string{realnode.AgentName, realnode.KubeletName} {
-		if err := cluster.Process(name).Kill(); err != nil {
+		if err := cluster.FindProcess(name).Kill(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -71,7 +71,7 @@ func TestAContainerStartsAgainWithoutTheAgent(t *testing.T) {
 			t.Error(fault)
 		}
 	}
-	if !ended(cluster.Process(realnode.AgentName)) {
+	if !ended(cluster.FindProcess(realnode.AgentName)) {
 		t.Error("the agent was there, so this shows nothing")
 	}
 }
@@ -83,7 +83,7 @@ func TestAKubeletThatForgotStartsAContainerWithoutCards(t *testing.T) {
 	const name = "forgotten"
 	failing(t, name)
 	withoutAgent(t, func() error {
-		return os.Remove(bed.Path(realnode.KubeletDir + "/device-plugins/" + checkpoint.FileName))
+		return os.Remove(bed.HostPath(realnode.KubeletDir + "/device-plugins/" + checkpoint.FileName))
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -110,7 +110,7 @@ func joined(cards []gpu.Device) string {
 // offer registers the plugin with kubelet.
 func (g *guesser) offer(t *testing.T) {
 	t.Helper()
-	folder := bed.Path(realnode.KubeletDir + "/device-plugins/")
+	folder := bed.HostPath(realnode.KubeletDir + "/device-plugins/")
 	listener, err := net.Listen("unix", folder+"/"+guessedSocket)
 	if err != nil {
 		t.Fatal(err)

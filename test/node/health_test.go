@@ -36,12 +36,12 @@ func podsOf(ctx context.Context, job string) []string {
 // withCards has the agent know other cards, for the rest of the test.
 func withCards(t *testing.T, config string) {
 	t.Helper()
-	if err := bed.SetCards([]byte(config)); err != nil {
+	if err := bed.SetGPUs([]byte(config)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
-		if err := bed.SetCards(realnode.DefaultCards()); err != nil {
+		if err := bed.SetGPUs(realnode.DefaultGPUs()); err != nil {
 			t.Error(err)
 		}
 		// An agent that starts again knows the faults that only a restart of the machine mends.
@@ -71,9 +71,9 @@ func health(ctx context.Context, index int) string {
 	if err != nil {
 		return ""
 	}
-	for i := range known.Cards {
-		if known.Cards[i].Index == index {
-			return known.Cards[i].Health
+	for i := range known.GPUs {
+		if known.GPUs[i].Index == index {
+			return known.GPUs[i].Health
 		}
 	}
 	return ""
@@ -97,7 +97,7 @@ func TestACardThatFallsOffTheBusGetsNoPod(t *testing.T) {
 	started(t, holder, choice(sick))
 
 	began := time.Now()
-	withCards(t, string(realnode.DefaultCards())+fmt.Sprintf("events: [{id: %d, uuid: %s, xid: 79}]\n", began.UnixNano(), uuid(sick)))
+	withCards(t, string(realnode.DefaultGPUs())+fmt.Sprintf("events: [{id: %d, uuid: %s, xid: 79}]\n", began.UnixNano(), uuid(sick)))
 	eventually(t, "the inventory to say what is wrong", func(ctx context.Context) bool { return health(ctx, sick) == "Xid79" })
 	known := time.Since(began)
 	eventually(t, "kubelet to count one card less", func(ctx context.Context) bool { return allocatable(ctx, g8s.ResourceGPU) == 7 })
@@ -176,7 +176,7 @@ func TestARunningJobIsToldOfItsBrokenCard(t *testing.T) {
 	if text := gpuctl(t, "why", "struck"); strings.Contains(text, "BrokenGPU") {
 		t.Fatalf("gpuctl why tells of a broken card before there is one:\n%s", text)
 	}
-	withCards(t, string(realnode.DefaultCards())+fmt.Sprintf("events: [{id: %d, uuid: %s, xid: 79}]\n", time.Now().UnixNano(), sick.UUID))
+	withCards(t, string(realnode.DefaultGPUs())+fmt.Sprintf("events: [{id: %d, uuid: %s, xid: 79}]\n", time.Now().UnixNano(), sick.UUID))
 	eventually(t, "gpuctl why to tell of it", func(context.Context) bool {
 		text := gpuctl(t, "why", "struck")
 		return strings.Contains(text, "BrokenGPU") && strings.Contains(text, sick.UUID) && strings.Contains(text, "fallen off the bus (XID 79)") &&
@@ -240,7 +240,7 @@ func conditionOf(t *testing.T, kind corev1.NodeConditionType) corev1.NodeConditi
 // TestAnErrorOfAProgramTakesNoCardOut: XID 31 and its like come from what a program does.
 func TestAnErrorOfAProgramTakesNoCardOut(t *testing.T) {
 	needNode(t)
-	withCards(t, string(realnode.DefaultCards())+fmt.Sprintf("events: [{id: %d, uuid: %s, xid: 31}]\n", time.Now().UnixNano(), uuid(1)))
+	withCards(t, string(realnode.DefaultGPUs())+fmt.Sprintf("events: [{id: %d, uuid: %s, xid: 31}]\n", time.Now().UnixNano(), uuid(1)))
 	for until := time.Now().Add(2 * outWithin); time.Now().Before(until); sleep(t.Context(), 200*time.Millisecond) {
 		if got, count := health(t.Context(), 1), allocatable(t.Context(), g8s.ResourceGPU); got != gpu.Healthy || count != 8 {
 			t.Fatalf("the card is %s, and %d cards are allocatable", got, count)

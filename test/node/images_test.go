@@ -66,7 +66,7 @@ func TestTheImagesRunAsTheirManifestsSay(t *testing.T) {
 			p.run(t)
 			t.Cleanup(func() {
 				ctx := context.WithoutCancel(ctx)
-				if _, err := cluster.Kubectl(ctx, "-n", p.namespace, "scale", p.kind, p.name, "--replicas=0"); err != nil {
+				if _, err := cluster.RunKubectl(ctx, "-n", p.namespace, "scale", p.kind, p.name, "--replicas=0"); err != nil {
 					t.Error(err)
 				}
 				eventually(t, "its pod to end", func(ctx context.Context) bool { return p.pod(ctx) == nil })
@@ -134,7 +134,7 @@ func serverSecret(t *testing.T) {
 	t.Helper()
 	certificate(t, sandbox.ServerNamespace, sandbox.ServerName+"-tls")
 	// The pods of this test are in the network of the node, which Pod Security does not let them here.
-	_, err := cluster.Kubectl(t.Context(), "label", "--overwrite", "namespace", sandbox.ServerNamespace,
+	_, err := cluster.RunKubectl(t.Context(), "label", "--overwrite", "namespace", sandbox.ServerNamespace,
 		"pod-security.kubernetes.io/enforce=privileged", g8s.LabelPolicy+"="+g8s.PolicyExempt)
 	if err != nil {
 		t.Fatal(err)

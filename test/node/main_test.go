@@ -80,7 +80,7 @@ func start(ctx context.Context, s *sandbox.Sandbox) (err error) {
 	}
 	began := time.Now()
 	bed, err = realnode.Start(ctx, s, realnode.Options{
-		Labels: map[string]string{g8s.LabelPool: pool}, Cards: realnode.DefaultCards(),
+		Labels: map[string]string{g8s.LabelPool: pool}, GPUs: realnode.DefaultGPUs(),
 	})
 	if err != nil {
 		return err

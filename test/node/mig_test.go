@@ -58,7 +58,7 @@ func chosenSlices(t *testing.T, name string) []string {
 // agent would take the first of the node; the containers have to see just these, and gpuctl has to say which those were.
 func TestDescribeShowsTheSlicesThatAPodSees(t *testing.T) {
 	needNode(t)
-	withCards(t, string(realnode.DefaultCards())+fmt.Sprintf(`cards:
+	withCards(t, string(realnode.DefaultGPUs())+fmt.Sprintf(`cards:
 - index: 6
   uuid: %s
   slices:
@@ -138,7 +138,7 @@ func TestDescribeShowsTheSlicesThatAPodSees(t *testing.T) {
 
 // sliced is the node with a card in MIG mode that has one slice.
 func sliced(slice string) string {
-	return string(realnode.DefaultCards()) + fmt.Sprintf("cards: [{index: 7, uuid: %s, slices: [{uuid: %s, profile: 1g.5gb, memoryMiB: 4864}]}]\n", uuid(7), slice)
+	return string(realnode.DefaultGPUs()) + fmt.Sprintf("cards: [{index: 7, uuid: %s, slices: [{uuid: %s, profile: 1g.5gb, memoryMiB: 4864}]}]\n", uuid(7), slice)
 }
 
 // TestAContainerStartsAgainWithTheSliceThatIsThere: somebody makes the slices of a card anew while a pod has one.
@@ -168,7 +168,7 @@ func TestAContainerStartsAgainWithTheSliceThatIsThere(t *testing.T) {
 		if !slices.ContainsFunc(got, func(r probe.Report) bool { return r.Env[smallVariable] == slice }) {
 			t.Errorf("the container sees %+v, want the slice %s", got, slice)
 		}
-		if err := bed.SetCards([]byte(sliced("MIG-new"))); err != nil {
+		if err := bed.SetGPUs([]byte(sliced("MIG-new"))); err != nil {
 			t.Fatal(err)
 		}
 	}

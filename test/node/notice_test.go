@@ -30,8 +30,8 @@ func TestAProgramReadsThatItIsToLeave(t *testing.T) {
 		pod, err = client.CoreV1().Pods(namespace).Get(ctx, names[0], metav1.GetOptions{})
 		return err == nil
 	})
-	file := bed.Path(realnode.KubeletDir + "/pods/" + string(pod.UID) + "/volumes/kubernetes.io~downward-api/preemption-notice/preemption-notice")
-	told := notice.Notice{At: time.Now().UTC(), Until: time.Now().UTC().Add(time.Minute), For: notice.Preemptor{Namespace: namespace, Pod: "urgent"}}.Text()
+	file := bed.HostPath(realnode.KubeletDir + "/pods/" + string(pod.UID) + "/volumes/kubernetes.io~downward-api/preemption-notice/preemption-notice")
+	told := notice.Notice{At: time.Now().UTC(), Until: time.Now().UTC().Add(time.Minute), For: notice.Preemptor{Namespace: namespace, Pod: "urgent"}}.AnnotationText()
 	for _, says := range []string{"", told, ""} {
 		var value any
 		if says != "" {

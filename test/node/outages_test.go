@@ -32,7 +32,7 @@ var outageParts = []outagePart{
 
 // kill ends a part as a crash does, and starts it again.
 func (p outagePart) kill(ctx context.Context) error {
-	if err := cluster.Process(p.name).Kill(); err != nil {
+	if err := cluster.FindProcess(p.name).Kill(); err != nil {
 		return err
 	}
 	return p.start(bed, ctx)
@@ -40,7 +40,7 @@ func (p outagePart) kill(ctx context.Context) error {
 
 // stop freezes a part for a while: it holds its sockets and answers nobody.
 func (p outagePart) stop(ctx context.Context) error {
-	process := cluster.Process(p.name)
+	process := cluster.FindProcess(p.name)
 	if err := process.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
@@ -200,7 +200,7 @@ func TestAContainerStartsAgainWithoutTheAPIServer(t *testing.T) {
 	if _, err := inside.await(ctx, reportName(name, partName(0)), 1); err != nil {
 		t.Fatal(err, why(name))
 	}
-	server := cluster.Process("kube-apiserver")
+	server := cluster.FindProcess("kube-apiserver")
 	if err := server.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}

@@ -102,7 +102,7 @@ func TestAJobGoesOnElsewhereWhenItsCardIsBroken(t *testing.T) {
 	}
 	sick := gpu.DevicesOf(pod)[1]
 	began := time.Now()
-	withCards(t, string(realnode.DefaultCards())+fmt.Sprintf("events: [{id: %d, uuid: %s, xid: 79}]\n", began.UnixNano(), sick.UUID))
+	withCards(t, string(realnode.DefaultGPUs())+fmt.Sprintf("events: [{id: %d, uuid: %s, xid: 79}]\n", began.UnixNano(), sick.UUID))
 	next := runningPod(t, g8s.LabelJob+"=moves", pod)
 	took := time.Since(began)
 	t.Logf("the job runs elsewhere %s after the card fell off the bus; its next pod was made after %s, and has %s", took.Round(100*time.Millisecond),
@@ -167,7 +167,7 @@ func TestAServiceThatCannotStartAgainGoesOnElsewhere(t *testing.T) {
 	})
 	first := runningPod(t, "app="+name, nil)
 	sick := gpu.DevicesOf(first)[0]
-	withCards(t, string(realnode.DefaultCards())+fmt.Sprintf("cards: [{index: %d, lost: true}]\n", sick.Index))
+	withCards(t, string(realnode.DefaultGPUs())+fmt.Sprintf("cards: [{index: %d, lost: true}]\n", sick.Index))
 	eventually(t, "the card to be lost", func(ctx context.Context) bool { return health(ctx, sick.Index) == "Lost" })
 	sleep(t.Context(), 12*time.Second)
 	if !isRunning(t.Context(), first.Name) {

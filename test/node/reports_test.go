@@ -34,9 +34,9 @@ type reports struct {
 }
 
 func readReports(n *realnode.Node) (*reports, error) {
-	r := &reports{folder: n.Path(reportFolder), seen: map[string][]probe.Report{}}
+	r := &reports{folder: n.HostPath(reportFolder), seen: map[string][]probe.Report{}}
 	for _, path := range []string{reportFolder, locksFolder} {
-		if err := os.MkdirAll(n.Path(path), 0o777); err != nil {
+		if err := os.MkdirAll(n.HostPath(path), 0o777); err != nil {
 			return nil, fmt.Errorf("making a folder for the containers: %w", err)
 		}
 	}

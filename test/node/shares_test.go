@@ -119,7 +119,7 @@ func lookAtShare(t *testing.T, name string) {
 func overrun(t *testing.T, cards, pod string) {
 	t.Helper()
 	began := time.Now()
-	if err := bed.SetCards(fmt.Appendf(nil, "%scards: [{index: 0, processes: [{pid: %d, usedMiB: %d}]}]\n", cards, pidOn(t, pod), 2*shareMiB)); err != nil {
+	if err := bed.SetGPUs(fmt.Appendf(nil, "%scards: [{index: 0, processes: [{pid: %d, usedMiB: %d}]}]\n", cards, pidOn(t, pod), 2*shareMiB)); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "an event about the pod that uses too much", func(ctx context.Context) bool {
@@ -138,7 +138,7 @@ func overrun(t *testing.T, cards, pod string) {
 // pidOn returns the process of a pod's program as its node counts.
 func pidOn(t *testing.T, pod string) int {
 	t.Helper()
-	folders, err := filepath.Glob(bed.Path("/proc/[0-9]*"))
+	folders, err := filepath.Glob(bed.HostPath("/proc/[0-9]*"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestSharesStartAgainWithoutTheAPIServer(t *testing.T) {
 	if _, err := inside.await(ctx, reportName(name, partName(0)), 1); err != nil {
 		t.Fatal(err, why(name))
 	}
-	server := cluster.Process("kube-apiserver")
+	server := cluster.FindProcess("kube-apiserver")
 	if err := server.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}

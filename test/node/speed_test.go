@@ -74,7 +74,7 @@ func TestTheAgentIsQuickAndSmall(t *testing.T) {
 // atRest leaves the node alone for a while and looks at what the agent takes.
 func atRest(t *testing.T) {
 	t.Helper()
-	pid := cluster.Process(realnode.AgentName).PID()
+	pid := cluster.FindProcess(realnode.AgentName).PID()
 	const rest = 10 * time.Second
 	sleep(t.Context(), 3*time.Second)
 	quiet := watchMachine(t)

@@ -43,7 +43,7 @@ func slotTwice(t *testing.T, prefix string) bool {
 	ending := shape{parts: []part{{cards: 1}}, linger: 3 * time.Second}.pod(prefix + "ending")
 	ending.Spec.SchedulerName = "by-hand"
 	started(t, ending, choice(0))
-	agent := cluster.Process(realnode.AgentName)
+	agent := cluster.FindProcess(realnode.AgentName)
 	if err := agent.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func slotsOf(t *testing.T, name string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := os.ReadFile(bed.Path(realnode.KubeletDir + "/device-plugins/" + checkpoint.FileName))
+	data, err := os.ReadFile(bed.HostPath(realnode.KubeletDir + "/device-plugins/" + checkpoint.FileName))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func slotsOf(t *testing.T, name string) []string {
 // listPodResources asks kubelet for all pods, as monitoring does.
 func listPodResources(t *testing.T) {
 	t.Helper()
-	conn, err := grpc.NewClient("unix://"+bed.Path(realnode.KubeletDir+"/pod-resources/kubelet.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("unix://"+bed.HostPath(realnode.KubeletDir+"/pod-resources/kubelet.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}

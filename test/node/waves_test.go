@@ -265,7 +265,7 @@ var podPattern = regexp.MustCompile(`\b(?:wave|outage|manifest|stopped)-[-a-z0-9
 
 // kubeletOn returns the last lines of kubelet's log about the pods that a text speaks of.
 func kubeletOn(text string) error {
-	data, err := os.ReadFile(cluster.Process(realnode.KubeletName).LogPath())
+	data, err := os.ReadFile(cluster.FindProcess(realnode.KubeletName).LogPath())
 	if err != nil {
 		return err
 	}

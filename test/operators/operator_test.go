@@ -66,10 +66,10 @@ func (o operator) start(ctx context.Context, s *sandbox.Sandbox) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.Kubectl(ctx, "apply", "--server-side", "-f", filepath.Join(module, o.crds)); err != nil {
+	if _, err := s.RunKubectl(ctx, "apply", "--server-side", "-f", filepath.Join(module, o.crds)); err != nil {
 		return err
 	}
-	if _, err := s.Kubectl(ctx, "wait", "--for=condition=Established", "crd", "--all"); err != nil {
+	if _, err := s.RunKubectl(ctx, "wait", "--for=condition=Established", "crd", "--all"); err != nil {
 		return err
 	}
 	ports := map[string]string{"CERTS": filepath.Join(s.Dir(), o.name)}
@@ -113,7 +113,7 @@ func (o operator) start(ctx context.Context, s *sandbox.Sandbox) error {
 	if err := os.WriteFile(file, hooks, 0o600); err != nil {
 		return err
 	}
-	_, err = s.Kubectl(ctx, "apply", "--server-side", "-f", file)
+	_, err = s.RunKubectl(ctx, "apply", "--server-side", "-f", file)
 	return err
 }
 

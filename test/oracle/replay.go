@@ -55,8 +55,8 @@ func (r *replay) updateNode(object *corev1.Node) {
 	n := r.node(object.Name)
 	n.offers = gpusIn(object.Status.Allocatable)
 	inventory, _ := gpu.InventoryOf(object) // the best that is known, which the scheduler has to take too
-	for i := range inventory.Cards {
-		card := &inventory.Cards[i]
+	for i := range inventory.GPUs {
+		card := &inventory.GPUs[i]
 		n.shareable[card.UUID] = max(n.shareable[card.UUID], card.ShareableMiB())
 	}
 	n.show(inventory.Sliced)
@@ -117,7 +117,7 @@ func (r *replay) place(uid string, object *corev1.Pod) {
 	if err == nil {
 		p.asks = gpusIn(resourcehelper.PodRequests(object, resourcehelper.PodResourcesOptions{}))
 	}
-	if err == nil && object.Spec.SchedulerName == names.SchedulerName && (demand.NeedsCards() || demand.NeedsSlices()) {
+	if err == nil && object.Spec.SchedulerName == names.SchedulerName && (demand.NeedsGPUs() || demand.NeedsSlices()) {
 		err = p.read(&demand, n)
 	}
 	if err != nil {
@@ -138,7 +138,7 @@ func (r *replay) place(uid string, object *corev1.Pod) {
 // read finds out what a pod that came to a node holds of it. Slices are named where the node tells which it has.
 func (p *pod) read(demand *gpu.Demand, n *node) error {
 	if p.devices == "" {
-		if !demand.NeedsCards() && !n.names {
+		if !demand.NeedsGPUs() && !n.names {
 			return nil
 		}
 		return fmt.Errorf("it has no annotation %s", names.AnnotationGPUDevices)
@@ -147,7 +147,7 @@ func (p *pod) read(demand *gpu.Demand, n *node) error {
 	if err != nil {
 		return fmt.Errorf("reading annotation %s: %w", names.AnnotationGPUDevices, err)
 	}
-	if p.cards, err = cardsOf(demand, choice.Cards); err != nil {
+	if p.cards, err = cardsOf(demand, choice.GPUs); err != nil {
 		return err
 	}
 	if n.names || len(choice.Slices) > 0 {

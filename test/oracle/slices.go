@@ -12,7 +12,7 @@ import (
 type slice struct{ profile, card string }
 
 // show takes down what a node tells of its cards in MIG mode.
-func (n *node) show(sliced []gpu.SlicedCard) {
+func (n *node) show(sliced []gpu.SlicedGPU) {
 	n.names = false
 	for i := range sliced {
 		for _, cut := range sliced[i].Slices {
@@ -40,7 +40,7 @@ func slicesOf(demand *gpu.Demand, assignment gpu.SliceAssignment) (map[string]sl
 				if now[held.UUID] {
 					return nil, fmt.Errorf("container %s has MIG slice %s together with another container", container, held.UUID)
 				}
-				now[held.UUID], all[held.UUID] = true, slice{held.Profile, held.Card}
+				now[held.UUID], all[held.UUID] = true, slice{held.Profile, held.ParentUUID}
 			}
 		}
 	}

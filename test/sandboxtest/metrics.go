@@ -27,7 +27,7 @@ func MetricsToken(ctx context.Context, cluster *sandbox.Sandbox, client kubernet
 	if err := os.WriteFile(file, role, 0o600); err != nil {
 		return "", err
 	}
-	if _, err := cluster.Kubectl(ctx, "apply", "--server-side", "-f", file); err != nil {
+	if _, err := cluster.RunKubectl(ctx, "apply", "--server-side", "-f", file); err != nil {
 		return "", err
 	}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "prometheus", Namespace: metav1.NamespaceDefault}}

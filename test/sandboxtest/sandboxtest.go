@@ -53,7 +53,7 @@ func ends(crashes <-chan error, out io.Writer) error {
 		select {
 		case err := <-crashes:
 			var exit *sandbox.ExitError
-			if errors.As(err, &exit) && exit.Panicked() {
+			if errors.As(err, &exit) && exit.HasPanicked() {
 				panics = append(panics, fmt.Errorf("a program panicked: %w", err))
 				continue
 			}

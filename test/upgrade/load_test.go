@@ -277,7 +277,7 @@ func (l *load) close() {
 
 // waiting are the pods that have not ended.
 func (l *load) waiting() string {
-	out, err := cluster.Kubectl(l.Context(), "get", "pods", "-n", l.namespace, "--field-selector=status.phase!=Succeeded", "-o",
+	out, err := cluster.RunKubectl(l.Context(), "get", "pods", "-n", l.namespace, "--field-selector=status.phase!=Succeeded", "-o",
 		`custom-columns=NAME:.metadata.name,NODE:.spec.nodeName,PHASE:.status.phase,DELETED:.metadata.deletionTimestamp,SAYS:.status.conditions[?(@.type=="PodScheduled")].message`)
 	if err != nil {
 		return err.Error()

@@ -106,7 +106,7 @@ func (r release) apply(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, "all", "kustomization.yaml"), []byte(r.overlay()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := cluster.Kubectl(t.Context(), "apply", "--server-side", "-k", filepath.Join(folder, "all")); err != nil {
+	if _, err := cluster.RunKubectl(t.Context(), "apply", "--server-side", "-k", filepath.Join(folder, "all")); err != nil {
 		t.Fatal(err)
 	}
 }

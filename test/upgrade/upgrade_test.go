@@ -147,7 +147,7 @@ func (u *upgrade) look(when string) {
 	if diff := cmp.Diff(u.steady, u.steadyPods()); diff != "" {
 		u.Errorf("%s: pods that ran on (-before +now):\n%s", when, diff)
 	}
-	out, err := cluster.Kubectl(u.Context(), "get", "gpupools.g8s.host", pool, "-o", "jsonpath={.spec}")
+	out, err := cluster.RunKubectl(u.Context(), "get", "gpupools.g8s.host", pool, "-o", "jsonpath={.spec}")
 	if want := `{"constraints":{"gpuTypes":["A100-80G"]}}`; err != nil || string(out) != want {
 		u.Errorf("%s: the GPUPool says %s, %v, want %s", when, out, err, want)
 	}

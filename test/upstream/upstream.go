@@ -116,7 +116,7 @@ func Ask(sched *scheduler.Scheduler) error {
 
 // Choose has a scheduler choose a node for a pod.
 func Choose(ctx context.Context, sched *scheduler.Scheduler, profile string, state fwk.CycleState, pod *corev1.Pod) (scheduler.ScheduleResult, error) {
-	return choice.Make(ctx, sched, sched.Profiles[profile], state, pod) //nolint:wrapcheck // as kube-scheduler gives it
+	return choice.ChooseNode(ctx, sched, sched.Profiles[profile], state, pod) //nolint:wrapcheck // as kube-scheduler gives it
 }
 
 // CountChoices counts from now on how often a scheduler looks for a node.

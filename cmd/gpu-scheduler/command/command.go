@@ -26,19 +26,19 @@ import (
 	"g8s.host/gpu-scheduler/plugins"
 )
 
-// parts are what the command adds to kube-scheduler's own.
-type parts struct {
-	why     *explanations
-	pace    pace
-	leading leading
-	tracing tracing.Options
+// commandParts are what the command adds to kube-scheduler's own.
+type commandParts struct {
+	explanations *explanations
+	pace         bindingPace
+	leading      leaderOptions
+	tracing      tracing.Options
 }
 
 // newCommand reassembles kube-scheduler's command, because the original has no hook between the setup of the leader election and its start.
 // Flags, logging, feature gates and signals are the same, and so are the options, which add plugins to ours.
 func newCommand(more ...app.Option) *cobra.Command {
-	o, own := options.NewOptions(), &parts{why: newExplanations()}
-	own.why.addFlags(o.Flags.FlagSet("explanations"))
+	o, own := options.NewOptions(), &commandParts{explanations: newExplanations()}
+	own.explanations.addFlags(o.Flags.FlagSet("explanations"))
 	own.pace.addFlags(o.Flags.FlagSet("pace"))
 	own.leading.addFlags(o.Flags.FlagSet("leading"))
 	own.tracing.AddFlags(o.Flags.FlagSet("tracing"))
@@ -52,7 +52,7 @@ configuration and endpoints are those of kube-scheduler.`,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			return o.ComponentGlobalsRegistry.Set() // the feature gates
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return start(cmd, o, own, more) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runScheduler(cmd, o, own, more) },
 	}
 	addFlags(cmd, o)
 	cmd.AddCommand(newSimulateCommand(), newConfigCommand())
@@ -70,11 +70,11 @@ func addFlags(cmd *cobra.Command, o *options.Options) {
 	cliflag.SetUsageAndHelpFunc(cmd, *o.Flags, columns)
 }
 
-// start sets up logging first, so that everything that follows is logged as configured, then the scheduler, and runs it until it is told
+// runScheduler sets up logging first, so that everything that follows is logged as configured, then the scheduler, and runs it until it is told
 // to end or no longer leads.
-func start(cmd *cobra.Command, o *options.Options, own *parts, more []app.Option) error {
+func runScheduler(cmd *cobra.Command, o *options.Options, own *commandParts, more []app.Option) error {
 	verflag.PrintAndExitIfRequested()
-	if err := errors.Join(own.pace.validate(), own.leading.validate()); err != nil {
+	if err := errors.Join(own.pace.validateFlags(), own.leading.validateFlags()); err != nil {
 		return err
 	}
 	gates := o.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
@@ -88,13 +88,13 @@ func start(cmd *cobra.Command, o *options.Options, own *parts, more []app.Option
 	}
 	ctx, stop := context.WithCancel(signals.SetupSignalHandler())
 	defer stop()
-	if err := usualAsking.emulateServer(ctx, stop, o); err != nil {
+	if err := defaultProber.emulateServer(ctx, stop, o); err != nil {
 		return err
 	}
 	if err := refuseFeatures(gates); err != nil {
 		return err
 	}
-	flush, err := own.trace(ctx)
+	flush, err := own.startTracing(ctx)
 	if err != nil {
 		return err
 	}
@@ -103,26 +103,26 @@ func start(cmd *cobra.Command, o *options.Options, own *parts, more []app.Option
 		return err //nolint:wrapcheck // the error names it
 	}
 	defer o.InformerName.Release()
-	config, scheduler, err := setup(ctx, stop, o, &own.leading, plugins.Dependencies{Explain: own.why.recorder, Gate: own.pace.gate()}, more)
+	config, scheduler, err := setUpScheduler(ctx, stop, o, &own.leading, plugins.Dependencies{Explain: own.explanations.recorder, Gate: own.pace.newGate()}, more)
 	if err != nil {
 		return err
 	}
-	if own.tracing.On() {
+	if own.tracing.IsEnabled() {
 		plugins.Trace(scheduler, otel.Tracer("g8s.host/gpu-scheduler/plugins"))
 	}
 	if mutable, ok := gates.(featuregate.MutableFeatureGate); ok {
 		mutable.AddMetrics()
 	}
 	o.ComponentGlobalsRegistry.AddMetrics()
-	if err := own.why.serve(ctx, config); err != nil {
+	if err := own.explanations.serveRecords(ctx, config); err != nil {
 		return err
 	}
 	return app.Run(ctx, config, scheduler)
 }
 
-// trace starts sending spans, if a file says where to. flush sends the remaining ones.
-func (p *parts) trace(ctx context.Context) (flush func(), err error) {
-	return p.tracing.Start(ctx, tracing.Program{Name: "gpu-scheduler", Version: program.Version(), Complain: func(err error) {
+// startTracing starts sending spans, if a file says where to. flush sends the remaining ones.
+func (p *commandParts) startTracing(ctx context.Context) (flush func(), err error) {
+	return p.tracing.Start(ctx, tracing.Program{Name: "gpu-scheduler", Version: program.Version(), ReportError: func(err error) {
 		klog.FromContext(ctx).Info("The collector takes no spans", "err", err)
 	}})
 }

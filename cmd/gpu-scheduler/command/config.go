@@ -80,7 +80,7 @@ func newCheckCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.in, c.out = cmd.InOrStdin(), cmd.OutOrStdout()
 			silenceLogs()
-			return told(cmd, c.run(cmd.Context(), args[0]))
+			return reportError(cmd, c.runCheck(cmd.Context(), args[0]))
 		},
 	}
 	flags := cmd.Flags()
@@ -90,11 +90,11 @@ func newCheckCommand() *cobra.Command {
 	return cmd
 }
 
-func (c *configCheck) run(ctx context.Context, file string) error {
+func (c *configCheck) runCheck(ctx context.Context, file string) error {
 	if c.output != "table" && c.output != "json" {
 		return fmt.Errorf("--output is %q, want table or json", c.output)
 	}
-	data, err := c.read(file)
+	data, err := c.readFile(file)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", file, err)
 	}
@@ -105,11 +105,11 @@ func (c *configCheck) run(ctx context.Context, file string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	before, err := c.other(ctx, meaning.IsPolicy())
+	before, err := c.readAgainst(ctx, meaning.IsPolicy())
 	if err != nil {
 		return err
 	}
-	changes := configcheck.Changes(before, meaning)
+	changes := configcheck.FindChanges(before, meaning)
 	if c.output == "json" {
 		encoder := json.NewEncoder(c.out)
 		encoder.SetIndent("", "  ")
@@ -126,8 +126,8 @@ func (c *configCheck) run(ctx context.Context, file string) error {
 	return configcheck.WriteChanges(c.out, againstName(c.against), changes)
 }
 
-// other reads the configuration to compare with, which must be of the same kind.
-func (c *configCheck) other(ctx context.Context, policy bool) (*configcheck.Meaning, error) {
+// readAgainst reads the configuration to compare with, which must be of the same kind.
+func (c *configCheck) readAgainst(ctx context.Context, policy bool) (*configcheck.Meaning, error) {
 	var data []byte
 	var err error
 	switch {
@@ -138,7 +138,7 @@ func (c *configCheck) other(ctx context.Context, policy bool) (*configcheck.Mean
 	case c.against == againstStock:
 		data = []byte(stockConfig)
 	default:
-		data, err = c.read(c.against)
+		data, err = c.readFile(c.against)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading --against %s: %w", c.against, err)
@@ -153,7 +153,7 @@ func (c *configCheck) other(ctx context.Context, policy bool) (*configcheck.Mean
 	return meaning, nil
 }
 
-func (c *configCheck) read(file string) ([]byte, error) {
+func (c *configCheck) readFile(file string) ([]byte, error) {
 	from := c.in
 	if file != "-" {
 		opened, err := os.Open(file)

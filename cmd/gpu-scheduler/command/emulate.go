@@ -23,26 +23,26 @@ import (
 	"g8s.host/gpu-scheduler/pkg/emulation"
 )
 
-// asking is how the API server is queried for its version.
-type asking struct {
-	// patience is how long the start waits for a response. Until the scheduler runs, its probes fail, so it is short.
-	patience time.Duration
+// versionProber is how the API server is queried for its version.
+type versionProber struct {
+	// startTimeout is how long the start waits for a response. Until the scheduler runs, its probes fail, so it is short.
+	startTimeout time.Duration
 	// request is the timeout of one request, and interval the delay before the next one.
-	request, each time.Duration
-	// later is the delay between queries once the scheduler runs.
-	later time.Duration
+	request, interval time.Duration
+	// lateInterval is the delay between queries once the scheduler runs.
+	lateInterval time.Duration
 }
 
-var usualAsking = asking{patience: 10 * time.Second, request: 3 * time.Second, each: 250 * time.Millisecond, later: 5 * time.Second}
+var defaultProber = versionProber{startTimeout: 10 * time.Second, request: 3 * time.Second, interval: 250 * time.Millisecond, lateInterval: 5 * time.Second}
 
-// errUntold says that an API server does not report its version: further queries are in vain.
-var errUntold = errors.New("the API server does not tell its version")
+// errNoVersion says that an API server does not report its version: further queries are in vain.
+var errNoVersion = errors.New("the API server does not tell its version")
 
 // emulateServer makes the scheduler emulate the version of Kubernetes of its API server, if that is older than its own: newer features would
 // wait for kinds that are not served. --emulated-version takes precedence. It is called before feature gates are read. If the server does not
 // respond, the scheduler begins with its own version, waits for the server as it does for everything else, and, if it turns out to need another
 // version, ends by stop in order to restart.
-func (a asking) emulateServer(ctx context.Context, stop func(), o *options.Options) error {
+func (a versionProber) emulateServer(ctx context.Context, stop func(), o *options.Options) error {
 	logger := klog.FromContext(ctx)
 	effective := o.ComponentGlobalsRegistry.EffectiveVersionFor(basecompatibility.DefaultKubeComponent)
 	own := effective.BinaryVersion()
@@ -50,30 +50,30 @@ func (a asking) emulateServer(ctx context.Context, stop func(), o *options.Optio
 		logger.Info("Behaving as a version of Kubernetes", "version", effective.EmulationVersion(), "by", emulation.ByFlag)
 		return nil
 	}
-	server, err := serverOf(o)
+	server, err := newVersionQuery(o)
 	if err != nil {
 		return nil //nolint:nilerr // the set-up that follows says what is wrong with it
 	}
-	found, err := a.askUntilAnswered(ctx, server)
+	found, err := a.queryUntilAnswered(ctx, server)
 	choice, tooOld := emulation.Choose(own, found, nil)
 	if tooOld != nil {
 		return tooOld //nolint:wrapcheck // it says all there is
 	}
-	if err := behaveAs(o, choice.Version); err != nil {
+	if err := emulateVersion(o, choice.Version); err != nil {
 		return err
 	}
 	if err != nil {
 		logger.Info("The version of the API server is not known", "err", err)
 	}
 	logger.Info("Behaving as a version of Kubernetes", "version", choice.Version, "by", choice.By, "apiServer", found)
-	if err != nil && !errors.Is(err, errUntold) {
+	if err != nil && !errors.Is(err, errNoVersion) {
 		go a.restartAsServer(ctx, stop, server, own)
 	}
 	return nil
 }
 
-// behaveAs sets the feature gates to those of a version. Flags for them have been read, and remain in effect.
-func behaveAs(o *options.Options, v *version.Version) error {
+// emulateVersion sets the feature gates to those of a version. Flags for them have been read, and remain in effect.
+func emulateVersion(o *options.Options, v *version.Version) error {
 	effective := o.ComponentGlobalsRegistry.EffectiveVersionFor(basecompatibility.DefaultKubeComponent)
 	mutable, ok := effective.(basecompatibility.MutableEffectiveVersion)
 	if !ok || v.EqualTo(effective.EmulationVersion()) {
@@ -87,16 +87,16 @@ func behaveAs(o *options.Options, v *version.Version) error {
 	return nil
 }
 
-// ask queries an API server for the version that it emulates.
-type ask func(context.Context) (*version.Version, error)
+// versionQuery queries an API server for the version that it emulates.
+type versionQuery func(context.Context) (*version.Version, error)
 
-// askUntilAnswered queries until there is a response, or the timeout is over.
-func (a asking) askUntilAnswered(ctx context.Context, server ask) (*version.Version, error) {
-	ctx, cancel := context.WithTimeout(ctx, a.patience)
+// queryUntilAnswered queries until there is a response, or the timeout is over.
+func (a versionProber) queryUntilAnswered(ctx context.Context, server versionQuery) (*version.Version, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.startTimeout)
 	defer cancel()
 	for told := false; ; told = true {
-		found, err := a.askOnce(ctx, server)
-		if err == nil || errors.Is(err, errUntold) {
+		found, err := a.queryOnce(ctx, server)
+		if err == nil || errors.Is(err, errNoVersion) {
 			return found, err
 		}
 		if !told {
@@ -105,12 +105,12 @@ func (a asking) askUntilAnswered(ctx context.Context, server ask) (*version.Vers
 		select {
 		case <-ctx.Done():
 			return nil, err
-		case <-time.After(a.each):
+		case <-time.After(a.interval):
 		}
 	}
 }
 
-func (a asking) askOnce(ctx context.Context, server ask) (*version.Version, error) {
+func (a versionProber) queryOnce(ctx context.Context, server versionQuery) (*version.Version, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.request)
 	defer cancel()
 	return server(ctx)
@@ -118,16 +118,16 @@ func (a asking) askOnce(ctx context.Context, server ask) (*version.Version, erro
 
 // restartAsServer queries a server that did not respond in time until it does, and ends a scheduler that has begun with another version than
 // required.
-func (a asking) restartAsServer(ctx context.Context, stop func(), server ask, own *version.Version) {
+func (a versionProber) restartAsServer(ctx context.Context, stop func(), server versionQuery, own *version.Version) {
 	logger := klog.FromContext(ctx)
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(a.later):
+		case <-time.After(a.lateInterval):
 		}
-		found, err := a.askOnce(ctx, server)
-		if errors.Is(err, errUntold) {
+		found, err := a.queryOnce(ctx, server)
+		if errors.Is(err, errNoVersion) {
 			logger.Info("The version of the API server is not known", "err", err)
 			return
 		}
@@ -149,8 +149,8 @@ func (a asking) restartAsServer(ctx context.Context, stop func(), server ask, ow
 // largestVersion is more than an API server reports as its version.
 const largestVersion = 1 << 16
 
-// serverOf returns the version query for the API server that a scheduler with some options uses.
-func serverOf(o *options.Options) (ask, error) {
+// newVersionQuery returns the version query for the API server that a scheduler with some options uses.
+func newVersionQuery(o *options.Options) (versionQuery, error) {
 	kubeconfig := o.Deprecated.Kubeconfig
 	if o.ConfigFile != "" {
 		var err error
@@ -169,7 +169,7 @@ func serverOf(o *options.Options) (ask, error) {
 	return func(ctx context.Context) (*version.Version, error) {
 		body, err := client.RESTClient().Get().AbsPath("/version").Stream(ctx)
 		if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) {
-			return nil, fmt.Errorf("%w: %w", errUntold, err)
+			return nil, fmt.Errorf("%w: %w", errNoVersion, err)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("asking the API server for its version: %w", err)
@@ -183,9 +183,9 @@ func serverOf(o *options.Options) (ask, error) {
 		if err := json.Unmarshal(data, &info); err != nil { // for example if a proxy responds in place of the server
 			return nil, fmt.Errorf("asking the API server for its version: %w", err)
 		}
-		found, err := emulation.OfServer(&info)
+		found, err := emulation.ServerVersion(&info)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", errUntold, err)
+			return nil, fmt.Errorf("%w: %w", errNoVersion, err)
 		}
 		return found, nil
 	}, nil

@@ -20,10 +20,10 @@ import (
 )
 
 // quickAsking is what tests wait for a server that does not answer. No test depends on how long it is.
-var quickAsking = asking{patience: 500 * time.Millisecond, request: 100 * time.Millisecond, each: 5 * time.Millisecond, later: 5 * time.Millisecond}
+var quickAsking = versionProber{startTimeout: 500 * time.Millisecond, request: 100 * time.Millisecond, interval: 5 * time.Millisecond, lateInterval: 5 * time.Millisecond}
 
 // steadyAsking is for servers that answer in the end, however slow the machine is.
-var steadyAsking = asking{patience: time.Minute, request: time.Minute, each: time.Millisecond, later: time.Millisecond}
+var steadyAsking = versionProber{startTimeout: time.Minute, request: time.Minute, interval: time.Millisecond, lateInterval: time.Millisecond}
 
 // A gate that has changed its default, and one that older versions do not have.
 const changedGate, newGate = "ChangedGate", "NewGate"
@@ -102,7 +102,7 @@ func breaks(w http.ResponseWriter, _ *http.Request) {
 
 func TestTheSchedulerBehavesAsItsServer(t *testing.T) {
 	tests := map[string]struct {
-		asks    asking
+		asks    versionProber
 		answers []http.HandlerFunc
 		flags   []string
 		want    string
@@ -170,7 +170,7 @@ func TestWhatBecomesOfASchedulerThatBeganWithoutItsServer(t *testing.T) {
 	} {
 		t.Run(body, func(t *testing.T) {
 			server := serveVersion(t, fails(http.StatusServiceUnavailable), breaks, says(body))
-			ask, err := serverOf(optionsOf(t, server.URL))
+			ask, err := newVersionQuery(optionsOf(t, server.URL))
 			if err != nil {
 				t.Fatal(err)
 			}

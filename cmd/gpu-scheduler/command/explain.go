@@ -41,8 +41,8 @@ func (e *explanations) addFlags(flags *pflag.FlagSet) {
 			"Address and certificate are those of --secure-port. 0 serves nothing")
 }
 
-// serve serves requests until ctx ends. It returns once the port is open.
-func (e *explanations) serve(ctx context.Context, cc *config.CompletedConfig) error {
+// serveRecords serves requests until ctx ends. It returns once the port is open.
+func (e *explanations) serveRecords(ctx context.Context, cc *config.CompletedConfig) error {
 	if e.port == 0 || cc.SecureServing == nil {
 		return nil
 	}
@@ -57,15 +57,15 @@ func (e *explanations) serve(ctx context.Context, cc *config.CompletedConfig) er
 	serving := *cc.SecureServing
 	serving.DisableHTTP2 = true // each HTTP/2 connection may buffer 25 MB before it is authenticated
 	var handler http.Handler
-	serving.Listener, handler = explainserver.Bounded(listener, guarded(explainserver.Handler(e.recorder, leaderOf(cc)), cc))
+	serving.Listener, handler = explainserver.BoundListener(listener, withAuth(explainserver.NewHandler(e.recorder, newLeaderQuery(cc)), cc))
 	if _, _, err := serving.Serve(handler, shutdownTimeout, ctx.Done()); err != nil {
 		return fmt.Errorf("serving explanations: %w", err)
 	}
 	return nil
 }
 
-// guarded admits requests that the cluster authenticates and authorizes for the path, as kube-scheduler does for its metrics.
-func guarded(handler http.Handler, cc *config.CompletedConfig) http.Handler {
+// withAuth admits requests that the cluster authenticates and authorizes for the path, as kube-scheduler does for its metrics.
+func withAuth(handler http.Handler, cc *config.CompletedConfig) http.Handler {
 	resolver := &request.RequestInfoFactory{}
 	handler = filters.WithAuthorization(handler, cc.Authorization.Authorizer, scheme.Codecs)
 	handler = filters.WithAuthentication(handler, cc.Authentication.Authenticator, filters.Unauthorized(scheme.Codecs), nil, nil)
@@ -74,9 +74,9 @@ func guarded(handler http.Handler, cc *config.CompletedConfig) http.Handler {
 	return genericfilters.WithPanicRecovery(handler, resolver)
 }
 
-// leaderOf reads the current leader from the lease. It is only read if there is no record to return. The lock of the election would remember
+// newLeaderQuery reads the current leader from the lease. It is only read if there is no record to return. The lock of the election would remember
 // what it reads, and is reserved for the election.
-func leaderOf(cc *config.CompletedConfig) explainserver.Leader {
+func newLeaderQuery(cc *config.CompletedConfig) explainserver.Leader {
 	if cc.LeaderElection == nil {
 		return nil
 	}

@@ -21,15 +21,15 @@ import (
 // an orderly end needs.
 const endWithin = 10 * time.Second
 
-// leading defines when a leader has to give way to another one.
-type leading struct {
+// leaderOptions defines when a leader has to give way to another one.
+type leaderOptions struct {
 	// stall is how long the scheduling loop may be stalled.
 	stall time.Duration
 	// takeover is how long standby processes wait for a sign of the leader.
 	takeover time.Duration
 }
 
-func (l *leading) addFlags(flags *pflag.FlagSet) {
+func (l *leaderOptions) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&l.takeover, "takeover-after", 3*time.Second,
 		"How long another process waits for a sign of the leader before it takes over, in whole seconds. Longer than leaseDuration "+
 			"or 0 is as long as that. The leader itself tries for renewDeadline to renew")
@@ -38,7 +38,7 @@ func (l *leading) addFlags(flags *pflag.FlagSet) {
 			"another one leads. 0 sets no limit")
 }
 
-func (l *leading) validate() error {
+func (l *leaderOptions) validateFlags() error {
 	if l.takeover < 0 || l.takeover%time.Second != 0 || l.takeover != 0 && l.takeover <= fence.Pause {
 		return fmt.Errorf("--takeover-after is %s, want whole seconds and more than %s, or 0 for leaseDuration", l.takeover, fence.Pause)
 	}
@@ -48,14 +48,14 @@ func (l *leading) validate() error {
 	return nil
 }
 
-// watch watches the loop of a scheduler. If it stalls, /livez fails and stop is called, which ends the process in an orderly way: it releases
+// watchLoop watches the loop of a scheduler. If it stalls, /livez fails and stop is called, which ends the process in an orderly way: it releases
 // the lease, and the next leader need not wait for its expiry.
-func (l *leading) watch(ctx context.Context, stop func(), sched *scheduler.Scheduler, loop *liveness.Loop) {
+func (l *leaderOptions) watchLoop(ctx context.Context, stop func(), sched *scheduler.Scheduler, loop *liveness.Loop) {
 	if l.stall == 0 {
 		return
 	}
 	logger := klog.FromContext(ctx)
-	watch := &liveness.Watch{Loop: loop, Waiting: plugins.Waiting(sched), Limit: l.stall, Stalled: func(err error) {
+	watch := &liveness.Watch{Loop: loop, Waiting: plugins.QueueHasPods(sched), Limit: l.stall, Stalled: func(err error) {
 		logger.Error(err, "This scheduler ends, another one may lead")
 		stop()
 		time.AfterFunc(endWithin, func() {

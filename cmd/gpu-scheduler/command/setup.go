@@ -23,9 +23,9 @@ import (
 	"g8s.host/gpu-scheduler/plugins"
 )
 
-// setup creates a scheduler with our plugins, whose bindings carry the epoch of its leadership. stop ends ctx, which ends the scheduler.
-func setup(
-	ctx context.Context, stop func(), o *options.Options, leading *leading, dependencies plugins.Dependencies, more []app.Option,
+// setUpScheduler creates a scheduler with our plugins, whose bindings carry the epoch of its leadership. stop ends ctx, which ends the scheduler.
+func setUpScheduler(
+	ctx context.Context, stop func(), o *options.Options, leading *leaderOptions, dependencies plugins.Dependencies, more []app.Option,
 ) (*config.CompletedConfig, *scheduler.Scheduler, error) {
 	logger := klog.FromContext(ctx)
 	leadership := fence.New(clock.RealClock{}, func() {
@@ -45,7 +45,7 @@ func setup(
 	plugins.Wrap(scheduler, plugins.Options{Gate: dependencies.Gate, Attempts: dependencies.Attempts, Loop: loop, RetryAfter: retryAfter})
 	standby := plugins.NewStandby(scheduler)
 	go standby.Run(ctx)
-	leading.watch(ctx, stop, scheduler, loop)
+	leading.watchLoop(ctx, stop, scheduler, loop)
 	if completed.LeaderElection == nil {
 		logger.Info("Leader election is off: where manifests/policy is installed, the API server refuses every binding (docs/failover.md)")
 		return completed, scheduler, nil

@@ -84,7 +84,7 @@ func newSimulateCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s.out, s.progress = cmd.OutOrStdout(), cmd.ErrOrStderr()
 			silenceLogs()
-			return told(cmd, s.run(cmd.Context()))
+			return reportError(cmd, s.runSimulation(cmd.Context()))
 		},
 	}
 	flags := cmd.Flags()
@@ -111,8 +111,8 @@ func (s *simulation) addConfigFlags(flags *pflag.FlagSet) {
 	flags.Int64Var(&s.seed, "seed", 0, "Decides what is left to chance: the order of published arrivals, and which of equal nodes is taken. Production has 0")
 }
 
-func (s *simulation) run(ctx context.Context) error {
-	write, err := s.writer()
+func (s *simulation) runSimulation(ctx context.Context) error {
+	write, err := s.resultWriter()
 	if err != nil {
 		return err
 	}
@@ -120,17 +120,17 @@ func (s *simulation) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	candidates, err := s.candidates()
+	candidates, err := s.readCandidates()
 	if err != nil {
 		return err
 	}
-	cluster, arrivals, err := s.read(candidates)
+	cluster, arrivals, err := s.readInput(candidates)
 	if err != nil {
 		return err
 	}
 	var results []*simulate.Result
 	for _, candidate := range candidates {
-		bar := progress(s.progress, candidate.Name, len(arrivals))
+		bar := newProgressBar(s.progress, candidate.Name, len(arrivals))
 		result, err := simulate.Run(ctx, cluster, arrivals, candidate, simulate.Options{
 			Seed: s.seed, Progress: func(int) { _ = bar.Add(1) }, // a bar that cannot be drawn is no reason to stop
 			Moves: moves, Start: cluster.Began, Past: s.past,
@@ -162,8 +162,8 @@ func silenceLogs() {
 	klog.SetLogger(logr.Discard())
 }
 
-// progress shows how far a run is, on a terminal only.
-func progress(w io.Writer, name string, total int) *progressbar.ProgressBar {
+// newProgressBar shows how far a run is, on a terminal only.
+func newProgressBar(w io.Writer, name string, total int) *progressbar.ProgressBar {
 	if file, ok := w.(*os.File); !ok || !term.IsTerminal(int(file.Fd())) {
 		return progressbar.DefaultSilent(int64(total))
 	}
@@ -171,7 +171,7 @@ func progress(w io.Writer, name string, total int) *progressbar.ProgressBar {
 		progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionFullWidth())
 }
 
-func (s *simulation) writer() (func(io.Writer, []*simulate.Result) error, error) {
+func (s *simulation) resultWriter() (func(io.Writer, []*simulate.Result) error, error) {
 	if s.report != "" && !slices.Contains([]string{".html", ".svg"}, filepath.Ext(s.report)) {
 		return nil, fmt.Errorf("--report is %q, want a name that ends in .html or .svg", s.report)
 	}
@@ -195,15 +195,15 @@ func (s *simulation) writeReport(results []*simulate.Result) error {
 		return fmt.Errorf("writing the report: %w", err)
 	}
 	if strings.HasSuffix(s.report, ".svg") {
-		_, err = file.Write(simulate.Plots(results)[0]) // the allocation; a page has all of them
+		_, err = file.Write(simulate.DrawPlots(results)[0]) // the allocation; a page has all of them
 	} else {
 		err = simulate.WriteHTML(file, results)
 	}
 	return errors.Join(err, file.Close())
 }
 
-// candidates are the configurations to compare: each --config with each --policy.
-func (s *simulation) candidates() ([]simulate.Candidate, error) {
+// readCandidates are the configurations to compare: each --config with each --policy.
+func (s *simulation) readCandidates() ([]simulate.Candidate, error) {
 	configs := s.configs
 	if len(configs) == 0 {
 		configs = []string{""}
@@ -211,11 +211,11 @@ func (s *simulation) candidates() ([]simulate.Candidate, error) {
 	var candidates []simulate.Candidate
 	for _, path := range configs {
 		if len(s.policies) == 0 {
-			cfg, err := s.config(path)
+			cfg, err := s.readConfig(path)
 			if err != nil {
 				return nil, err
 			}
-			candidates = append(candidates, simulate.Candidate{Name: nameOf(path), Config: cfg})
+			candidates = append(candidates, simulate.Candidate{Name: configName(path), Config: cfg})
 		}
 		for _, policy := range s.policies {
 			candidate, err := s.withPolicy(path, policy)
@@ -229,7 +229,7 @@ func (s *simulation) candidates() ([]simulate.Candidate, error) {
 }
 
 func (s *simulation) withPolicy(path, policy string) (simulate.Candidate, error) {
-	cfg, err := s.config(path)
+	cfg, err := s.readConfig(path)
 	if err != nil {
 		return simulate.Candidate{}, err
 	}
@@ -240,15 +240,15 @@ func (s *simulation) withPolicy(path, policy string) (simulate.Candidate, error)
 	if err := simulate.SetPolicy(cfg, data); err != nil {
 		return simulate.Candidate{}, fmt.Errorf("reading --policy %s: %w", policy, err)
 	}
-	name := nameOf(policy)
+	name := configName(policy)
 	if len(s.configs) > 1 {
-		name = nameOf(path) + ", " + name
+		name = configName(path) + ", " + name
 	}
 	return simulate.Candidate{Name: name, Config: cfg}, nil
 }
 
-// config reads a configuration, "" for the shipped one. Its policy files are read now.
-func (s *simulation) config(path string) (*config.KubeSchedulerConfiguration, error) {
+// readConfig reads a configuration, "" for the shipped one. Its policy files are read now.
+func (s *simulation) readConfig(path string) (*config.KubeSchedulerConfiguration, error) {
 	data, err := manifests.FS.ReadFile(shippedConfig)
 	if path != "" {
 		data, err = os.ReadFile(path)
@@ -279,7 +279,7 @@ func (s *simulation) config(path string) (*config.KubeSchedulerConfiguration, er
 	return cfg, nil
 }
 
-func nameOf(path string) string {
+func configName(path string) string {
 	if path == "" {
 		return "shipped"
 	}

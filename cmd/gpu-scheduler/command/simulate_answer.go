@@ -21,18 +21,18 @@ func newAnswerCommand() *cobra.Command {
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			silenceLogs()
-			return told(cmd, answer(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout()))
+			return reportError(cmd, answerQuestion(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout()))
 		},
 	}
 }
 
-func answer(ctx context.Context, in io.Reader, out io.Writer) error {
+func answerQuestion(ctx context.Context, in io.Reader, out io.Writer) error {
 	question := &whatif.Question{}
 	if err := json.NewDecoder(in).Decode(question); err != nil {
 		return fmt.Errorf("reading the question: %w", err)
 	}
 	s := &simulation{progress: io.Discard}
-	cfg, err := s.config("")
+	cfg, err := s.readConfig("")
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func answer(ctx context.Context, in io.Reader, out io.Writer) error {
 			return fmt.Errorf("reading the scoring policy of the cluster: %w", err)
 		}
 	}
-	outcome, err := simulate.Answer(ctx, question, simulate.Candidate{Name: nameOf(""), Config: cfg})
+	outcome, err := simulate.Answer(ctx, question, simulate.Candidate{Name: configName(""), Config: cfg})
 	if err != nil {
 		return err
 	}

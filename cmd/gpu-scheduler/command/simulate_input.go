@@ -19,8 +19,8 @@ const (
 	arrivePublished = "published"
 )
 
-// read returns the cluster and what comes to it, for the schedulers of some candidates.
-func (s *simulation) read(candidates []simulate.Candidate) (simulate.Cluster, []simulate.Arrival, error) {
+// readInput returns the cluster and what comes to it, for the schedulers of some candidates.
+func (s *simulation) readInput(candidates []simulate.Candidate) (simulate.Cluster, []simulate.Arrival, error) {
 	if s.recording != "" {
 		return s.readHistory(candidates)
 	}
@@ -66,7 +66,7 @@ func (s *simulation) readHistory(candidates []simulate.Candidate) (simulate.Clus
 			schedulers = append(schedulers, candidate.Config.Profiles[i].SchedulerName)
 		}
 	}
-	s.heedRuns(rec, candidates)
+	s.useRecordedRuns(rec, candidates)
 	cluster, arrivals := simulate.FromRecording(rec, schedulers)
 	if len(arrivals) == 0 {
 		return simulate.Cluster{}, nil, fmt.Errorf("nobody came in --recording %s whom a scheduler named %s would place", s.recording, schedulers[0])
@@ -74,15 +74,15 @@ func (s *simulation) readHistory(candidates []simulate.Candidate) (simulate.Clus
 	return cluster, arrivals, nil
 }
 
-// heedRuns bases start reservations on the ledger's run times at the beginning of the recording, and prints a note if a ledger is
+// useRecordedRuns bases start reservations on the ledger's run times at the beginning of the recording, and prints a note if a ledger is
 // configured and these are missing.
-func (s *simulation) heedRuns(rec *recording.Recording, candidates []simulate.Candidate) {
+func (s *simulation) useRecordedRuns(rec *recording.Recording, candidates []simulate.Candidate) {
 	if len(rec.Runs) > 0 {
 		s.past = ledger.LearnOfNamespaces(rec.Runs)
 		return
 	}
 	for _, candidate := range candidates {
-		if simulate.NamesLedger(candidate.Config) {
+		if simulate.UsesLedger(candidate.Config) {
 			fmt.Fprintf(s.progress, "%s: it names a promiseLedger, and the recording does not have what that said, so starts are promised by deadlines alone;\n"+
 				"  gpu-scheduler simulate record --ledger writes it down\n", candidate.Name)
 		}
@@ -94,22 +94,22 @@ func (s *simulation) readPublished() (simulate.Cluster, []simulate.Arrival, erro
 	if !trace.IsCSV(s.cluster) || len(s.workloads) != 1 || !trace.IsCSV(s.workloads[0]) {
 		return simulate.Cluster{}, nil, errors.New("--arrivals published needs the node list and one pod list of an openb trace, as CSV")
 	}
-	nodes, err := trace.Nodes(s.cluster)
+	nodes, err := trace.LoadNodes(s.cluster)
 	if err != nil {
 		return simulate.Cluster{}, nil, fmt.Errorf("reading --cluster %s: %w", s.cluster, err)
 	}
-	pods, err := trace.Pods(s.workloads[0])
+	pods, err := trace.LoadPods(s.workloads[0])
 	if err != nil {
 		return simulate.Cluster{}, nil, fmt.Errorf("reading --workload %s: %w", s.workloads[0], err)
 	}
-	arrivals := trace.Arrive(nodes, pods, trace.Inflation, s.seed)
-	return simulate.Cluster{Nodes: simulate.NodesOf(arrivals.Nodes)}, simulate.ArrivalsOf(arrivals.Pods), nil
+	arrivals := trace.DrawArrivals(nodes, pods, trace.Inflation, s.seed)
+	return simulate.Cluster{Nodes: simulate.NodesFromTrace(arrivals.Nodes)}, simulate.ArrivalsFromTrace(arrivals.Pods), nil
 }
 
 func readCluster(path string) (simulate.Cluster, []simulate.Arrival, error) {
 	if trace.IsCSV(path) {
-		nodes, err := trace.Nodes(path)
-		return simulate.Cluster{Nodes: simulate.NodesOf(nodes)}, nil, err
+		nodes, err := trace.LoadNodes(path)
+		return simulate.Cluster{Nodes: simulate.NodesFromTrace(nodes)}, nil, err
 	}
 	data, err := trace.Read(path)
 	if err != nil {
@@ -127,15 +127,15 @@ func readCluster(path string) (simulate.Cluster, []simulate.Arrival, error) {
 
 func (s *simulation) readWorkload(path string, cluster simulate.Cluster) ([]simulate.Arrival, error) {
 	if trace.IsCSV(path) {
-		jobs, err := trace.Jobs(path)
+		jobs, err := trace.LoadJobs(path)
 		if err != nil || jobs != nil {
 			return simulate.ArrivalsOfJobs(jobs), err
 		}
-		pods, err := trace.Pods(path)
+		pods, err := trace.LoadPods(path)
 		if s.arrivals == arriveTimed {
-			return simulate.TimedArrivalsOf(pods), err
+			return simulate.TimedArrivalsFromTrace(pods), err
 		}
-		return simulate.ArrivalsOf(pods), err
+		return simulate.ArrivalsFromTrace(pods), err
 	}
 	data, err := trace.Read(path)
 	if err != nil {

@@ -51,7 +51,7 @@ func newRecordCommand() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r.out, r.progress = cmd.OutOrStdout(), cmd.ErrOrStderr()
-			return told(cmd, r.run(cmd.Context()))
+			return reportError(cmd, r.runRecorder(cmd.Context()))
 		},
 	}
 	flags := cmd.Flags()
@@ -63,8 +63,8 @@ func newRecordCommand() *cobra.Command {
 	return cmd
 }
 
-// told prints an error of a subcommand, in place of the log line of kube-scheduler's command.
-func told(cmd *cobra.Command, err error) error {
+// reportError prints an error of a subcommand, in place of the log line of kube-scheduler's command.
+func reportError(cmd *cobra.Command, err error) error {
 	cmd.SilenceUsage = true
 	if err != nil {
 		fmt.Fprintln(cmd.ErrOrStderr(), "error:", err)
@@ -73,7 +73,7 @@ func told(cmd *cobra.Command, err error) error {
 	return err
 }
 
-func (r *recorder) run(ctx context.Context) (err error) {
+func (r *recorder) runRecorder(ctx context.Context) (err error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = r.kubeconfig
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: r.context}).ClientConfig()
@@ -84,7 +84,7 @@ func (r *recorder) run(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("connecting to the cluster: %w", err)
 	}
-	runs, err := r.runs(ctx, config)
+	runs, err := r.readRuns(ctx, config)
 	if err != nil {
 		return err
 	}
@@ -105,8 +105,8 @@ func (r *recorder) run(ctx context.Context) (err error) {
 	return recorder.Record(ctx, to)
 }
 
-// runs returns the run times of jobs from the ledger; none if it is not to be queried.
-func (r *recorder) runs(ctx context.Context, config *rest.Config) ([]ledger.Run, error) {
+// readRuns returns the run times of jobs from the ledger; none if it is not to be queried.
+func (r *recorder) readRuns(ctx context.Context, config *rest.Config) ([]ledger.Run, error) {
 	if r.ledger.Address == "" {
 		return nil, nil
 	}

@@ -35,7 +35,7 @@ func newVerifyCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s.out, s.progress = cmd.OutOrStdout(), cmd.ErrOrStderr()
 			silenceLogs()
-			return told(cmd, s.verify(cmd.Context()))
+			return reportError(cmd, s.runVerify(cmd.Context()))
 		},
 	}
 	flags := cmd.Flags()
@@ -45,7 +45,7 @@ func newVerifyCommand() *cobra.Command {
 	return cmd
 }
 
-func (s *simulation) verify(ctx context.Context) error {
+func (s *simulation) runVerify(ctx context.Context) error {
 	if s.output != "table" && s.output != "json" {
 		return fmt.Errorf("--output is %q, want table or json", s.output)
 	}
@@ -53,13 +53,13 @@ func (s *simulation) verify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	candidates, err := s.candidates()
+	candidates, err := s.readCandidates()
 	if err != nil {
 		return err
 	}
 	var comparisons []*simulate.Comparison
 	for _, candidate := range candidates {
-		bar := progress(s.progress, candidate.Name, len(rec.Events))
+		bar := newProgressBar(s.progress, candidate.Name, len(rec.Events))
 		comparison, err := simulate.Verify(ctx, rec, candidate, simulate.Options{
 			Seed: s.seed, Progress: func(int) { _ = bar.Add(1) }, // a bar that cannot be drawn is no reason to stop
 		})
@@ -76,8 +76,8 @@ func (s *simulation) verify(ctx context.Context) error {
 	return writeComparisons(s.out, comparisons)
 }
 
-// mostDifferences is how many differences the table shows.
-const mostDifferences = 10
+// maxDifferences is how many differences the table shows.
+const maxDifferences = 10
 
 func writeComparisons(to io.Writer, comparisons []*simulate.Comparison) error {
 	var out bytes.Buffer
@@ -89,18 +89,18 @@ func writeComparisons(to io.Writer, comparisons []*simulate.Comparison) error {
 			fmt.Fprintf(&out, "  %d of these only beside pods that left before the refusal was reported\n", c.JustLeft)
 		}
 		for i, d := range c.Differences {
-			if i == mostDifferences {
+			if i == maxDifferences {
 				fmt.Fprintf(&out, "  and %d more differences, see -o json\n", len(c.Differences)-i)
 				break
 			}
-			fmt.Fprintf(&out, "  %s: recorded %s, simulated %s\n", d.Pod, placeOf(d.Recorded), placeOf(d.Simulated))
+			fmt.Fprintf(&out, "  %s: recorded %s, simulated %s\n", d.Pod, describePlace(d.Recorded), describePlace(d.Simulated))
 		}
 	}
 	_, err := to.Write(out.Bytes())
 	return err
 }
 
-func placeOf(d simulate.Decision) string {
+func describePlace(d simulate.Decision) string {
 	switch {
 	case d.Node == "":
 		return "nowhere"

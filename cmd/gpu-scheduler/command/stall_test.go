@@ -172,7 +172,7 @@ func TestLivezFailsWithTheLoop(t *testing.T) {
 
 func TestStallLimit(t *testing.T) {
 	for limit, good := range map[time.Duration]bool{0: true, 2 * time.Second: true, time.Hour: true, time.Second: false, -time.Second: false} {
-		if err := (&leading{stall: limit}).validate(); (err == nil) != good {
+		if err := (&leaderOptions{stall: limit}).validateFlags(); (err == nil) != good {
 			t.Errorf("--stall-limit=%s: %v", limit, err)
 		}
 	}
@@ -185,7 +185,7 @@ func TestTakeoverAfter(t *testing.T) {
 	for takeover, good := range map[time.Duration]bool{
 		0: true, 3 * time.Second: true, time.Minute: true, time.Second: false, 2500 * time.Millisecond: false, -time.Second: false,
 	} {
-		if err := (&leading{takeover: takeover}).validate(); (err == nil) != good {
+		if err := (&leaderOptions{takeover: takeover}).validateFlags(); (err == nil) != good {
 			t.Errorf("--takeover-after=%s: %v", takeover, err)
 		}
 	}

@@ -30,12 +30,12 @@ const (
 	// Forgotten: a container runs for which the scheduler chose GPUs, and kubelet has no slots for it. A kubelet that has lost its checkpoint starts
 	// containers without GPUs until a plugin is there.
 	Forgotten Kind = "forgotten"
-	// CardTwice: two pods have containers that run and have the same GPU whole.
-	CardTwice Kind = "card-twice"
+	// GPUTwice: two pods have containers that run and have the same GPU whole.
+	GPUTwice Kind = "card-twice"
 )
 
 // Kinds are all of them, for metrics that begin at 0.
-var Kinds = []Kind{Unclaimed, OtherSlots, Unrecorded, Miscounted, Forgotten, CardTwice}
+var Kinds = []Kind{Unclaimed, OtherSlots, Unrecorded, Miscounted, Forgotten, GPUTwice}
 
 // Listed is the list of kubelet's PodResources for one resource of a container.
 type Listed struct {
@@ -62,9 +62,9 @@ type Difference struct {
 	Text string
 }
 
-// Differences returns all differences. The parts of a situation are of slightly different moments, so a single difference may be a pod that comes or
+// FindDifferences returns all differences. The parts of a situation are of slightly different moments, so a single difference may be a pod that comes or
 // goes; a repeated one is real.
-func Differences(s *Situation) []Difference {
+func FindDifferences(s *Situation) []Difference {
 	uids := map[types.NamespacedName]types.UID{}
 	for uid, pod := range s.Pods {
 		uids[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = uid
@@ -76,14 +76,14 @@ func Differences(s *Situation) []Difference {
 		if !known {
 			continue // the pod of that name is ambiguous
 		}
-		if kind, text := s.differs(listed, uid); kind != "" {
+		if kind, text := s.compareListed(listed, uid); kind != "" {
 			out = append(out, Difference{Kind: kind, Pod: uid, Namespace: listed.Namespace, Name: listed.Pod, Text: text})
 		}
 	}
-	return slices.Concat(out, s.misrecorded(), s.forgotten(), s.heldTwice())
+	return slices.Concat(out, s.findMisrecorded(), s.findForgotten(), s.heldTwice())
 }
 
-func (s *Situation) differs(listed *Listed, uid types.UID) (Kind, string) {
+func (s *Situation) compareListed(listed *Listed, uid types.UID) (Kind, string) {
 	at := slices.IndexFunc(s.Claims, func(c checkpoint.Claim) bool {
 		return c.Pod == uid && c.Container == listed.Container && c.Resource == listed.Resource
 	})
@@ -97,9 +97,9 @@ func (s *Situation) differs(listed *Listed, uid types.UID) (Kind, string) {
 	return "", ""
 }
 
-// misrecorded finds containers that run with a number of GPUs other than that of their slots, or with unknown ones. It uses the checkpoint, as a
+// findMisrecorded finds containers that run with a number of GPUs other than that of their slots, or with unknown ones. It uses the checkpoint, as a
 // kubelet before 1.34 lists nothing.
-func (s *Situation) misrecorded() []Difference {
+func (s *Situation) findMisrecorded() []Difference {
 	var out []Difference
 	for i := range s.Claims {
 		claim := &s.Claims[i]
@@ -125,14 +125,14 @@ func (s *Situation) misrecorded() []Difference {
 	return out
 }
 
-// forgotten finds containers that run with GPUs only by the scheduler's choice or by a record. It is unknown which of them have started since kubelet
+// findForgotten finds containers that run with GPUs only by the scheduler's choice or by a record. It is unknown which of them have started since kubelet
 // forgot; none of them starts again.
-func (s *Situation) forgotten() []Difference {
+func (s *Situation) findForgotten() []Difference {
 	var out []Difference
 	for _, uid := range slices.Sorted(maps.Keys(s.Pods)) {
 		pod := s.Pods[uid]
-		for _, container := range s.holders(uid) {
-			if !s.Live[uid][container] || s.knows(uid, pod, container) {
+		for _, container := range s.assignedContainers(uid) {
+			if !s.Live[uid][container] || s.isKnownToKubelet(uid, pod, container) {
 				continue
 			}
 			out = append(out, Difference{Kind: Forgotten, Pod: uid, Namespace: pod.Namespace, Name: pod.Name,
@@ -143,19 +143,19 @@ func (s *Situation) forgotten() []Difference {
 	return out
 }
 
-// knows reports whether kubelet knows that a container has slots, by its checkpoint or by what it lists.
-func (s *Situation) knows(uid types.UID, pod binding.Pod, container string) bool {
+// isKnownToKubelet reports whether kubelet knows that a container has slots, by its checkpoint or by what it lists.
+func (s *Situation) isKnownToKubelet(uid types.UID, pod binding.Pod, container string) bool {
 	return slices.ContainsFunc(s.Claims, func(c checkpoint.Claim) bool { return c.Pod == uid && c.Container == container }) ||
 		slices.ContainsFunc(s.Listed, func(l Listed) bool {
 			return l.Namespace == pod.Namespace && l.Pod == pod.Name && l.Container == container
 		})
 }
 
-// holders returns the containers of a pod that are assigned GPUs.
-func (s *Situation) holders(uid types.UID) []string {
+// assignedContainers returns the containers of a pod that are assigned GPUs.
+func (s *Situation) assignedContainers(uid types.UID) []string {
 	holders := map[string]bool{}
 	if choice, err := gpu.ParseChoice(s.Pods[uid].Assignment); err == nil { // else it has none
-		for container := range choice.Cards {
+		for container := range choice.GPUs {
 			holders[container] = true
 		}
 		for container := range choice.Slices {
@@ -188,7 +188,7 @@ func (s *Situation) heldTwice() []Difference {
 			if other == nil {
 				holders[device.UUID] = record
 			} else if other.Pod != record.Pod {
-				found[device.UUID] = Difference{Kind: CardTwice, Pod: record.Pod, Namespace: record.Namespace, Name: record.PodName,
+				found[device.UUID] = Difference{Kind: GPUTwice, Pod: record.Pod, Namespace: record.Namespace, Name: record.PodName,
 					Text: fmt.Sprintf("card %s is with container %s and with container %s of pod %s/%s, and both run", device.UUID, record.Container,
 						other.Container, other.Namespace, other.PodName)}
 			}
@@ -201,8 +201,8 @@ func (s *Situation) heldTwice() []Difference {
 	return out
 }
 
-// Again returns the differences in both lists, in the order of now. It ignores the text, of which only the details may differ.
-func Again(before, now []Difference) []Difference {
+// RepeatedDifferences returns the differences in both lists, in the order of now. It ignores the text, of which only the details may differ.
+func RepeatedDifferences(before, now []Difference) []Difference {
 	var out []Difference
 	for i := range now {
 		same := func(d Difference) bool { return d.Kind == now[i].Kind && d.Pod == now[i].Pod }

@@ -67,7 +67,7 @@ func TestDifferences(t *testing.T) {
 			s.Listed, s.Claims, s.Records = nil, nil, nil
 		}, []Kind{Forgotten}},
 		"a pod that kubelet has forgotten": {func(s *Situation) { s.Listed = nil }, nil},
-		"one card for both":                {func(s *Situation) { s.Records[1].Devices = s.Records[0].Devices }, []Kind{CardTwice}},
+		"one card for both":                {func(s *Situation) { s.Records[1].Devices = s.Records[0].Devices }, []Kind{GPUTwice}},
 		"one card, and one does not run":   {func(s *Situation) { s.Records[1].Devices, s.Live["uid-b"] = s.Records[0].Devices, nil }, nil},
 		"one card for two containers of one": {func(s *Situation) {
 			s.Records[1].Devices, s.Records[1].Pod, s.Claims[1].Pod, s.Listed = s.Records[0].Devices, "uid-a", "uid-a", nil
@@ -81,7 +81,7 @@ func TestDifferences(t *testing.T) {
 			s := agreeing()
 			tc.change(s)
 			var kinds []Kind
-			for _, difference := range Differences(s) {
+			for _, difference := range FindDifferences(s) {
 				kinds = append(kinds, difference.Kind)
 				if difference.Text == "" || difference.Namespace != "team" || difference.Name == "" {
 					t.Errorf("nobody can do anything with %+v", difference)
@@ -97,7 +97,7 @@ func TestDifferences(t *testing.T) {
 func TestAgain(t *testing.T) {
 	first := []Difference{{Kind: Unclaimed, Pod: "a", Text: "1"}, {Kind: Unclaimed, Pod: "b"}}
 	then := []Difference{{Kind: Unclaimed, Pod: "a", Text: "2"}, {Kind: Miscounted, Pod: "b"}}
-	if diff := cmp.Diff(then[:1], Again(first, then)); diff != "" {
+	if diff := cmp.Diff(then[:1], RepeatedDifferences(first, then)); diff != "" {
 		t.Errorf("again (-want +got):\n%s", diff)
 	}
 }

@@ -25,8 +25,8 @@ type Situation struct {
 	// Live are the pods that the runtime has not ended, with their running containers. The runtime is authoritative here, and neither kubelet nor the
 	// API server: a pod that was deleted by force is gone for both while its processes still use the GPUs.
 	Live map[types.UID]map[string]bool
-	// Cards are the node's GPUs and slices, by UUID.
-	Cards map[string]Card
+	// GPUs are the node's GPUs and slices, by UUID.
+	GPUs map[string]GPU
 	// Unassigned is the policy for pods without an assignment.
 	Unassigned Policy
 }
@@ -42,14 +42,14 @@ type Pod struct {
 	Deleting bool
 }
 
-// Card is a GPU or a slice that can be allocated.
-type Card struct {
+// GPU is a GPU or a slice that can be allocated.
+type GPU struct {
 	// Resource is the resource that requests all of it.
 	Resource string
 	// Shared is the resource that requests a part of its memory, "" if it is not shared.
 	Shared string
-	// Card is the GPU that a slice is of, "" for a whole GPU.
-	Card string
+	// ParentUUID is the GPU that a slice is of, "" for a whole GPU.
+	ParentUUID string
 	// Index is the driver's number of the GPU, for people, and the order in which the agent allocates.
 	Index int
 	// MemoryMiB is all of its memory.
@@ -84,9 +84,9 @@ type Record struct {
 }
 
 // UUIDs returns the devices of a record.
-func (r *Record) UUIDs() []string { return uuidsOf(r.Devices) }
+func (r *Record) UUIDs() []string { return deviceUUIDs(r.Devices) }
 
-func uuidsOf(devices []gpu.Device) []string {
+func deviceUUIDs(devices []gpu.Device) []string {
 	uuids := make([]string, len(devices))
 	for i := range devices {
 		uuids[i] = devices[i].UUID
@@ -94,8 +94,8 @@ func uuidsOf(devices []gpu.Device) []string {
 	return uuids
 }
 
-// Ended returns the records whose pod the runtime no longer has.
-func (s *Situation) Ended() []Record {
+// EndedRecords returns the records whose pod the runtime no longer has.
+func (s *Situation) EndedRecords() []Record {
 	var ended []Record
 	for i := range s.Records {
 		if _, live := s.Live[s.Records[i].Pod]; !live {

@@ -28,7 +28,7 @@ func TestDecide(t *testing.T) {
 			node: node(pod("one", `{"version":1,"containers":{"main":[{"uuid":"A","index":0},{"uuid":"B","index":1}],`+
 				`"setup":[{"uuid":"B","index":1},{"uuid":"D","index":3}]}}`),
 				claim("one", "setup", names.ResourceGPU, "N2", "slot-0", "slot-1"), live("two"), record("two", "main", names.ResourceGPU, "N3", "A")),
-			wantReason: HeldCard,
+			wantReason: HeldGPU,
 		},
 		"a container starts again": {
 			node: node(record("one", "main", names.ResourceGPU, "N1", "A", "B"), live("one", "main")), want: []string{"main N1: A B"},
@@ -40,7 +40,7 @@ func TestDecide(t *testing.T) {
 		},
 		"a card is with a container of the same pod that runs": {
 			node:       node(record("one", "side", names.ResourceGPU, "N2", "A"), live("one", "side")),
-			wantReason: HeldCard, wantText: "its container side, which runs",
+			wantReason: HeldGPU, wantText: "its container side, which runs",
 		},
 		"a card was with an init container of the same pod that has ended": {
 			node: node(record("one", "setup", names.ResourceGPU, "N2", "A"), live("one")), want: []string{"main N1: A B"},
@@ -128,12 +128,12 @@ func TestDecide(t *testing.T) {
 		},
 		"free cards include those of pods that have ended": {
 			node: node(pod("one", ""), policy(GiveFree), pod("two", assignment("main", "A")), record("two", "main", names.ResourceGPU, "N2", "A"),
-				func(s *Situation) { delete(s.Cards, "S") }),
+				func(s *Situation) { delete(s.GPUs, "S") }),
 			want: []string{"main N1: B C"},
 		},
 		"free cards are those of pods that have ended, where there are no others": {
 			node: node(pod("one", ""), policy(GiveFree), pod("two", assignment("main", "A")), record("two", "main", names.ResourceGPU, "N2", "A"),
-				func(s *Situation) { delete(s.Cards, "S"); delete(s.Cards, "C") }),
+				func(s *Situation) { delete(s.GPUs, "S"); delete(s.GPUs, "C") }),
 			want: []string{"main N1: B A"}, wantRemoved: []string{"N2"},
 		},
 		"free cards are none of a pod that kubelet has not taken in yet": {
@@ -148,7 +148,7 @@ func TestDecide(t *testing.T) {
 		},
 		"too few free cards": {
 			node:       node(pod("one", ""), policy(GiveFree), live("two"), record("two", "main", names.ResourceGPU, "N2", "A", "B", "C")),
-			wantReason: NoFreeCard, wantText: "only 1 are free",
+			wantReason: NoFreeGPU, wantText: "only 1 are free",
 		},
 		"an annotation that is no assignment": {
 			node: node(pod("one", "{")), wantReason: BadAssignment, wantText: names.AnnotationGPUDevices,
@@ -159,21 +159,21 @@ func TestDecide(t *testing.T) {
 		"the assignment is for another container": {
 			node: node(pod("one", assignment("other", "A", "B"))), wantReason: BadAssignment, wantText: "0 cards",
 		},
-		"a card of another node":     {node: node(pod("one", assignment("main", "A", "Z"))), wantReason: UnknownCard, wantText: "card Z"},
+		"a card of another node":     {node: node(pod("one", assignment("main", "A", "Z"))), wantReason: UnknownGPU, wantText: "card Z"},
 		"a card that is in MIG mode": {node: node(pod("one", assignment("main", "A", "M"))), wantReason: BadAssignment, wantText: mig},
-		"a sick card":                {node: node(pod("one", assignment("main", "A", "D"))), wantReason: SickCard, wantText: "Xid79"},
+		"a sick card":                {node: node(pod("one", assignment("main", "A", "D"))), wantReason: SickGPU, wantText: "Xid79"},
 		"a container starts again on a card that has become sick": {
-			node: node(pod("one", assignment("main", "A", "D")), record("one", "main", names.ResourceGPU, "N1", "A", "D")), wantReason: SickCard,
+			node: node(pod("one", assignment("main", "A", "D")), record("one", "main", names.ResourceGPU, "N1", "A", "D")), wantReason: SickGPU,
 		},
 		"another pod holds a card": {
 			node:       node(live("two", "main"), record("two", "main", names.ResourceGPU, "N2", "B")),
-			wantReason: HeldCard, wantText: "still with pod team/two",
+			wantReason: HeldGPU, wantText: "still with pod team/two",
 		},
 		"another pod holds a card whose containers have not started yet": {
-			node: node(live("two"), record("two", "main", names.ResourceGPU, "N2", "B")), wantReason: HeldCard,
+			node: node(live("two"), record("two", "main", names.ResourceGPU, "N2", "B")), wantReason: HeldGPU,
 		},
 		"a pod deleted by force still runs, and only the runtime knows it": {
-			node: node(live("gone", "main"), record("gone", "main", names.ResourceGPU, "N2", "A")), wantReason: HeldCard, wantText: "team/gone",
+			node: node(live("gone", "main"), record("gone", "main", names.ResourceGPU, "N2", "A")), wantReason: HeldGPU, wantText: "team/gone",
 		},
 		"another pod held a card and has ended": {
 			node: node(record("two", "main", names.ResourceGPU, "N2", "B"), ended("two")), want: []string{"main N1: A B"}, wantRemoved: []string{"N2"},
@@ -184,7 +184,7 @@ func TestDecide(t *testing.T) {
 				s.Records[0].PodName = "one"
 				live("old", "main")(s)
 			}),
-			wantReason: HeldCard,
+			wantReason: HeldGPU,
 		},
 		"a card of a pod of ours without a choice": {
 			node: node(pod("one", ""), decided("one")), wantReason: Unassigned,
@@ -194,7 +194,7 @@ func TestDecide(t *testing.T) {
 
 func TestRecordsOfEndedPods(t *testing.T) {
 	s := node(record("two", "main", names.ResourceGPU, "N2", "B"), record("one", "main", names.ResourceGPU, "N1", "A"), live("one"))
-	if diff := cmp.Diff([]string{"main N2: B"}, spell(s.Ended())); diff != "" {
+	if diff := cmp.Diff([]string{"main N2: B"}, spell(s.EndedRecords())); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -23,7 +23,7 @@ func node(changes ...func(*Situation)) *Situation {
 		Claims: []checkpoint.Claim{{Pod: "one", Container: "main", Resource: names.ResourceGPU, Slots: []string{"slot-0", "slot-1"}, Name: "N1"}},
 		Pods:   map[types.UID]Pod{"one": {Namespace: "team", Name: "one", Assignment: assignment("main", "A", "B")}},
 		Live:   map[types.UID]map[string]bool{"one": {}},
-		Cards: map[string]Card{
+		GPUs: map[string]GPU{
 			"A": {Resource: names.ResourceGPU, Index: 0, MemoryMiB: 1000, Health: gpu.Healthy},
 			"B": {Resource: names.ResourceGPU, Index: 1, MemoryMiB: 1000, Health: gpu.Healthy},
 			"C": {Resource: names.ResourceGPU, Index: 2, MemoryMiB: 1000, Health: gpu.Healthy},
@@ -75,7 +75,7 @@ func decided(uid types.UID) func(*Situation) {
 func sliceChoice(container string, uuids ...string) string {
 	choice := gpu.Choice{Slices: gpu.SliceAssignment{}}
 	for _, uuid := range uuids {
-		choice.Slices[container] = append(choice.Slices[container], gpu.HeldSlice{UUID: uuid, Profile: "1g.10gb", Card: "Y", GPU: 5})
+		choice.Slices[container] = append(choice.Slices[container], gpu.HeldSlice{UUID: uuid, Profile: "1g.10gb", ParentUUID: "Y", GPU: 5})
 	}
 	text, err := choice.Encode()
 	if err != nil {
@@ -122,9 +122,9 @@ func policy(p Policy) func(*Situation)      { return func(s *Situation) { s.Unas
 // sliceOf makes a device a slice of a card.
 func sliceOf(uuid, card string) func(*Situation) {
 	return func(s *Situation) {
-		slice := s.Cards[uuid]
-		slice.Card, slice.Resource = card, mig
-		s.Cards[uuid] = slice
+		slice := s.GPUs[uuid]
+		slice.ParentUUID, slice.Resource = card, mig
+		s.GPUs[uuid] = slice
 	}
 }
 

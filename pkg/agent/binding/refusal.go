@@ -21,14 +21,14 @@ const (
 	Unassigned Reason = "unassigned"
 	// BadAssignment: the scheduler's choice does not fit the container.
 	BadAssignment Reason = "bad-assignment"
-	// UnknownCard: the node has no such GPU.
-	UnknownCard Reason = "unknown-card"
-	// SickCard: the GPU must not be used.
-	SickCard Reason = "sick-card"
-	// HeldCard: another pod holds the GPU.
-	HeldCard Reason = "held-card"
-	// NoFreeCard: the agent has to choose and no GPU is free.
-	NoFreeCard Reason = "no-free-card"
+	// UnknownGPU: the node has no such GPU.
+	UnknownGPU Reason = "unknown-card"
+	// SickGPU: the GPU must not be used.
+	SickGPU Reason = "sick-card"
+	// HeldGPU: another pod holds the GPU.
+	HeldGPU Reason = "held-card"
+	// NoFreeGPU: the agent has to choose and no GPU is free.
+	NoFreeGPU Reason = "no-free-card"
 	// Unfit: the node's kubelet or runtime cannot pass GPUs to containers.
 	Unfit Reason = "unfit"
 	// Unreadable: required data could not be read.
@@ -39,7 +39,7 @@ const (
 
 // Reasons are all of them, for metrics that begin at 0.
 var Reasons = []Reason{
-	UnknownSlots, SlotsTwice, OtherPlugin, UnknownPod, DeletedPod, Unassigned, BadAssignment, UnknownCard, SickCard, HeldCard, NoFreeCard,
+	UnknownSlots, SlotsTwice, OtherPlugin, UnknownPod, DeletedPod, Unassigned, BadAssignment, UnknownGPU, SickGPU, HeldGPU, NoFreeGPU,
 	Unfit, Unreadable, Unwritable,
 }
 
@@ -50,16 +50,16 @@ type Refusal struct {
 	Text string
 }
 
-// Passes reports whether the reason usually goes away within seconds without intervention. Waiting is then worthwhile, since kubelet retries only
+// IsTransient reports whether the reason usually goes away within seconds without intervention. Waiting is then worthwhile, since kubelet retries only
 // after some ten seconds.
-func (r *Refusal) Passes() bool {
+func (r *Refusal) IsTransient() bool {
 	switch r.Reason {
-	case UnknownSlots, SlotsTwice, UnknownPod, HeldCard, NoFreeCard, Unreadable:
+	case UnknownSlots, SlotsTwice, UnknownPod, HeldGPU, NoFreeGPU, Unreadable:
 		return true
 	}
 	return false
 }
 
-func refuse(reason Reason, format string, args ...any) *Refusal {
+func newRefusal(reason Reason, format string, args ...any) *Refusal {
 	return &Refusal{Reason: reason, Text: fmt.Sprintf(format, args...)}
 }

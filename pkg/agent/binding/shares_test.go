@@ -21,16 +21,16 @@ func TestDecideShares(t *testing.T) {
 		"shares of others leave too little": {
 			node: node(pod("one", assignment("main", "S:400")), claim("one", "main", names.ResourceSharedGPU, "N2", "slot-7"),
 				live("two"), live("three"), record("two", "main", names.ResourceSharedGPU, "N3", "S:300"), record("three", "main", names.ResourceSharedGPU, "N4", "S:301")),
-			resource: names.ResourceSharedGPU, slots: []string{"slot-7"}, wantReason: HeldCard,
+			resource: names.ResourceSharedGPU, slots: []string{"slot-7"}, wantReason: HeldGPU,
 		},
 		"a share of a card that another pod has whole": {
 			node: node(pod("one", assignment("main", "S:400")), claim("one", "main", names.ResourceSharedGPU, "N2", "slot-7"),
 				live("two"), record("two", "main", names.ResourceGPU, "N3", "S")),
-			resource: names.ResourceSharedGPU, slots: []string{"slot-7"}, wantReason: HeldCard,
+			resource: names.ResourceSharedGPU, slots: []string{"slot-7"}, wantReason: HeldGPU,
 		},
 		"a whole card that others share": {
 			node:       node(pod("one", assignment("main", "S", "A")), live("two"), record("two", "main", names.ResourceSharedGPU, "N3", "S:1")),
-			wantReason: HeldCard,
+			wantReason: HeldGPU,
 		},
 		"a share of a card that this node does not share": {
 			node:     node(pod("one", assignment("main", "A:400")), claim("one", "main", names.ResourceSharedGPU, "N2", "slot-7")),

@@ -8,28 +8,28 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// slices returns the MIG slices that the scheduler chose for a container. If one of them no longer exists, since the GPU was repartitioned, the
+// resolveSlices returns the MIG slices that the scheduler chose for a container. If one of them no longer exists, since the GPU was repartitioned, the
 // container gets other free ones, and keeps them when it restarts. A container of a pod that our scheduler placed here without a choice does the
 // same.
-func (d *decision) slices(claim *checkpoint.Claim) ([]gpu.Device, []string, *Refusal) {
+func (d *decision) resolveSlices(claim *checkpoint.Claim) ([]gpu.Device, []string, *Refusal) {
 	named, refusal := d.namedSlices(claim)
 	if refusal != nil {
 		return nil, nil, refusal
 	}
-	if len(named) > 0 && d.areHere(claim, named) {
-		return named, uuidsOf(named), nil
+	if len(named) > 0 && d.arePresent(claim, named) {
+		return named, deviceUUIDs(named), nil
 	}
-	if before := d.recordOf(claim); before != nil && !d.lost(claim, before) {
+	if before := d.findRecord(claim); before != nil && !d.hasLostDevices(claim, before) {
 		return before.Devices, before.All, nil
 	}
-	if _, known := d.Pods[d.uid]; known && !d.ours() && d.Unassigned != GiveFree {
-		return nil, nil, d.unassigned()
+	if _, known := d.Pods[d.uid]; known && !d.isPlacedByUs() && d.Unassigned != GiveFree {
+		return nil, nil, d.refuseUnassigned()
 	}
-	return d.choose(claim)
+	return d.chooseGPUs(claim)
 }
 
-// ours reports whether our scheduler placed the pod here.
-func (d *decision) ours() bool { return d.pod.Decided || d.pod.Assignment != "" }
+// isPlacedByUs reports whether our scheduler placed the pod here.
+func (d *decision) isPlacedByUs() bool { return d.pod.Decided || d.pod.Assignment != "" }
 
 // namedSlices returns the slices that the scheduler chose for a container, none where it chose none for it.
 func (d *decision) namedSlices(claim *checkpoint.Claim) ([]gpu.Device, *Refusal) {
@@ -38,7 +38,7 @@ func (d *decision) namedSlices(claim *checkpoint.Claim) ([]gpu.Device, *Refusal)
 	}
 	choice, err := gpu.ParseChoice(d.pod.Assignment)
 	if err != nil {
-		return nil, refuse(BadAssignment, "pod %s/%s: annotation %s: %v", d.pod.Namespace, d.pod.Name, names.AnnotationGPUDevices, err)
+		return nil, newRefusal(BadAssignment, "pod %s/%s: annotation %s: %v", d.pod.Namespace, d.pod.Name, names.AnnotationGPUDevices, err)
 	}
 	var devices []gpu.Device
 	for _, held := range choice.Slices[claim.Container] {
@@ -47,20 +47,20 @@ func (d *decision) namedSlices(claim *checkpoint.Claim) ([]gpu.Device, *Refusal)
 		}
 	}
 	if len(devices) != len(claim.Slots) && len(choice.Slices) > 0 {
-		return nil, refuse(BadAssignment, "pod %s/%s: container %s has %d %s of kubelet and %d of the scheduler", d.pod.Namespace, d.pod.Name,
+		return nil, newRefusal(BadAssignment, "pod %s/%s: container %s has %d %s of kubelet and %d of the scheduler", d.pod.Namespace, d.pod.Name,
 			claim.Container, len(claim.Slots), claim.Resource, len(devices))
 	}
 	return devices, nil
 }
 
-// areHere reports whether the node has all of some slices.
-func (d *decision) areHere(claim *checkpoint.Claim, named []gpu.Device) bool {
-	return !slices.ContainsFunc(named, func(device gpu.Device) bool { return d.Cards[device.UUID].Resource != claim.Resource })
+// arePresent reports whether the node has all of some slices.
+func (d *decision) arePresent(claim *checkpoint.Claim, named []gpu.Device) bool {
+	return !slices.ContainsFunc(named, func(device gpu.Device) bool { return d.GPUs[device.UUID].Resource != claim.Resource })
 }
 
-// mark adds the pod's assigned slices to its own if they are for the container. It adds them to the taken ones if they are for a container that runs
+// markAssignedSlices adds the pod's assigned slices to its own if they are for the container. It adds them to the taken ones if they are for a container that runs
 // beside it, which has other slots from kubelet.
-func (d *decision) mark(claim *checkpoint.Claim, own, taken map[string]bool) {
+func (d *decision) markAssignedSlices(claim *checkpoint.Claim, own, taken map[string]bool) {
 	choice, err := gpu.ParseChoice(d.pod.Assignment)
 	if err != nil {
 		return
@@ -70,7 +70,7 @@ func (d *decision) mark(claim *checkpoint.Claim, own, taken map[string]bool) {
 	}
 	for i := range d.Claims {
 		other := &d.Claims[i]
-		if other.Pod != claim.Pod || other.Resource != claim.Resource || overlap(other.Slots, claim.Slots) {
+		if other.Pod != claim.Pod || other.Resource != claim.Resource || hasOverlap(other.Slots, claim.Slots) {
 			continue
 		}
 		for _, held := range choice.Slices[other.Container] {
@@ -79,13 +79,13 @@ func (d *decision) mark(claim *checkpoint.Claim, own, taken map[string]bool) {
 	}
 }
 
-// uuidsNamed adds the devices of a pod's annotation to a set: GPUs and slices.
-func uuidsNamed(pod *Pod, named map[string]bool) {
+// addAssignedUUIDs adds the devices of a pod's annotation to a set: GPUs and slices.
+func addAssignedUUIDs(pod *Pod, named map[string]bool) {
 	choice, err := gpu.ParseChoice(pod.Assignment)
 	if err != nil {
 		return // it will get none
 	}
-	for _, devices := range choice.Cards {
+	for _, devices := range choice.GPUs {
 		for i := range devices {
 			named[devices[i].UUID] = true
 		}

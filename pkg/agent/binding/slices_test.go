@@ -23,13 +23,13 @@ func TestDecideSlices(t *testing.T) {
 		},
 		"the slice that the scheduler chose is with another pod": {
 			node:     node(pod("one", sliceChoice("main", "N")), claim("one", "main", mig, "N2", "slot-0"), live("two"), record("two", "main", mig, "N3", "N")),
-			resource: mig, slots: []string{"slot-0"}, wantReason: HeldCard, wantText: "team/two",
+			resource: mig, slots: []string{"slot-0"}, wantReason: HeldGPU, wantText: "team/two",
 		},
 		"the slice that the scheduler chose is on a card that is ill": {
 			node: node(pod("one", sliceChoice("main", "N")), claim("one", "main", mig, "N2", "slot-0"), func(s *Situation) {
-				s.Cards["N"] = Card{Resource: mig, Index: 5, MemoryMiB: 100, Health: "Xid79"}
+				s.GPUs["N"] = GPU{Resource: mig, Index: 5, MemoryMiB: 100, Health: "Xid79"}
 			}),
-			resource: mig, slots: []string{"slot-0"}, wantReason: SickCard,
+			resource: mig, slots: []string{"slot-0"}, wantReason: SickGPU,
 		},
 		"more slices than slots": {
 			node: node(pod("one", sliceChoice("main", "M", "N")), claim("one", "main", mig, "N2", "slot-0")), resource: mig, slots: []string{"slot-0"},
@@ -59,7 +59,7 @@ func TestDecideSlices(t *testing.T) {
 		},
 		"one of two is no more": {
 			node: node(pod("one", sliceChoice("main", "N", "Z")), claim("one", "main", mig, "N2", "slot-0", "slot-1"),
-				func(s *Situation) { s.Cards["L"] = s.Cards["M"] }),
+				func(s *Situation) { s.GPUs["L"] = s.GPUs["M"] }),
 			resource: mig, want: []string{"main N2: N L"},
 		},
 		"a slice of a pod that another scheduler put here": {
@@ -84,7 +84,7 @@ func TestDecideSlices(t *testing.T) {
 		},
 		"two slices for an init container, and since then a lower one is free": {
 			node: node(claim("one", "main", mig, "N2", "slot-0"), claim("one", "setup", mig, "N3", "slot-0", "slot-1"), record("one", "setup", mig, "N3", "N", "O"),
-				func(s *Situation) { s.Cards["O"] = s.Cards["N"] }),
+				func(s *Situation) { s.GPUs["O"] = s.GPUs["N"] }),
 			resource: mig, slots: []string{"slot-0"}, want: []string{"main N2: N"},
 		},
 		"a slice that a pod got while the runtime had ended the one before": {
@@ -97,9 +97,9 @@ func TestDecideSlices(t *testing.T) {
 		},
 		"a slice that is ill": {
 			node: node(claim("one", "main", mig, "N2", "slot-0"), record("one", "main", mig, "N2", "M"), func(s *Situation) {
-				s.Cards["M"] = Card{Resource: mig, Index: 5, MemoryMiB: 100, Health: "Xid79"}
+				s.GPUs["M"] = GPU{Resource: mig, Index: 5, MemoryMiB: 100, Health: "Xid79"}
 			}),
-			resource: mig, slots: []string{"slot-0"}, wantReason: SickCard,
+			resource: mig, slots: []string{"slot-0"}, wantReason: SickGPU,
 		},
 		"a slice for each of two pods that kubelet gave one slot": {
 			node:     node(claim("one", "main", mig, "N2", "slot-0"), pod("two", ""), decided("two"), claim("two", "main", mig, "N3", "slot-0"), live("two")),
@@ -107,21 +107,21 @@ func TestDecideSlices(t *testing.T) {
 		},
 		"a slice of a card that a pod has whole": {
 			node:     node(claim("one", "main", mig, "N2", "slot-0"), live("two"), record("two", "main", names.ResourceGPU, "N3", "Y"), sliceOf("M", "Y"), sliceOf("N", "Y")),
-			resource: mig, slots: []string{"slot-0"}, wantReason: NoFreeCard,
+			resource: mig, slots: []string{"slot-0"}, wantReason: NoFreeGPU,
 		},
 		"a card of which a pod has a slice": {
 			node:       node(live("two"), record("two", "main", mig, "N3", "M"), sliceOf("M", "B")),
-			wantReason: HeldCard, wantText: "team/two",
+			wantReason: HeldGPU, wantText: "team/two",
 		},
 		"a card of which a pod had a slice, when it was in MIG mode": {
 			node: node(live("two"), record("two", "main", mig, "N3", "MIG-before"), func(s *Situation) {
-				s.Records[0].Devices[0].Index = s.Cards["B"].Index
+				s.Records[0].Devices[0].Index = s.GPUs["B"].Index
 			}),
-			wantReason: HeldCard, wantText: "team/two",
+			wantReason: HeldGPU, wantText: "team/two",
 		},
 		"no slice is free": {
 			node:     node(claim("one", "main", mig, "N2", "slot-0"), live("two"), record("two", "main", mig, "N3", "M", "N")),
-			resource: mig, slots: []string{"slot-0"}, wantReason: NoFreeCard,
+			resource: mig, slots: []string{"slot-0"}, wantReason: NoFreeGPU,
 		},
 	}.check(t)
 }

@@ -49,32 +49,32 @@ func (f Folder) Write(record *binding.Record, edits *specs.ContainerEdits) error
 		return fmt.Errorf("writing a CDI spec: %w", err)
 	}
 	data, err := json.MarshalIndent(specs.Spec{
-		Version: versionOf(edits), Kind: Kind, Annotations: map[string]string{recordAnnotation: string(text)},
+		Version: requiredVersion(edits), Kind: Kind, Annotations: map[string]string{recordAnnotation: string(text)},
 		Devices: []specs.Device{{Name: record.Name, ContainerEdits: *edits}},
 	}, "", " ")
 	if err != nil {
 		return fmt.Errorf("writing a CDI spec: %w", err)
 	}
-	path := f.path(record.Name)
+	path := f.specPath(record.Name)
 	if before, err := os.ReadFile(path); err == nil && string(before) == string(data) {
 		return nil
 	}
-	return replace(path, data)
+	return replaceFile(path, data)
 }
 
-// versionOf returns the oldest version that has what the edits need.
-func versionOf(edits *specs.ContainerEdits) string {
+// requiredVersion returns the oldest version that has what the edits need.
+func requiredVersion(edits *specs.ContainerEdits) string {
 	if len(edits.AdditionalGIDs) > 0 || edits.IntelRdt != nil {
 		return versionGroups
 	}
 	return versionAnnotations
 }
 
-// replace writes a file whole or not at all.
-func replace(path string, data []byte) error {
+// replaceFile writes a file whole or not at all.
+func replaceFile(path string, data []byte) error {
 	temporary := path + ".new"
 	if err := writeAndRename(temporary, path, data); err != nil {
-		return fmt.Errorf("writing a CDI spec: %w", errors.Join(err, removed(temporary)))
+		return fmt.Errorf("writing a CDI spec: %w", errors.Join(err, removeIfExists(temporary)))
 	}
 	return nil
 }
@@ -96,9 +96,9 @@ func writeAndRename(temporary, path string, data []byte) error {
 	return os.Rename(temporary, path)
 }
 
-// Records returns all records, by name. A file that cannot be parsed is an error that names it: its devices are unknown, so no GPU is known to be
+// ReadRecords returns all records, by name. A file that cannot be parsed is an error that names it: its devices are unknown, so no GPU is known to be
 // free.
-func (f Folder) Records() ([]binding.Record, error) {
+func (f Folder) ReadRecords() ([]binding.Record, error) {
 	entries, err := os.ReadDir(f.Path)
 	if err != nil {
 		return nil, fmt.Errorf("reading CDI specs: %w", err)
@@ -108,7 +108,7 @@ func (f Folder) Records() ([]binding.Record, error) {
 		if !strings.HasPrefix(entry.Name(), Prefix) || !strings.HasSuffix(entry.Name(), suffix) {
 			continue
 		}
-		record, err := read(filepath.Join(f.Path, entry.Name()))
+		record, err := readRecord(filepath.Join(f.Path, entry.Name()))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // removed since
 		}
@@ -120,7 +120,7 @@ func (f Folder) Records() ([]binding.Record, error) {
 	return records, nil
 }
 
-func read(path string) (binding.Record, error) {
+func readRecord(path string) (binding.Record, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return binding.Record{}, err
@@ -141,12 +141,12 @@ func read(path string) (binding.Record, error) {
 
 // Remove removes a container's record. A missing record is no error.
 func (f Folder) Remove(name string) error {
-	return removed(f.path(name))
+	return removeIfExists(f.specPath(name))
 }
 
-func (f Folder) path(name string) string { return filepath.Join(f.Path, Prefix+name+suffix) }
+func (f Folder) specPath(name string) string { return filepath.Join(f.Path, Prefix+name+suffix) }
 
-func removed(path string) error {
+func removeIfExists(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -158,7 +158,7 @@ func (f Folder) SweepTemporary() error {
 	left, err := filepath.Glob(filepath.Join(f.Path, Prefix+"*.new"))
 	var errs []error
 	for _, path := range left {
-		errs = append(errs, removed(path))
+		errs = append(errs, removeIfExists(path))
 	}
 	return errors.Join(append(errs, err)...)
 }

@@ -43,7 +43,7 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(f.Path, "nvidia.yaml"), []byte("kind: nvidia.com/gpu"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	records, err := f.Records()
+	records, err := f.ReadRecords()
 	if diff := cmp.Diff([]binding.Record{*record("A"), *record("B")}, records); diff != "" || err != nil {
 		t.Errorf("error %v, records (-want +got):\n%s", err, diff)
 	}
@@ -96,7 +96,7 @@ func TestARecordThatIsNotRead(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(f.Path, "g8s.host-gpu-A.json"), []byte(content), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if records, err := f.Records(); err == nil || !strings.Contains(err.Error(), "g8s.host-gpu-A.json") {
+			if records, err := f.ReadRecords(); err == nil || !strings.Contains(err.Error(), "g8s.host-gpu-A.json") {
 				t.Errorf("records %v, error %v; want the file named", records, err)
 			}
 		})
@@ -109,7 +109,7 @@ func TestAFileAppearsWhole(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(f.Path, "g8s.host-gpu-A.json.new"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if records, err := f.Records(); err != nil || len(records) > 0 {
+	if records, err := f.ReadRecords(); err != nil || len(records) > 0 {
 		t.Errorf("records %v, error %v; want none", records, err)
 	}
 	if err := f.SweepTemporary(); err != nil || len(names(t, f.Path)) > 0 {

@@ -50,9 +50,9 @@ type entry struct {
 	AllocResp []byte
 }
 
-// Registered reports whether a plugin of a resource has reported devices to kubelet, whether or not it is there now. kubelet forgets it some minutes
+// IsRegistered reports whether a plugin of a resource has reported devices to kubelet, whether or not it is there now. kubelet forgets it some minutes
 // after the plugin went away.
-func Registered(data []byte, resource string) bool {
+func IsRegistered(data []byte, resource string) bool {
 	var parsed file
 	if err := json.Unmarshal(data, &parsed); err != nil || parsed.Data == nil {
 		return false
@@ -79,7 +79,7 @@ func Parse(data []byte, kind string, resources ...string) ([]Claim, error) {
 		if !slices.Contains(resources, entry.ResourceName) {
 			continue
 		}
-		claim, err := entry.claim(kind)
+		claim, err := entry.parseClaim(kind)
 		if err != nil {
 			return nil, fmt.Errorf("reading kubelet's checkpoint: pod %s, container %s: %w", entry.PodUID, entry.ContainerName, err)
 		}
@@ -88,7 +88,7 @@ func Parse(data []byte, kind string, resources ...string) ([]Claim, error) {
 	return claims, nil
 }
 
-func (e *entry) claim(kind string) (Claim, error) {
+func (e *entry) parseClaim(kind string) (Claim, error) {
 	claim := Claim{Pod: types.UID(e.PodUID), Container: e.ContainerName, Resource: e.ResourceName}
 	for _, ids := range e.DeviceIDs {
 		claim.Slots = append(claim.Slots, ids...)

@@ -73,11 +73,11 @@ func understands(t *testing.T, data []byte) {
 		t.Errorf("claims (-want +got):\n%s", diff)
 	}
 	for resource, want := range map[string]bool{"nvidia.com/gpu": true, "example.com/away": true, "example.com/fpga": false} {
-		if got := Registered(data, resource); got != want {
+		if got := IsRegistered(data, resource); got != want {
 			t.Errorf("%s registered: %v, want %v", resource, got, want)
 		}
 	}
-	if Registered([]byte("{}"), "nvidia.com/gpu") || Registered(nil, "nvidia.com/gpu") {
+	if IsRegistered([]byte("{}"), "nvidia.com/gpu") || IsRegistered(nil, "nvidia.com/gpu") {
 		t.Error("something is registered in a file that says nothing")
 	}
 }

@@ -21,8 +21,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/program"
 )
 
-// cannotCheck is the exit code if there is nothing to compare.
-const cannotCheck = 2
+// exitCannotCheck is the exit code if there is nothing to compare.
+const exitCannotCheck = 2
 
 // checked is the JSON of gpu-agent check.
 type checked struct {
@@ -43,7 +43,9 @@ func newCheckCommand(o *options) *cobra.Command {
 			"The exit code is 0 where both say the same, 1 where they differ or containers would get no card, and 2 where there\n" +
 			"is nothing to compare: no driver, or no nvidia-smi.",
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return check(cmd.Context(), o, output, cmd.OutOrStdout()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return checkNode(cmd.Context(), o, output, cmd.OutOrStdout())
+		},
 	}
 	flags := cmd.Flags()
 	o.addHardwareFlags(flags)
@@ -52,29 +54,29 @@ func newCheckCommand(o *options) *cobra.Command {
 	return cmd
 }
 
-func check(ctx context.Context, o *options, output string, stdout io.Writer) error {
+func checkNode(ctx context.Context, o *options, output string, stdout io.Writer) error {
 	if output != "table" && output != "json" {
 		return fmt.Errorf("--output is %q, want table or json", output)
 	}
-	library, err := o.library()
+	library, err := o.openLibrary()
 	if err != nil {
-		return program.Exit(cannotCheck, fmt.Errorf("%w; what nvidia-smi prints on this machine says whether it reaches the driver", err))
+		return program.WithExitCode(exitCannotCheck, fmt.Errorf("%w; what nvidia-smi prints on this machine says whether it reaches the driver", err))
 	}
 	fleet, err := library.Read()
 	if err != nil {
-		return program.Exit(cannotCheck, fmt.Errorf("asking the driver for its cards: %w", err))
+		return program.WithExitCode(exitCannotCheck, fmt.Errorf("asking the driver for its cards: %w", err))
 	}
-	machine, err := smi.Ask(ctx, o.driverRoot)
+	machine, err := smi.QueryMachine(ctx, o.driverRoot)
 	if err != nil {
-		return program.Exit(cannotCheck, fmt.Errorf("%w: run it by hand, and give --driver-root where the driver is installed elsewhere", err))
+		return program.WithExitCode(exitCannotCheck, fmt.Errorf("%w: run it by hand, and give --driver-root where the driver is installed elsewhere", err))
 	}
 	described := agent.Describe(fleet)
 	inventory, err := described.Inventory.Encode()
 	if err != nil {
 		return err
 	}
-	facts := examine.Compare(&examine.Said{
-		Driver: library.Driver(), Fleet: fleet, Health: described.Health, Labels: described.Labels, Specs: specsOf(library, fleet),
+	facts := examine.Compare(&examine.AgentView{
+		Driver: library.Driver(), Fleet: fleet, Health: described.Health, Labels: described.Labels, Specs: collectSpecs(library, fleet),
 		Runtime: runtimeText(ctx, o.agent.RuntimeEndpoint), MPS: mpsText(o.agent.MPS),
 	}, &machine)
 	different := len(examine.Differences(facts))
@@ -86,13 +88,13 @@ func check(ctx context.Context, o *options, output string, stdout io.Writer) err
 		err = printFacts(stdout, facts)
 	}
 	if err == nil && different > 0 {
-		err = program.Exit(1, fmt.Errorf("%d differences", different))
+		err = program.WithExitCode(1, fmt.Errorf("%d differences", different))
 	}
 	return err
 }
 
-// specsOf returns the CDI spec of each GPU or slice.
-func specsOf(library hardware.Library, fleet hardware.Fleet) map[string]examine.Spec {
+// collectSpecs returns the CDI spec of each GPU or slice.
+func collectSpecs(library hardware.Library, fleet hardware.Fleet) map[string]examine.Spec {
 	found := map[string]examine.Spec{}
 	add := func(uuid string) {
 		edits, err := library.Edits([]string{uuid})
@@ -106,11 +108,11 @@ func specsOf(library hardware.Library, fleet hardware.Fleet) map[string]examine.
 		}
 		found[uuid] = spec
 	}
-	for i := range fleet.Cards {
-		if card := &fleet.Cards[i]; !card.MIG {
+	for i := range fleet.GPUs {
+		if card := &fleet.GPUs[i]; !card.MIG {
 			add(card.UUID)
 		}
-		for _, slice := range fleet.Cards[i].Slices {
+		for _, slice := range fleet.GPUs[i].Slices {
 			add(slice.UUID)
 		}
 	}
@@ -128,7 +130,7 @@ func runtimeText(ctx context.Context, endpoint string) string {
 			return "none at " + endpoint
 		}
 	}
-	switch unfit, err := client.Unfit(ctx); {
+	switch unfit, err := client.UnfitReason(ctx); {
 	case err != nil:
 		return err.Error()
 	case unfit != "":

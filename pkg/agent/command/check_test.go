@@ -55,7 +55,7 @@ func TestCheck(t *testing.T) {
 	if decoded := json.Unmarshal([]byte(out), &parsed); decoded != nil || program.CodeOf(err) != 1 || parsed.Differences != 1 || len(parsed.Facts) < 10 {
 		t.Errorf("errors %v and %v, output\n%s", err, decoded, out)
 	}
-	if _, err = runCheck(t, ""); program.CodeOf(err) != cannotCheck || !strings.Contains(err.Error(), "--driver-root") {
+	if _, err = runCheck(t, ""); program.CodeOf(err) != exitCannotCheck || !strings.Contains(err.Error(), "--driver-root") {
 		t.Errorf("without nvidia-smi the error is %v", err)
 	}
 	if _, err = runCheck(t, same, "-o", "yaml"); program.CodeOf(err) != 1 {

@@ -38,7 +38,7 @@ func New() *cobra.Command {
 		Short: "Give containers the cards that gpu-scheduler chose",
 		Long: "Give containers of this node the cards that gpu-scheduler chose for their pods, and tell the cluster which cards\n" +
 			"there are and how they are. It runs as root on every node with GPUs, beside kubelet.",
-		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o, cmd.ErrOrStderr()) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runAgent(cmd.Context(), o, cmd.ErrOrStderr()) },
 	})
 	flags := cmd.Flags()
 	flags.StringVar(&o.agent.NodeName, "node-name", os.Getenv("NODE_NAME"), "Name of this node; the environment's NODE_NAME without it")
@@ -47,7 +47,7 @@ func New() *cobra.Command {
 	flags.StringVar(&o.agent.PodResourcesSocket, "pod-resources-socket", "", "Socket to serve kubelet's PodResources at, with cards in the place of slots")
 	flags.StringVar(&o.agent.CDIDir, "cdi-dir", "/var/run/cdi", "Folder of CDI specs that the container runtime watches")
 	o.addHardwareFlags(flags)
-	flags.IntVar(&o.agent.SlotsPerCard, "slots-per-card", 24, "How many containers can share a card at the most, on nodes labelled g8s.host/gpu-sharing=memory")
+	flags.IntVar(&o.agent.SlotsPerGPU, "slots-per-card", 24, "How many containers can share a card at the most, on nodes labelled g8s.host/gpu-sharing=memory")
 	flags.StringVar(&o.overruns, "overruns", string(agent.Warn), "What becomes of pods that use more of a card than their share: warn, or end to kill the process with the most memory")
 	flags.DurationVar(&o.agent.HealthyAfter, "healthy-after", 10*time.Minute, "How long a card must be well before it is given out again")
 	flags.StringVar(&o.unassigned, "unassigned", string(binding.Refuse), "What becomes of pods that another scheduler placed: refuse, or free to give them free cards")
@@ -67,16 +67,16 @@ func (o *options) addHardwareFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.agent.MPS.Folder, "mps-dir", "", "Folder with the pipes (pipe) and the shared memory (shm) of NVIDIA's MPS control daemon, which then keeps containers to their shares")
 }
 
-func run(ctx context.Context, o *options, stderr io.Writer) error {
-	if err := o.complete(stderr); err != nil {
+func runAgent(ctx context.Context, o *options, stderr io.Writer) error {
+	if err := o.completeFlags(stderr); err != nil {
 		return err
 	}
-	library, err := o.library()
+	library, err := o.openLibrary()
 	if err != nil {
 		return err
 	}
 	o.agent.Library = library
-	config, err := program.Config(o.kubeconfig, "gpu-agent")
+	config, err := program.RESTConfig(o.kubeconfig, "gpu-agent")
 	if err != nil {
 		return err
 	}
@@ -87,9 +87,9 @@ func run(ctx context.Context, o *options, stderr io.Writer) error {
 	return nil // it was asked to stop
 }
 
-// complete checks the flags.
-func (o *options) complete(stderr io.Writer) error {
-	log, err := program.Logger(o.logFormat, stderr)
+// completeFlags checks the flags.
+func (o *options) completeFlags(stderr io.Writer) error {
+	log, err := program.NewLogger(o.logFormat, stderr)
 	if err != nil {
 		return err
 	}
@@ -106,8 +106,8 @@ func (o *options) complete(stderr io.Writer) error {
 		return fmt.Errorf("--healthy-after is %s, want 0 or more", o.agent.HealthyAfter)
 	case o.agent.InterruptionURL != "" && !isURL(o.agent.InterruptionURL):
 		return fmt.Errorf("--interruption-url is %q, want one such as http://metadata.tencentyun.com/latest/meta-data/spot/termination-time", o.agent.InterruptionURL)
-	case o.agent.SlotsPerCard < 1 || o.agent.SlotsPerCard > agent.MaxSlotsPerCard:
-		return fmt.Errorf("--slots-per-card is %d, want 1 to %d", o.agent.SlotsPerCard, agent.MaxSlotsPerCard)
+	case o.agent.SlotsPerGPU < 1 || o.agent.SlotsPerGPU > agent.MaxSlotsPerGPU:
+		return fmt.Errorf("--slots-per-card is %d, want 1 to %d", o.agent.SlotsPerGPU, agent.MaxSlotsPerGPU)
 	}
 	return nil
 }
@@ -117,7 +117,7 @@ func isURL(text string) bool {
 	return err == nil && (address.Scheme == "http" || address.Scheme == "https") && address.Host != ""
 }
 
-func (o *options) library() (hardware.Library, error) {
+func (o *options) openLibrary() (hardware.Library, error) {
 	switch {
 	case o.nvml != "mock" && o.nvml != "auto":
 		return nil, fmt.Errorf("--nvml is %q, want auto or mock", o.nvml)

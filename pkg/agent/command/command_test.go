@@ -49,7 +49,7 @@ func TestWhatIsRefusedAtStart(t *testing.T) {
 // TestARootWithoutADriver: the agent of a node without one says what is missing, with cgo or without.
 func TestARootWithoutADriver(t *testing.T) {
 	o := &options{nvml: "auto", driverRoot: filepath.Join(t.TempDir(), "host")}
-	if _, err := o.library(); err == nil || !strings.Contains(err.Error(), "driver") && !strings.Contains(err.Error(), "cgo") {
+	if _, err := o.openLibrary(); err == nil || !strings.Contains(err.Error(), "driver") && !strings.Contains(err.Error(), "cgo") {
 		t.Errorf("error %v, want a hint", err)
 	}
 }

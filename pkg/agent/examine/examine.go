@@ -14,8 +14,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// Said is the agent's view.
-type Said struct {
+// AgentView is the agent's view.
+type AgentView struct {
 	// Driver is the driver's version.
 	Driver string
 	Fleet  hardware.Fleet
@@ -59,14 +59,14 @@ const OfNode = "node"
 const unknown = "unknown"
 
 // Compare returns all facts, the node's first and then GPU by GPU in the order of the driver's numbers.
-func Compare(said *Said, machine *smi.Machine) []Fact {
+func Compare(said *AgentView, machine *smi.Machine) []Fact {
 	var facts []Fact
 	add := func(of, name, agent, other string, differs bool) {
 		facts = append(facts, Fact{Of: of, Name: name, Agent: agent, SMI: other, Differs: differs})
 	}
 	same := func(of, name, agent, other string) { add(of, name, agent, other, agent != other) }
 	same(OfNode, "driver", said.Driver, machine.Driver)
-	same(OfNode, "cards", strconv.Itoa(len(said.Fleet.Cards)), strconv.Itoa(len(machine.Cards)))
+	same(OfNode, "cards", strconv.Itoa(len(said.Fleet.GPUs)), strconv.Itoa(len(machine.GPUs)))
 	for _, unread := range said.Fleet.Unread {
 		add(OfNode, "unread", unread, "", true)
 	}
@@ -76,21 +76,21 @@ func Compare(said *Said, machine *smi.Machine) []Fact {
 	add(OfNode, "container runtime", said.Runtime, "", false)
 	add(OfNode, "MPS", said.MPS, "", false)
 	same(OfNode, "NVLinks", linksText(countLinks(said.Fleet.Links)), linksText(machine.NVLinks))
-	for i := range max(len(said.Fleet.Cards), len(machine.Cards)) {
+	for i := range max(len(said.Fleet.GPUs), len(machine.GPUs)) {
 		switch {
-		case i >= len(said.Fleet.Cards):
-			add(machine.Cards[i].UUID, "card", "", machine.Cards[i].Product, true)
-		case i >= len(machine.Cards):
-			add(said.Fleet.Cards[i].UUID, "card", said.Fleet.Cards[i].Product, "", true)
+		case i >= len(said.Fleet.GPUs):
+			add(machine.GPUs[i].UUID, "card", "", machine.GPUs[i].Product, true)
+		case i >= len(machine.GPUs):
+			add(said.Fleet.GPUs[i].UUID, "card", said.Fleet.GPUs[i].Product, "", true)
 		default:
-			facts = append(facts, compareCard(said, &said.Fleet.Cards[i], &machine.Cards[i], i)...)
+			facts = append(facts, compareGPU(said, &said.Fleet.GPUs[i], &machine.GPUs[i], i)...)
 		}
 	}
 	return facts
 }
 
-// compareCard compares two views of the GPU with a number of the driver.
-func compareCard(said *Said, card *hardware.Card, other *smi.Card, index int) []Fact {
+// compareGPU compares two views of the GPU with a number of the driver.
+func compareGPU(said *AgentView, card *hardware.GPU, other *smi.GPU, index int) []Fact {
 	var facts []Fact
 	add := func(name, agent, smi string, differs bool) {
 		facts = append(facts, Fact{Of: card.UUID, Name: name, Agent: agent, SMI: smi, Differs: differs})
@@ -99,19 +99,19 @@ func compareCard(said *Said, card *hardware.Card, other *smi.Card, index int) []
 	same("index", strconv.Itoa(card.Index), strconv.Itoa(index))
 	same("UUID", card.UUID, other.UUID)
 	same("product", card.Product, other.Product)
-	same("device node", number(card.Minor), number(other.Minor))
-	same("memory MiB", strconv.FormatInt(card.MemoryMiB, 10), number(other.MemoryMiB))
-	add("reserved MiB", number(card.ReservedMiB), number(other.ReservedMiB), !fitsReserved(card.ReservedMiB, other.ReservedMiB))
+	same("device node", numberText(card.Minor), numberText(other.Minor))
+	same("memory MiB", strconv.FormatInt(card.MemoryMiB, 10), numberText(other.MemoryMiB))
+	add("reserved MiB", numberText(card.ReservedMiB), numberText(other.ReservedMiB), !fitsReserved(card.ReservedMiB, other.ReservedMiB))
 	// A machine with one NUMA node may not report which it is, and nvidia-smi then prints 0.
 	numaDiffers := card.NUMANode != nil && other.NUMANode != nil && *card.NUMANode != *other.NUMANode
-	add("NUMA node", number(card.NUMANode), number(other.NUMANode), numaDiffers)
+	add("NUMA node", numberText(card.NUMANode), numberText(other.NUMANode), numaDiffers)
 	add("PCIe switch", cmp.Or(card.PCIeSwitch, "none"), "", false)
-	same("MIG mode", onOff(card.MIG), onOff(other.MIG))
+	same("MIG mode", onOffText(card.MIG), onOffText(other.MIG))
 	if card.MIG || other.MIG {
 		same("slices MiB", sizesText(sliceSizes(card)), sizesText(other.SlicesMiB))
 	}
 	add("health", said.Health[card.UUID], signsText(other.Signs), signsText(withoutLinks(card.Signs)) != signsText(other.Signs))
-	for _, uuid := range given(card) {
+	for _, uuid := range containerUUIDs(card) {
 		spec := said.Specs[uuid]
 		if spec.Refused != "" {
 			add("CDI spec of "+uuid, spec.Refused, "", true)
@@ -122,8 +122,8 @@ func compareCard(said *Said, card *hardware.Card, other *smi.Card, index int) []
 	return facts
 }
 
-// given returns the UUIDs of a GPU that containers can get: its own, or those of its slices.
-func given(card *hardware.Card) []string {
+// containerUUIDs returns the UUIDs of a GPU that containers can get: its own, or those of its slices.
+func containerUUIDs(card *hardware.GPU) []string {
 	if !card.MIG {
 		return []string{card.UUID}
 	}
@@ -134,7 +134,7 @@ func given(card *hardware.Card) []string {
 	return uuids
 }
 
-func sliceSizes(card *hardware.Card) []int64 {
+func sliceSizes(card *hardware.GPU) []int64 {
 	var sizes []int64
 	for _, slice := range card.Slices {
 		sizes = append(sizes, slice.MemoryMiB)
@@ -207,14 +207,14 @@ func linksText(counts map[[2]int]int) string {
 	return cmp.Or(strings.Join(told, " "), "none")
 }
 
-func number[T int | int64](n *T) string {
+func numberText[T int | int64](n *T) string {
 	if n == nil {
 		return unknown
 	}
 	return strconv.FormatInt(int64(*n), 10)
 }
 
-func onOff(on bool) string {
+func onOffText(on bool) string {
 	if on {
 		return "on"
 	}

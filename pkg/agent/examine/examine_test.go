@@ -26,20 +26,20 @@ func machine(t *testing.T, file string) smi.Machine {
 }
 
 // h200 is what the agent said of the real card whose XML is recorded.
-func h200() Said {
+func h200() AgentView {
 	uuid := "GPU-dbe02863-7b8b-62cc-abfd-0184761e5f14"
-	return Said{
+	return AgentView{
 		Driver: "580.159.04", Health: map[string]string{uuid: gpu.Healthy},
 		Specs:   map[string]Spec{uuid: {Source: "made by the agent", Nodes: []string{"/dev/nvidiactl", "/dev/nvidia0"}}},
 		Runtime: "none", MPS: "not used",
-		Fleet: hardware.Fleet{Cards: []hardware.Card{{
+		Fleet: hardware.Fleet{GPUs: []hardware.GPU{{
 			UUID: uuid, Minor: new(0), Product: "NVIDIA H200", MemoryMiB: 143771, ReservedMiB: new(int64(640)), Signs: hardware.Signs{RecoveryKnown: true},
 		}}},
 	}
 }
 
 // names are the names of the facts that differ.
-func names(said *Said, m *smi.Machine) []string {
+func names(said *AgentView, m *smi.Machine) []string {
 	var out []string
 	for _, fact := range Differences(Compare(said, m)) {
 		out = append(out, fact.Name)
@@ -56,30 +56,30 @@ func TestNothingDiffersOnTheRealCard(t *testing.T) {
 
 func TestEachDifferenceIsTold(t *testing.T) {
 	for name, tc := range map[string]struct {
-		change func(*Said, *smi.Machine)
+		change func(*AgentView, *smi.Machine)
 		want   []string
 	}{
-		"another driver": {func(s *Said, _ *smi.Machine) { s.Driver = "570.86.15" }, []string{"driver"}},
-		"another card":   {func(s *Said, _ *smi.Machine) { s.Fleet.Cards[0].UUID = "GPU-x" }, []string{"UUID"}},
-		"another model":  {func(s *Said, _ *smi.Machine) { s.Fleet.Cards[0].Product = "NVIDIA H100" }, []string{"product"}},
-		"another node":   {func(s *Said, _ *smi.Machine) { s.Fleet.Cards[0].Minor = new(1) }, []string{"device node"}},
-		"less memory":    {func(s *Said, _ *smi.Machine) { s.Fleet.Cards[0].MemoryMiB = 81559 }, []string{"memory MiB"}},
+		"another driver": {func(s *AgentView, _ *smi.Machine) { s.Driver = "570.86.15" }, []string{"driver"}},
+		"another card":   {func(s *AgentView, _ *smi.Machine) { s.Fleet.GPUs[0].UUID = "GPU-x" }, []string{"UUID"}},
+		"another model":  {func(s *AgentView, _ *smi.Machine) { s.Fleet.GPUs[0].Product = "NVIDIA H100" }, []string{"product"}},
+		"another node":   {func(s *AgentView, _ *smi.Machine) { s.Fleet.GPUs[0].Minor = new(1) }, []string{"device node"}},
+		"less memory":    {func(s *AgentView, _ *smi.Machine) { s.Fleet.GPUs[0].MemoryMiB = 81559 }, []string{"memory MiB"}},
 		"too little that the driver keeps": {
-			func(s *Said, _ *smi.Machine) { s.Fleet.Cards[0].ReservedMiB = new(int64(576)) }, []string{"reserved MiB"}},
+			func(s *AgentView, _ *smi.Machine) { s.Fleet.GPUs[0].ReservedMiB = new(int64(576)) }, []string{"reserved MiB"}},
 		"nothing said of what the driver keeps": {
-			func(s *Said, _ *smi.Machine) { s.Fleet.Cards[0].ReservedMiB = nil }, []string{"reserved MiB"}},
+			func(s *AgentView, _ *smi.Machine) { s.Fleet.GPUs[0].ReservedMiB = nil }, []string{"reserved MiB"}},
 		"another NUMA node": {
-			func(s *Said, m *smi.Machine) { s.Fleet.Cards[0].NUMANode, m.Cards[0].NUMANode = new(1), new(0) }, []string{"NUMA node"}},
-		"a NUMA node that only one knows": {func(_ *Said, m *smi.Machine) { m.Cards[0].NUMANode = new(0) }, nil},
-		"a link that the agent misses":    {func(_ *Said, m *smi.Machine) { m.NVLinks = map[[2]int]int{{0, 1}: 18} }, []string{"NVLinks"}},
-		"a fault that the agent misses":   {func(_ *Said, m *smi.Machine) { m.Cards[0].Signs.RowRemapFailed = true }, []string{"health"}},
-		"MIG mode":                        {func(s *Said, _ *smi.Machine) { s.Fleet.Cards[0].MIG = true }, []string{"MIG mode"}},
-		"no spec": {func(s *Said, m *smi.Machine) {
-			s.Specs[s.Fleet.Cards[0].UUID] = Spec{Refused: "no CDI spec"}
+			func(s *AgentView, m *smi.Machine) { s.Fleet.GPUs[0].NUMANode, m.GPUs[0].NUMANode = new(1), new(0) }, []string{"NUMA node"}},
+		"a NUMA node that only one knows": {func(_ *AgentView, m *smi.Machine) { m.GPUs[0].NUMANode = new(0) }, nil},
+		"a link that the agent misses":    {func(_ *AgentView, m *smi.Machine) { m.NVLinks = map[[2]int]int{{0, 1}: 18} }, []string{"NVLinks"}},
+		"a fault that the agent misses":   {func(_ *AgentView, m *smi.Machine) { m.GPUs[0].Signs.RowRemapFailed = true }, []string{"health"}},
+		"MIG mode":                        {func(s *AgentView, _ *smi.Machine) { s.Fleet.GPUs[0].MIG = true }, []string{"MIG mode"}},
+		"no spec": {func(s *AgentView, m *smi.Machine) {
+			s.Specs[s.Fleet.GPUs[0].UUID] = Spec{Refused: "no CDI spec"}
 		}, []string{"CDI spec of GPU-dbe02863-7b8b-62cc-abfd-0184761e5f14"}},
-		"a card that only nvidia-smi has": {func(_ *Said, m *smi.Machine) { m.Cards = append(m.Cards, smi.Card{UUID: "GPU-y"}) }, []string{"cards", "card"}},
-		"a card that only the agent has":  {func(_ *Said, m *smi.Machine) { m.Cards = nil }, []string{"cards", "card"}},
-		"a card that says nothing":        {func(s *Said, _ *smi.Machine) { s.Fleet.Unread = []string{"card 1: lost"} }, []string{"unread"}},
+		"a card that only nvidia-smi has": {func(_ *AgentView, m *smi.Machine) { m.GPUs = append(m.GPUs, smi.GPU{UUID: "GPU-y"}) }, []string{"cards", "card"}},
+		"a card that only the agent has":  {func(_ *AgentView, m *smi.Machine) { m.GPUs = nil }, []string{"cards", "card"}},
+		"a card that says nothing":        {func(s *AgentView, _ *smi.Machine) { s.Fleet.Unread = []string{"card 1: lost"} }, []string{"unread"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			said, m := h200(), machine(t, "h200.xml")
@@ -97,11 +97,11 @@ func TestMIGAndLinks(t *testing.T) {
 	m.NVLinks = map[[2]int]int{{0, 1}: 12}
 	reset := hardware.Signs{Recovery: hardware.RecoveryReset, RecoveryKnown: true, RowRemapFailed: true, ThermalSlowdown: true, LinksDown: 1}
 	reserved := new(int64(576))
-	said := Said{
+	said := AgentView{
 		Driver: "570.86.15", Specs: map[string]Spec{}, Health: map[string]string{},
 		Fleet: hardware.Fleet{
 			Links: []gpu.Link{{GPUs: []int{0, 1}, NVLinks: 12}},
-			Cards: []hardware.Card{
+			GPUs: []hardware.GPU{
 				{UUID: "GPU-a", Index: 0, Minor: new(2), Product: "NVIDIA A100-SXM4-80GB", MemoryMiB: 81920, ReservedMiB: reserved, MIG: true, Slices: []hardware.Slice{
 					{UUID: "MIG-1", Profile: "3g.40gb", MemoryMiB: 40192}, {UUID: "MIG-2", Profile: "1g.10gb", MemoryMiB: 9728}}},
 				{UUID: "GPU-b", Index: 1, Minor: new(3), Product: "NVIDIA A100-SXM4-80GB", MemoryMiB: 81920, ReservedMiB: reserved, Signs: reset},
@@ -113,7 +113,7 @@ func TestMIGAndLinks(t *testing.T) {
 	if diff := cmp.Diff([]string{"memory MiB"}, names(&said, &m)); diff != "" {
 		t.Errorf("differences (-want +got):\n%s", diff)
 	}
-	said.Fleet.Cards[0].Slices = said.Fleet.Cards[0].Slices[:1]
+	said.Fleet.GPUs[0].Slices = said.Fleet.GPUs[0].Slices[:1]
 	if got := strings.Join(names(&said, &m), " "); !strings.Contains(got, "slices MiB") {
 		t.Errorf("differences %s, want the slices", got)
 	}

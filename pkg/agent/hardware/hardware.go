@@ -39,15 +39,15 @@ type Library interface {
 
 // Fleet is all GPUs of a node.
 type Fleet struct {
-	Cards []Card
+	GPUs []GPU
 	// Links are the NVLink connections between GPUs, by index.
 	Links []gpu.Link
 	// Unread lists GPUs that exist and have not answered yet, such as one that broke before the machine started.
 	Unread []string
 }
 
-// Card is one GPU.
-type Card struct {
+// GPU is one GPU.
+type GPU struct {
 	// UUID identifies the GPU, as the driver names it.
 	UUID string
 	// Index is the driver's number of the GPU.

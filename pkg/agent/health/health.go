@@ -14,8 +14,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu/fault"
 )
 
-// hotFor is how long a GPU must be slowed down by heat, without a break, to be taken out. Peaks are normal.
-const hotFor = 30 * time.Second
+// slowdownFor is how long a GPU must be slowed down by heat, without a break, to be taken out. Peaks are normal.
+const slowdownFor = 30 * time.Second
 
 // failingFor is how long a GPU must answer with errors, without a break, to count as lost.
 const failingFor = 10 * time.Second
@@ -33,11 +33,11 @@ const (
 type Tracker struct {
 	// quiet is how long a GPU must be healthy before it is allocated again.
 	quiet time.Duration
-	cards map[string]*card
+	gpus  map[string]*gpuState
 }
 
-type card struct {
-	faults map[string]*flaw
+type gpuState struct {
+	faults map[string]*faultRecord
 	// hotSince is when the GPU was first seen slowed down by heat, zero while it is not.
 	hotSince time.Time
 	// failingSince is when it first answered with an error, zero when it last answered.
@@ -46,7 +46,7 @@ type card struct {
 	suspects []time.Time
 }
 
-type flaw struct {
+type faultRecord struct {
 	// begun orders the faults of a GPU.
 	begun time.Time
 	// seen is when the fault was last there.
@@ -58,44 +58,44 @@ type flaw struct {
 
 // NewTracker returns a tracker of GPUs that are well.
 func NewTracker(quiet time.Duration) *Tracker {
-	return &Tracker{quiet: quiet, cards: map[string]*card{}}
+	return &Tracker{quiet: quiet, gpus: map[string]*gpuState{}}
 }
 
-func (t *Tracker) card(uuid string) *card {
-	if t.cards[uuid] == nil {
-		t.cards[uuid] = &card{faults: map[string]*flaw{}}
+func (t *Tracker) trackedGPU(uuid string) *gpuState {
+	if t.gpus[uuid] == nil {
+		t.gpus[uuid] = &gpuState{faults: map[string]*faultRecord{}}
 	}
-	return t.cards[uuid]
+	return t.gpus[uuid]
 }
 
-func (c *card) see(word string, now time.Time, lasting bool) {
+func (c *gpuState) recordFault(word string, now time.Time, lasting bool) {
 	f := c.faults[word]
 	if f == nil {
-		f = &flaw{begun: now}
+		f = &faultRecord{begun: now}
 		c.faults[word] = f
 	}
 	f.seen, f.lasting = now, f.lasting || lasting
 }
 
-// Event records an error. It returns the error's class.
-func (t *Tracker) Event(event hardware.Event, now time.Time) fault.Class {
+// RecordEvent records an error. It returns the error's class.
+func (t *Tracker) RecordEvent(event hardware.Event, now time.Time) fault.Class {
 	class := fault.ClassOf(event.XID)
 	if event.UUID != "" {
-		t.card(event.UUID).event(event.XID, class, now)
+		t.trackedGPU(event.UUID).recordEvent(event.XID, class, now)
 		return class
 	}
 	if class.TakesOut() { // the number of suspect errors per GPU is unknown
-		for _, card := range t.cards {
-			card.event(event.XID, class, now)
+		for _, card := range t.gpus {
+			card.recordEvent(event.XID, class, now)
 		}
 	}
 	return class
 }
 
-func (c *card) event(xid uint64, class fault.Class, now time.Time) {
+func (c *gpuState) recordEvent(xid uint64, class fault.Class, now time.Time) {
 	switch {
 	case class.TakesOut():
-		c.see(fault.Xid(xid), now, true)
+		c.recordFault(fault.XIDWord(xid), now, true)
 	case class == fault.Suspect:
 		if n := len(c.suspects); n > 0 && now.Sub(c.suspects[n-1]) < incident {
 			return // one incident causes several errors
@@ -103,47 +103,47 @@ func (c *card) event(xid uint64, class fault.Class, now time.Time) {
 		c.suspects = append(c.suspects, now)
 		c.suspects = c.suspects[max(0, len(c.suspects)-repeats):]
 		if c.isRepeating(now) {
-			c.see(fault.RepeatedErrors, now, false)
+			c.recordFault(fault.RepeatedErrors, now, false)
 		}
 	}
 }
 
 // isRepeating reports whether a GPU recently had too many suspect errors.
-func (c *card) isRepeating(now time.Time) bool {
+func (c *gpuState) isRepeating(now time.Time) bool {
 	return len(c.suspects) == repeats && now.Sub(c.suspects[0]) < repeatedIn
 }
 
-// Observe records the state of all GPUs.
-func (t *Tracker) Observe(cards []hardware.Card, now time.Time) {
+// ObserveGPUs records the state of all GPUs.
+func (t *Tracker) ObserveGPUs(cards []hardware.GPU, now time.Time) {
 	for i := range cards {
-		c := t.card(cards[i].UUID)
-		for _, word := range c.words(&cards[i].Signs, now) {
-			c.see(word, now, false)
+		c := t.trackedGPU(cards[i].UUID)
+		for _, word := range c.faultWords(&cards[i].Signs, now) {
+			c.recordFault(word, now, false)
 		}
-		c.forget(&cards[i].Signs, now, t.quiet)
+		c.dropExpired(&cards[i].Signs, now, t.quiet)
 	}
 }
 
-// words returns what the signs say is wrong.
-func (c *card) words(signs *hardware.Signs, now time.Time) []string {
+// faultWords returns what the signs say is wrong.
+func (c *gpuState) faultWords(signs *hardware.Signs, now time.Time) []string {
 	var words []string
 	say := func(wrong bool, word string) {
 		if wrong {
 			words = append(words, word)
 		}
 	}
-	say(signs.Lost || lasts(&c.failingSince, signs.Failing, failingFor, now), fault.Lost)
+	say(signs.Lost || hasLasted(&c.failingSince, signs.Failing, failingFor, now), fault.Lost)
 	say(signs.Recovery == hardware.RecoveryReset, fault.ResetRequired)
 	say(signs.Recovery == hardware.RecoveryReboot, fault.RebootRequired)
 	say(signs.RowRemapFailed, fault.RowRemapFailed)
 	say(signs.LinksDown > 0, fault.NVLinkDown)
 	say(c.isRepeating(now), fault.RepeatedErrors)
-	say(lasts(&c.hotSince, signs.ThermalSlowdown, hotFor, now), fault.TooHot)
+	say(hasLasted(&c.hotSince, signs.ThermalSlowdown, slowdownFor, now), fault.TooHot)
 	return words
 }
 
-// lasts reports whether a condition has lasted long enough. since is its start, and is maintained here.
-func lasts(since *time.Time, is bool, long time.Duration, now time.Time) bool {
+// hasLasted reports whether a condition has lasted long enough. since is its start, and is maintained here.
+func hasLasted(since *time.Time, is bool, long time.Duration, now time.Time) bool {
 	switch {
 	case !is:
 		*since = time.Time{}
@@ -153,8 +153,8 @@ func lasts(since *time.Time, is bool, long time.Duration, now time.Time) bool {
 	return is && now.Sub(*since) >= long
 }
 
-// forget drops faults that have been over for long enough.
-func (c *card) forget(signs *hardware.Signs, now time.Time, quiet time.Duration) {
+// dropExpired drops faults that have been over for long enough.
+func (c *gpuState) dropExpired(signs *hardware.Signs, now time.Time, quiet time.Duration) {
 	for word, f := range c.faults {
 		if f.lasting && signs.RecoveryKnown && signs.Recovery == hardware.RecoveryNone && !signs.Lost && !signs.Failing {
 			f.lasting, f.seen = false, now
@@ -165,10 +165,10 @@ func (c *card) forget(signs *hardware.Signs, now time.Time, quiet time.Duration)
 	}
 }
 
-// Of returns [gpu.Healthy], or one word for the fault of a GPU. Faults that only a reset repairs come before those that may pass, as pods are evicted
+// StatusOf returns [gpu.Healthy], or one word for the fault of a GPU. Faults that only a reset repairs come before those that may pass, as pods are evicted
 // for them; then the earliest comes first. A GPU that falls off the bus may be lost before its XID arrives.
-func (t *Tracker) Of(uuid string) string {
-	c := t.cards[uuid]
+func (t *Tracker) StatusOf(uuid string) string {
+	c := t.gpus[uuid]
 	if c == nil || len(c.faults) == 0 {
 		return gpu.Healthy
 	}
@@ -184,10 +184,10 @@ func (t *Tracker) Of(uuid string) string {
 	return words[0]
 }
 
-// Faults returns the lasting faults, by UUID. A new process must know them, as no sign shows them.
-func (t *Tracker) Faults() map[string][]string {
+// LastingFaults returns the lasting faults, by UUID. A new process must know them, as no sign shows them.
+func (t *Tracker) LastingFaults() map[string][]string {
 	faults := map[string][]string{}
-	for uuid, c := range t.cards {
+	for uuid, c := range t.gpus {
 		for word, f := range c.faults {
 			if f.lasting {
 				faults[uuid] = append(faults[uuid], word)
@@ -198,11 +198,11 @@ func (t *Tracker) Faults() map[string][]string {
 	return faults
 }
 
-// Restore adopts the lasting faults of a previous process.
-func (t *Tracker) Restore(faults map[string][]string, now time.Time) {
+// RestoreFaults adopts the lasting faults of a previous process.
+func (t *Tracker) RestoreFaults(faults map[string][]string, now time.Time) {
 	for uuid, words := range faults {
 		for _, word := range words {
-			t.card(uuid).see(word, now, true)
+			t.trackedGPU(uuid).recordFault(word, now, true)
 		}
 	}
 }

@@ -15,9 +15,9 @@ import (
 func TestErrorsOfProgramsTakeNoCardOut(t *testing.T) {
 	for _, xid := range []uint64{13, 31, 43, 45, 63, 68, 69, 92, 94, 9999} {
 		tracker := NewTracker(time.Minute)
-		tracker.Observe([]hardware.Card{{UUID: "A"}}, time.Time{})
-		tracker.Event(hardware.Event{UUID: "A", XID: xid}, time.Time{})
-		if health := tracker.Of("A"); health != gpu.Healthy {
+		tracker.ObserveGPUs([]hardware.GPU{{UUID: "A"}}, time.Time{})
+		tracker.RecordEvent(hardware.Event{UUID: "A", XID: xid}, time.Time{})
+		if health := tracker.StatusOf("A"); health != gpu.Healthy {
 			t.Errorf("XID %d: card is %s", xid, health)
 		}
 	}
@@ -106,13 +106,13 @@ func TestTracker(t *testing.T) {
 			for _, step := range story {
 				now := begin.Add(step.at)
 				if step.xid != 0 {
-					tracker.Event(hardware.Event{UUID: "A", XID: step.xid}, now)
+					tracker.RecordEvent(hardware.Event{UUID: "A", XID: step.xid}, now)
 				}
-				tracker.Observe([]hardware.Card{{UUID: "A", Signs: step.signs}}, now)
-				if got := tracker.Of("A"); got != step.want {
+				tracker.ObserveGPUs([]hardware.GPU{{UUID: "A", Signs: step.signs}}, now)
+				if got := tracker.StatusOf("A"); got != step.want {
 					t.Fatalf("after %s the card is %s, want %s", step.at, got, step.want)
 				}
-				if got := tracker.Of("B"); got != gpu.Healthy {
+				if got := tracker.StatusOf("B"); got != gpu.Healthy {
 					t.Fatalf("another card is %s", got)
 				}
 			}
@@ -123,10 +123,10 @@ func TestTracker(t *testing.T) {
 // TestAnEventOfAllCards: errors of an NVSwitch name no card.
 func TestAnEventOfAllCards(t *testing.T) {
 	tracker := NewTracker(time.Minute)
-	tracker.Observe([]hardware.Card{{UUID: "A"}, {UUID: "B"}}, time.Time{})
-	tracker.Event(hardware.Event{XID: 74}, time.Time{})
+	tracker.ObserveGPUs([]hardware.GPU{{UUID: "A"}, {UUID: "B"}}, time.Time{})
+	tracker.RecordEvent(hardware.Event{XID: 74}, time.Time{})
 	for _, uuid := range []string{"A", "B"} {
-		if got := tracker.Of(uuid); got != "Xid74" {
+		if got := tracker.StatusOf(uuid); got != "Xid74" {
 			t.Errorf("card %s is %s", uuid, got)
 		}
 	}
@@ -135,12 +135,12 @@ func TestAnEventOfAllCards(t *testing.T) {
 // TestSuspectErrorsOfNobodyKnownAreNoCardsFault: a card that is just being lost has no name any more.
 func TestSuspectErrorsOfNobodyKnownAreNoCardsFault(t *testing.T) {
 	tracker, now := NewTracker(time.Minute), time.Time{}
-	tracker.Observe([]hardware.Card{{UUID: "A"}}, now)
+	tracker.ObserveGPUs([]hardware.GPU{{UUID: "A"}}, now)
 	for range 2 * repeats {
-		tracker.Event(hardware.Event{XID: 144}, now)
+		tracker.RecordEvent(hardware.Event{XID: 144}, now)
 		now = now.Add(2 * incident)
 	}
-	if got := tracker.Of("A"); got != gpu.Healthy {
+	if got := tracker.StatusOf("A"); got != gpu.Healthy {
 		t.Errorf("the card is %s", got)
 	}
 }
@@ -148,15 +148,15 @@ func TestSuspectErrorsOfNobodyKnownAreNoCardsFault(t *testing.T) {
 // TestANewProcessKnowsLastingFaults: an agent that restarts would else give a broken card out.
 func TestANewProcessKnowsLastingFaults(t *testing.T) {
 	before := NewTracker(time.Minute)
-	before.Observe([]hardware.Card{{UUID: "A"}, {UUID: "B", Signs: hardware.Signs{Lost: true}}}, time.Time{})
-	before.Event(hardware.Event{UUID: "A", XID: 79}, time.Time{})
-	if diff := cmp.Diff(map[string][]string{"A": {"Xid79"}}, before.Faults()); diff != "" {
+	before.ObserveGPUs([]hardware.GPU{{UUID: "A"}, {UUID: "B", Signs: hardware.Signs{Lost: true}}}, time.Time{})
+	before.RecordEvent(hardware.Event{UUID: "A", XID: 79}, time.Time{})
+	if diff := cmp.Diff(map[string][]string{"A": {"Xid79"}}, before.LastingFaults()); diff != "" {
 		t.Errorf("faults (-want +got):\n%s", diff)
 	}
 	after := NewTracker(time.Minute)
-	after.Restore(before.Faults(), time.Time{})
-	after.Observe([]hardware.Card{{UUID: "A"}}, time.Time{}.Add(time.Hour))
-	if got := after.Of("A"); got != "Xid79" {
+	after.RestoreFaults(before.LastingFaults(), time.Time{})
+	after.ObserveGPUs([]hardware.GPU{{UUID: "A"}}, time.Time{}.Add(time.Hour))
+	if got := after.StatusOf("A"); got != "Xid79" {
 		t.Errorf("card A is %s", got)
 	}
 }

@@ -33,12 +33,12 @@ func watchFolder(path string, log *slog.Logger) *folder {
 		return &folder{}
 	}
 	f := &folder{path: path, watcher: watcher, log: log, changed: make(chan struct{}, 1)}
-	f.done.Go(f.run)
+	f.done.Go(f.forwardEvents)
 	return f
 }
 
-// run forwards a signal for each change. Errors, such as an overflow, count as changes.
-func (f *folder) run() {
+// forwardEvents forwards a signal for each change. Errors, such as an overflow, count as changes.
+func (f *folder) forwardEvents() {
 	for {
 		select {
 		case event, ok := <-f.watcher.Events:
@@ -46,7 +46,7 @@ func (f *folder) run() {
 			case !ok:
 				return
 			case event.Name == f.path && event.Has(fsnotify.Create):
-				f.follow() // earlier changes in it were not signaled
+				f.renewWatch() // earlier changes in it were not signaled
 			case filepath.Dir(event.Name) != f.path || !strings.HasSuffix(event.Name, ".sock"):
 				continue // kubelet's checkpoint, or something outside the folder
 			}
@@ -62,8 +62,8 @@ func (f *folder) run() {
 	}
 }
 
-// follow watches the current folder, since the existing watch is of a removed or renamed one.
-func (f *folder) follow() {
+// renewWatch watches the current folder, since the existing watch is of a removed or renamed one.
+func (f *folder) renewWatch() {
 	_ = f.watcher.Remove(f.path) // it may be gone with the folder
 	if err := f.watcher.Add(f.path); err != nil {
 		f.log.Warn("Watching kubelet's folder: a kubelet that restarts is found a little later", "folder", f.path, "error", err)

@@ -62,13 +62,13 @@ func (l *Lister) List(ctx context.Context, pods []types.NamespacedName, resource
 		case err != nil:
 			return nil, fmt.Errorf("asking kubelet for the resources of pod %s: %w", pod, err)
 		case answer.PodResources != nil:
-			out = append(out, listed(answer.PodResources, resources)...)
+			out = append(out, listedDevices(answer.PodResources, resources)...)
 		}
 	}
 	return out, nil
 }
 
-func listed(pod *podresources.PodResources, resources []string) []audit.Listed {
+func listedDevices(pod *podresources.PodResources, resources []string) []audit.Listed {
 	var out []audit.Listed
 	for _, container := range pod.Containers {
 		// kubelet may list the slots of a resource in several pieces.

@@ -49,13 +49,13 @@ type Plugin struct {
 
 var _ deviceplugin.DevicePluginServer = (*Plugin)(nil)
 
-func (*Plugin) options() *deviceplugin.DevicePluginOptions {
+func (*Plugin) pluginOptions() *deviceplugin.DevicePluginOptions {
 	return &deviceplugin.DevicePluginOptions{PreStartRequired: true}
 }
 
 // GetDevicePluginOptions asks for PreStartContainer.
 func (p *Plugin) GetDevicePluginOptions(context.Context, *deviceplugin.Empty) (*deviceplugin.DevicePluginOptions, error) {
-	return p.options(), nil
+	return p.pluginOptions(), nil
 }
 
 // ListAndWatch sends kubelet the slots, and sends them again when they change.
@@ -122,12 +122,12 @@ func (p *Plugin) PreStartContainer(ctx context.Context, request *deviceplugin.Pr
 }
 
 const (
-	// look is the interval at which the plugin checks for a restart of kubelet that was not signaled.
-	look = 500 * time.Millisecond
-	// pause is the delay after a session with kubelet has ended.
-	pause = 500 * time.Millisecond
-	// standoff is the delay after kubelet took another plugin of the resource. Without it the two plugins would replace each other all the time.
-	standoff = 10 * time.Second
+	// pollInterval is the interval at which the plugin checks for a restart of kubelet that was not signaled.
+	pollInterval = 500 * time.Millisecond
+	// retryDelay is the delay after a session with kubelet has ended.
+	retryDelay = 500 * time.Millisecond
+	// droppedDelay is the delay after kubelet took another plugin of the resource. Without it the two plugins would replace each other all the time.
+	droppedDelay = 10 * time.Second
 	// registerTimeout is how long kubelet may take to answer.
 	registerTimeout = 5 * time.Second
 )
@@ -144,26 +144,26 @@ func (p *Plugin) Run(ctx context.Context) error {
 	folder := watchFolder(p.Folder, p.Log)
 	defer folder.close()
 	for ctx.Err() == nil {
-		wait := pause
-		kubelet := socketOf(p.kubeletSocket())
-		if err := p.serve(ctx, folder, kubelet); err != nil && ctx.Err() == nil {
+		wait := retryDelay
+		kubelet := statSocket(p.kubeletSocket())
+		if err := p.serveKubelet(ctx, folder, kubelet); err != nil && ctx.Err() == nil {
 			p.Log.Warn("Offering slots to kubelet", "resource", p.Resource, "error", err)
 			if errors.Is(err, errDropped) {
-				wait = standoff
+				wait = droppedDelay
 			}
 		}
-		p.wait(ctx, folder, kubelet, wait)
+		p.waitForKubelet(ctx, folder, kubelet, wait)
 	}
 	return nil
 }
 
-// wait returns after some time, or as soon as there is another kubelet than the one before.
-func (p *Plugin) wait(ctx context.Context, folder *folder, before os.FileInfo, most time.Duration) {
+// waitForKubelet returns after some time, or as soon as there is another kubelet than the one before.
+func (p *Plugin) waitForKubelet(ctx context.Context, folder *folder, before os.FileInfo, most time.Duration) {
 	end := time.After(most)
-	ticker := time.NewTicker(look)
+	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	for {
-		if now := socketOf(p.kubeletSocket()); now != nil && !sameSocket(before, now) {
+		if now := statSocket(p.kubeletSocket()); now != nil && !sameSocket(before, now) {
 			return
 		}
 		select {
@@ -177,16 +177,16 @@ func (p *Plugin) wait(ctx context.Context, folder *folder, before os.FileInfo, m
 	}
 }
 
-// serve serves a kubelet, identified by its socket, until it restarts or takes another plugin of the resource. It also returns nil if there is
+// serveKubelet serves a kubelet, identified by its socket, until it restarts or takes another plugin of the resource. It also returns nil if there is
 // another kubelet by now: a starting kubelet removes all other sockets before it creates its own.
-func (p *Plugin) serve(ctx context.Context, folder *folder, kubelet os.FileInfo) error {
+func (p *Plugin) serveKubelet(ctx context.Context, folder *folder, kubelet os.FileInfo) error {
 	if kubelet == nil || !p.kubeletListens(ctx) {
 		return errors.New("no kubelet listens (yet)")
 	}
-	if !sameSocket(kubelet, socketOf(p.kubeletSocket())) {
+	if !sameSocket(kubelet, statSocket(p.kubeletSocket())) {
 		return nil
 	}
-	socket := filepath.Join(p.Folder, p.endpoint())
+	socket := filepath.Join(p.Folder, p.socketName())
 	if err := os.RemoveAll(socket); err != nil {
 		return fmt.Errorf("removing the socket of an agent before: %w", err)
 	}
@@ -205,27 +205,27 @@ func (p *Plugin) serve(ctx context.Context, folder *folder, kubelet os.FileInfo)
 		// the next session's.
 		_ = listener.Close()
 	}()
-	if !session.stands() {
+	if !session.isIntact() {
 		return nil
 	}
-	if err := session.register(ctx, folder); err != nil {
+	if err := session.registerPlugin(ctx, folder); err != nil {
 		return fmt.Errorf("registering with kubelet: %w", err)
 	}
 	p.Registered()
 	p.Log.Info("Registered with kubelet", "resource", p.Resource)
-	return session.watch(ctx, folder, served)
+	return session.watchSession(ctx, folder, served)
 }
 
-// stands reports whether kubelet is the one of the session, and the session's socket exists.
-func (s *session) stands() bool {
-	return sameSocket(s.kubelet, socketOf(s.kubeletSocket())) && socketOf(s.socket) != nil
+// isIntact reports whether kubelet is the one of the session, and the session's socket exists.
+func (s *session) isIntact() bool {
+	return sameSocket(s.kubelet, statSocket(s.kubeletSocket())) && statSocket(s.socket) != nil
 }
 
-// watch returns when the session is over. It returns an error if kubelet still runs.
-func (s *session) watch(ctx context.Context, folder *folder, served <-chan error) error {
-	ticker := time.NewTicker(look)
+// watchSession returns when the session is over. It returns an error if kubelet still runs.
+func (s *session) watchSession(ctx context.Context, folder *folder, served <-chan error) error {
+	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
-	for dropped := false; s.stands(); {
+	for dropped := false; s.isIntact(); {
 		select {
 		case <-ctx.Done():
 			return nil
@@ -236,7 +236,7 @@ func (s *session) watch(ctx context.Context, folder *folder, served <-chan error
 		case <-folder.changed:
 		case <-ticker.C:
 			switch {
-			case !dropped || !s.stands():
+			case !dropped || !s.isIntact():
 			case s.kubeletRuns(ctx):
 				return errDropped
 			default:
@@ -274,8 +274,8 @@ func (p *Plugin) kubeletListens(ctx context.Context) bool {
 	return false
 }
 
-// socketOf returns the current state of a socket, nil if there is none.
-func socketOf(path string) os.FileInfo {
+// statSocket returns the current state of a socket, nil if there is none.
+func statSocket(path string) os.FileInfo {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil
@@ -290,14 +290,14 @@ func sameSocket(before, now os.FileInfo) bool {
 
 func (p *Plugin) kubeletSocket() string { return filepath.Join(p.Folder, "kubelet.sock") }
 
-// endpoint is the socket's name in kubelet's folder.
-func (p *Plugin) endpoint() string {
+// socketName is the socket's name in kubelet's folder.
+func (p *Plugin) socketName() string {
 	return "g8s-" + strings.NewReplacer("/", "-", ".", "-").Replace(p.Resource) + ".sock"
 }
 
-// register registers the plugin with kubelet. kubelet connects to the plugin's socket meanwhile, and waits for a missing one: if the socket was
+// registerPlugin registers the plugin with kubelet. kubelet connects to the plugin's socket meanwhile, and waits for a missing one: if the socket was
 // removed, as a starting kubelet does, the call is canceled.
-func (s *session) register(ctx context.Context, folder *folder) error {
+func (s *session) registerPlugin(ctx context.Context, folder *folder) error {
 	conn, err := grpc.NewClient("unix://"+s.kubeletSocket(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return err
@@ -308,11 +308,11 @@ func (s *session) register(ctx context.Context, folder *folder) error {
 	answered := make(chan error, 1)
 	go func() {
 		_, err := deviceplugin.NewRegistrationClient(conn).Register(ctx, &deviceplugin.RegisterRequest{
-			Version: deviceplugin.Version, Endpoint: s.endpoint(), ResourceName: s.Resource, Options: s.options(),
+			Version: deviceplugin.Version, Endpoint: s.socketName(), ResourceName: s.Resource, Options: s.pluginOptions(),
 		})
 		answered <- err
 	}()
-	ticker := time.NewTicker(look)
+	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -321,7 +321,7 @@ func (s *session) register(ctx context.Context, folder *folder) error {
 		case <-folder.changed:
 		case <-ticker.C:
 		}
-		if !s.stands() {
+		if !s.isIntact() {
 			cancel()
 		}
 	}

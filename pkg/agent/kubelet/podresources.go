@@ -19,8 +19,8 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// Cards returns the GPUs behind the slots of a pod's container, by UUID. A container that has not been created yet has none.
-type Cards func(pod types.NamespacedName, resource string, slots []string) []string
+// GPULookup returns the GPUs behind the slots of a pod's container, by UUID. A container that has not been created yet has none.
+type GPULookup func(pod types.NamespacedName, resource string, slots []string) []string
 
 // PodResources serves kubelet's PodResources with GPUs in place of slots, for clients that report which pod uses which GPU, such as dcgm-exporter.
 // Everything else is passed through.
@@ -30,7 +30,7 @@ type PodResources struct {
 	// Kubelet is the socket of kubelet, and Socket the one to serve.
 	Kubelet, Socket string
 	// Held returns which GPUs are held now.
-	Held func() (Cards, error)
+	Held func() (GPULookup, error)
 	// All returns all GPUs of a resource, by UUID. known is false for resources of other plugins.
 	All func(resource string) (uuids []string, known bool)
 	Log *slog.Logger
@@ -48,7 +48,7 @@ func (p *PodResources) List(ctx context.Context, request *podresources.ListPodRe
 	}
 	held := sync.OnceValues(p.Held)
 	for _, pod := range answer.PodResources {
-		if err := p.translate(pod, held); err != nil {
+		if err := p.translateSlots(pod, held); err != nil {
 			return nil, err
 		}
 	}
@@ -64,7 +64,7 @@ func (p *PodResources) Get(ctx context.Context, request *podresources.GetPodReso
 	if answer.PodResources == nil {
 		return answer, nil
 	}
-	return answer, p.translate(answer.PodResources, p.Held)
+	return answer, p.translateSlots(answer.PodResources, p.Held)
 }
 
 // GetAllocatableResources returns the devices that the node can allocate.
@@ -89,8 +89,8 @@ func (p *PodResources) GetAllocatableResources(ctx context.Context, request *pod
 	return answer, nil
 }
 
-// translate replaces a pod's slots with GPUs. It reads what is held only if the pod has any.
-func (p *PodResources) translate(pod *podresources.PodResources, held func() (Cards, error)) error {
+// translateSlots replaces a pod's slots with GPUs. It reads what is held only if the pod has any.
+func (p *PodResources) translateSlots(pod *podresources.PodResources, held func() (GPULookup, error)) error {
 	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	for _, container := range pod.Containers {
 		// kubelet may list the slots of a resource in several pieces.
@@ -131,10 +131,10 @@ func (p *PodResources) Run(ctx context.Context) error {
 	defer func() { _ = conn.Close() }()
 	p.kubelet = podresources.NewPodResourcesListerClient(conn)
 	for {
-		wait := pause
-		if err := p.serve(ctx); err != nil && ctx.Err() == nil {
+		wait := retryDelay
+		if err := p.serveSocket(ctx); err != nil && ctx.Err() == nil {
 			p.Log.Warn("Serving PodResources", "socket", p.Socket, "error", err)
-			wait = standoff
+			wait = droppedDelay
 		}
 		select {
 		case <-ctx.Done():
@@ -147,8 +147,8 @@ func (p *PodResources) Run(ctx context.Context) error {
 // maxMessage is the most that kubelet may answer with, as its own clients have it.
 const maxMessage = 16 << 20
 
-// serve serves until ctx ends, or until the socket can no longer be found.
-func (p *PodResources) serve(ctx context.Context) error {
+// serveSocket serves until ctx ends, or until the socket can no longer be found.
+func (p *PodResources) serveSocket(ctx context.Context) error {
 	if err := errors.Join(os.MkdirAll(filepath.Dir(p.Socket), 0o750), os.RemoveAll(p.Socket)); err != nil {
 		return err
 	}
@@ -162,10 +162,10 @@ func (p *PodResources) serve(ctx context.Context) error {
 	go func() { served <- server.Serve(listener) }()
 	defer func() {
 		server.Stop()
-		_ = listener.Close() // as in Plugin.serve
+		_ = listener.Close() // as in Plugin.serveKubelet
 	}()
-	own := socketOf(p.Socket)
-	ticker := time.NewTicker(lookAtSocket)
+	own := statSocket(p.Socket)
+	ticker := time.NewTicker(socketCheckInterval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -174,7 +174,7 @@ func (p *PodResources) serve(ctx context.Context) error {
 		case err := <-served:
 			return err
 		case <-ticker.C:
-			if !sameSocket(own, socketOf(p.Socket)) {
+			if !sameSocket(own, statSocket(p.Socket)) {
 				p.Log.Info("The socket of PodResources is gone, or another one is in its place", "socket", p.Socket)
 				return nil
 			}
@@ -182,5 +182,5 @@ func (p *PodResources) serve(ctx context.Context) error {
 	}
 }
 
-// lookAtSocket is the interval at which the socket's existence is checked: wiping kubelet's folder removes it.
-const lookAtSocket = time.Second
+// socketCheckInterval is the interval at which the socket's existence is checked: wiping kubelet's folder removes it.
+const socketCheckInterval = time.Second

@@ -66,7 +66,7 @@ func TestPodResources(t *testing.T) {
 	var broken error
 	asked := 0
 	p := &PodResources{Kubelet: filepath.Join(folder, "k.sock"), Socket: filepath.Join(folder, "g.sock"), Log: slog.New(slog.DiscardHandler),
-		Held: func() (Cards, error) {
+		Held: func() (GPULookup, error) {
 			asked++
 			return func(pod types.NamespacedName, resource string, slots []string) []string {
 				if pod.String() == "team/one" && resource == "nvidia.com/gpu" && strings.Join(slots, " ") == "slot-1 slot-0" {
@@ -126,7 +126,7 @@ func TestPodResources(t *testing.T) {
 	if err := os.Remove(p.Socket); err != nil {
 		t.Fatal(err)
 	}
-	for until := time.Now().Add(10 * time.Second); socketOf(p.Socket) == nil; time.Sleep(50 * time.Millisecond) {
+	for until := time.Now().Add(10 * time.Second); statSocket(p.Socket) == nil; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatal("the socket that somebody removed is not made again")
 		}

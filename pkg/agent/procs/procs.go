@@ -19,16 +19,16 @@ const Root = "/proc"
 // …/kubepods/burstable/pod2f1d…/… or …-pod2f1d_….slice/….
 var podPattern = regexp.MustCompile(`\bpod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?(?:/|$)`)
 
-// PodOf returns the pod of a process, "" for a process outside of pods.
-func PodOf(root string, pid int) (types.UID, error) {
+// FindPod returns the pod of a process, "" for a process outside of pods.
+func FindPod(root string, pid int) (types.UID, error) {
 	data, err := os.ReadFile(filepath.Join(root, strconv.Itoa(pid), "cgroup"))
 	if err != nil {
 		return "", fmt.Errorf("finding the pod of process %d: %w", pid, err)
 	}
-	return podIn(string(data)), nil
+	return parsePodUID(string(data)), nil
 }
 
-func podIn(cgroups string) types.UID {
+func parsePodUID(cgroups string) types.UID {
 	for line := range strings.Lines(cgroups) {
 		if found := podPattern.FindStringSubmatch(strings.TrimSpace(line)); found != nil {
 			return types.UID(strings.ReplaceAll(found[1], "_", "-"))

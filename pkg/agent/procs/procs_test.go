@@ -18,17 +18,17 @@ func TestPodIn(t *testing.T) {
 		"0::/kubepods/podless/3f9c\n":                                                                                                              "",
 		"":                                                                                                                                         "",
 	} {
-		if got := podIn(cgroups); got != want {
+		if got := parsePodUID(cgroups); got != want {
 			t.Errorf("%q is of pod %q, want %q", cgroups, got, want)
 		}
 	}
 }
 
 func TestProcessesOfThisMachine(t *testing.T) {
-	if _, err := PodOf(Root, os.Getpid()); err != nil {
+	if _, err := FindPod(Root, os.Getpid()); err != nil {
 		t.Error(err)
 	}
-	if _, err := PodOf(Root, 1<<30); err == nil {
+	if _, err := FindPod(Root, 1<<30); err == nil {
 		t.Error("a process that does not exist has a pod")
 	}
 }

@@ -15,8 +15,8 @@ const strandedFor = 10 * time.Second
 // that is killed between the two calls leaves them behind. They stay until kubelet's garbage collection, minutes later.
 type stranded map[string]time.Time
 
-// keep records when a container was first seen, and reports whether it no longer counts.
-func (s stranded) keep(id string, before stranded, now time.Time) bool {
+// trackStranded records when a container was first seen, and reports whether it no longer counts.
+func (s stranded) trackStranded(id string, before stranded, now time.Time) bool {
 	since, known := before[id]
 	if !known {
 		since = now
@@ -25,8 +25,8 @@ func (s stranded) keep(id string, before stranded, now time.Time) bool {
 	return now.Sub(since) >= strandedFor
 }
 
-// liveOf returns the pods that have not ended. before is what it returned last, for the next time.
-func liveOf(sandboxes []*cri.PodSandbox, containers []*cri.Container, before stranded, now time.Time) (map[types.UID]map[string]bool, stranded) {
+// livePods returns the pods that have not ended. before is what it returned last, for the next time.
+func livePods(sandboxes []*cri.PodSandbox, containers []*cri.Container, before stranded, now time.Time) (map[types.UID]map[string]bool, stranded) {
 	live, next := map[types.UID]map[string]bool{}, stranded{}
 	pod := func(uid types.UID) map[string]bool {
 		if live[uid] == nil {
@@ -46,7 +46,7 @@ func liveOf(sandboxes []*cri.PodSandbox, containers []*cri.Container, before str
 		if uid == "" || container.State == cri.ContainerState_CONTAINER_EXITED {
 			continue
 		}
-		if container.State == cri.ContainerState_CONTAINER_CREATED && !ready[container.PodSandboxId] && next.keep(container.Id, before, now) {
+		if container.State == cri.ContainerState_CONTAINER_CREATED && !ready[container.PodSandboxId] && next.trackStranded(container.Id, before, now) {
 			continue
 		}
 		// One that was never started can stand beside one of its name that runs.

@@ -55,7 +55,7 @@ func TestAContainerThatNeverStarted(t *testing.T) {
 			var seen stranded
 			for i, step := range steps {
 				var live map[types.UID]map[string]bool
-				live, seen = liveOf([]*cri.PodSandbox{withID("s", sandbox("p", step.sandbox))}, step.containers, seen, begin.Add(step.after))
+				live, seen = livePods([]*cri.PodSandbox{withID("s", sandbox("p", step.sandbox))}, step.containers, seen, begin.Add(step.after))
 				if diff := cmp.Diff(step.want, live); diff != "" {
 					t.Errorf("step %d: live pods (-want +got):\n%s", i, diff)
 				}

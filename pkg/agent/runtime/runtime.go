@@ -50,10 +50,10 @@ func New(endpoint string) (*Client, error) {
 // Close ends the connection.
 func (c *Client) Close() error { return c.conn.Close() }
 
-// Live returns the pods that have not ended, with the containers of each that run. A pod counts as long as its sandbox is
+// LivePods returns the pods that have not ended, with the containers of each that run. A pod counts as long as its sandbox is
 // ready or a container of it is not known to have ended: kubelet makes the sandbox before the first container, and stops it
 // after the last.
-func (c *Client) Live(ctx context.Context) (map[types.UID]map[string]bool, error) {
+func (c *Client) LivePods(ctx context.Context) (map[types.UID]map[string]bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	sandboxes, err := c.cri.ListPodSandbox(ctx, &cri.ListPodSandboxRequest{})
@@ -67,19 +67,19 @@ func (c *Client) Live(ctx context.Context) (map[types.UID]map[string]bool, error
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var live map[types.UID]map[string]bool
-	live, c.stranded = liveOf(sandboxes.Items, containers.Containers, c.stranded, time.Now())
+	live, c.stranded = livePods(sandboxes.Items, containers.Containers, c.stranded, time.Now())
 	return live, nil
 }
 
-// Unfit returns why containers of this runtime cannot get GPUs, "" if they can. An error means that it did not answer.
-func (c *Client) Unfit(ctx context.Context) (string, error) {
+// UnfitReason returns why containers of this runtime cannot get GPUs, "" if they can. An error means that it did not answer.
+func (c *Client) UnfitReason(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	answer, err := c.cri.Version(ctx, &cri.VersionRequest{})
 	if err != nil {
 		return "", fmt.Errorf("asking the container runtime for its version: %w", err)
 	}
-	if reason := tooOld(answer.RuntimeName, answer.RuntimeVersion); reason != "" {
+	if reason := tooOldReason(answer.RuntimeName, answer.RuntimeVersion); reason != "" {
 		return reason, nil
 	}
 	status, err := c.cri.Status(ctx, &cri.StatusRequest{Verbose: true})
@@ -93,7 +93,7 @@ func (c *Client) Unfit(ctx context.Context) (string, error) {
 // knows 0.5.0 (its go.mod). containerd 1.6 accepts the names of devices and ignores them.
 var oldest = map[string]string{"containerd": "1.7.13", "cri-o": "1.31.0"}
 
-func tooOld(name, text string) string {
+func tooOldReason(name, text string) string {
 	want, known := oldest[name]
 	if !known {
 		return "" // a runtime that we do not know fails where it does not know a device

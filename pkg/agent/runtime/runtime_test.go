@@ -82,7 +82,7 @@ func TestLive(t *testing.T) {
 			container("made", "main", cri.ContainerState_CONTAINER_CREATED), container("", "other", cri.ContainerState_CONTAINER_RUNNING),
 		},
 	})
-	live, err := client.Live(t.Context())
+	live, err := client.LivePods(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,10 +96,10 @@ func TestLive(t *testing.T) {
 
 func TestARuntimeThatFails(t *testing.T) {
 	client := start(t, &server{failure: errors.New("out of order")})
-	if live, err := client.Live(t.Context()); err == nil {
+	if live, err := client.LivePods(t.Context()); err == nil {
 		t.Errorf("live pods %v, want an error: none would mean that all cards are free", live)
 	}
-	if _, err := client.Unfit(t.Context()); err == nil {
+	if _, err := client.UnfitReason(t.Context()); err == nil {
 		t.Error("a runtime that does not answer is fit")
 	}
 }
@@ -121,7 +121,7 @@ func TestUnfit(t *testing.T) {
 		"a version that nobody understands": {"containerd", "edge", `{"enableCDI":true}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			reason, err := start(t, &server{name: tc.runtime, version: tc.version, config: tc.config}).Unfit(t.Context())
+			reason, err := start(t, &server{name: tc.runtime, version: tc.version, config: tc.config}).UnfitReason(t.Context())
 			if err != nil || (reason == "") != (tc.want == "") || !strings.Contains(reason, tc.want) {
 				t.Errorf("reason %q, error %v; want %q", reason, err, tc.want)
 			}

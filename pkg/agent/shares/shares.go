@@ -13,8 +13,8 @@ import (
 
 // Use is what a process has of a GPU.
 type Use struct {
-	Card string
-	PID  int
+	GPUUUID string
+	PID     int
 	// Pod is the one that the process belongs to.
 	Pod     types.UID
 	UsedMiB int64
@@ -24,7 +24,7 @@ type Use struct {
 type Overrun struct {
 	Pod             types.UID
 	Namespace, Name string
-	Card            string
+	GPUUUID         string
 	// UsedMiB is what all its processes have, ShareMiB what all its containers may.
 	UsedMiB, ShareMiB int64
 	// PIDs are its processes on the GPU, the one with the most memory first.
@@ -32,13 +32,13 @@ type Overrun struct {
 }
 
 type key struct {
-	pod  types.UID
-	card string
+	pod types.UID
+	gpu string
 }
 
-// Overruns compares shares with use. It ignores GPUs that a pod has whole, and processes on GPUs of which their pod has no share: those GPUs belong
+// FindOverruns compares shares with use. It ignores GPUs that a pod has whole, and processes on GPUs of which their pod has no share: those GPUs belong
 // to other pods, or are whole ones.
-func Overruns(records []binding.Record, uses []Use) []Overrun {
+func FindOverruns(records []binding.Record, uses []Use) []Overrun {
 	found := map[key]*Overrun{}
 	for i := range records {
 		record := &records[i]
@@ -48,7 +48,7 @@ func Overruns(records []binding.Record, uses []Use) []Overrun {
 			}
 			k := key{record.Pod, device.UUID}
 			if found[k] == nil {
-				found[k] = &Overrun{Pod: record.Pod, Namespace: record.Namespace, Name: record.PodName, Card: device.UUID}
+				found[k] = &Overrun{Pod: record.Pod, Namespace: record.Namespace, Name: record.PodName, GPUUUID: device.UUID}
 			}
 			found[k].ShareMiB += device.MemoryMiB
 		}
@@ -57,14 +57,14 @@ func Overruns(records []binding.Record, uses []Use) []Overrun {
 		return cmp.Or(cmp.Compare(b.UsedMiB, a.UsedMiB), cmp.Compare(a.PID, b.PID))
 	})
 	for _, use := range uses {
-		if o := found[key{use.Pod, use.Card}]; o != nil {
+		if o := found[key{use.Pod, use.GPUUUID}]; o != nil {
 			o.UsedMiB += use.UsedMiB
 			o.PIDs = append(o.PIDs, use.PID)
 		}
 	}
 	var over []Overrun
 	for _, k := range slices.SortedFunc(maps.Keys(found), func(a, b key) int {
-		return cmp.Or(cmp.Compare(a.pod, b.pod), cmp.Compare(a.card, b.card))
+		return cmp.Or(cmp.Compare(a.pod, b.pod), cmp.Compare(a.gpu, b.gpu))
 	}) {
 		if o := found[k]; o.UsedMiB > o.ShareMiB {
 			over = append(over, *o)

@@ -23,9 +23,9 @@ import (
 // maxNodes bounds the new nodes of a simulation.
 const maxNodes = 128
 
-// Search returns numbers of new nodes and how many jobs each starts: the fewest nodes that start as many jobs as bound nodes do, and a third of that
+// SearchNodes returns numbers of new nodes and how many jobs each starts: the fewest nodes that start as many jobs as bound nodes do, and a third of that
 // number if it starts some. It calls started about a dozen times at most. The result is empty if new nodes start no more jobs.
-func Search(bound int, started func(nodes int) (int, error)) ([]g8s.CapacityOption, error) {
+func SearchNodes(bound int, started func(nodes int) (int, error)) ([]g8s.CapacityOption, error) {
 	none, err := started(0)
 	if err != nil {
 		return nil, err
@@ -59,12 +59,12 @@ func Search(bound int, started func(nodes int) (int, error)) ([]g8s.CapacityOpti
 	return append([]g8s.CapacityOption{{Nodes: int32(third), Jobs: int32(jobs)}}, options...), nil
 }
 
-// Text formats the advice as a sentence.
-func Text(waiting Waiting, template *corev1.Node, options []g8s.CapacityOption, now time.Time) string {
+// AdviceText formats the advice as a sentence.
+func AdviceText(waiting Waiting, template *corev1.Node, options []g8s.CapacityOption, now time.Time) string {
 	each := template.Status.Allocatable[g8s.ResourceGPU]
-	text := fmt.Sprintf("%s with %s, waiting for %s", count(len(waiting.Jobs), "job"), count(int(waiting.GPUs), "GPU"), age(now.Sub(waiting.Since)))
+	text := fmt.Sprintf("%s with %s, waiting for %s", countNoun(len(waiting.Jobs), "job"), countNoun(int(waiting.GPUs), "GPU"), formatAge(now.Sub(waiting.Since)))
 	best := options[len(options)-1]
-	like := fmt.Sprintf("%s like %s (%s)", count(int(best.Nodes), "node"), template.Name, strings.TrimSpace(count(int(each.Value()), "GPU")+" "+gpu.TypeOf(template)))
+	like := fmt.Sprintf("%s like %s (%s)", countNoun(int(best.Nodes), "node"), template.Name, strings.TrimSpace(countNoun(int(each.Value()), "GPU")+" "+gpu.TypeOf(template)))
 	if int(best.Jobs) == len(waiting.Jobs) {
 		text += fmt.Sprintf(": %s would start all", like)
 	} else {
@@ -76,14 +76,14 @@ func Text(waiting Waiting, template *corev1.Node, options []g8s.CapacityOption, 
 	return text
 }
 
-func count(n int, what string) string {
+func countNoun(n int, what string) string {
 	if n != 1 {
 		what += "s"
 	}
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-func age(d time.Duration) string {
+func formatAge(d time.Duration) string {
 	switch {
 	case d < 2*time.Minute:
 		return fmt.Sprintf("%d s", int(d.Seconds()))
@@ -138,8 +138,8 @@ func jobOf(pod *corev1.Pod) string {
 	return pod.Namespace + "/" + pod.Name
 }
 
-// Started returns how many waiting jobs have a placement for all their waiting pods.
-func Started(outcome *whatif.Outcome) int {
+// StartedJobs returns how many waiting jobs have a placement for all their waiting pods.
+func StartedJobs(outcome *whatif.Outcome) int {
 	starts := map[string]bool{}
 	for i := range outcome.Pods {
 		pod := &outcome.Pods[i]
@@ -165,7 +165,7 @@ func TemplateOf(nodes []corev1.Node, waiting Waiting) *corev1.Node {
 		if err != nil {
 			continue
 		}
-		for _, name := range types.Names() {
+		for _, name := range types.AcceptedNames() {
 			takers[name]++
 		}
 	}

@@ -37,7 +37,7 @@ func TestSearch(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			asked := 0
-			got, err := Search(tc.bound, func(nodes int) (int, error) {
+			got, err := SearchNodes(tc.bound, func(nodes int) (int, error) {
 				asked++
 				return tc.jobs[min(nodes, len(tc.jobs)-1)], nil
 			})
@@ -55,7 +55,7 @@ func TestSearch(t *testing.T) {
 	broken := errors.New("broken")
 	for at := range 5 {
 		asked := 0
-		_, err := Search(16, func(nodes int) (int, error) {
+		_, err := SearchNodes(16, func(nodes int) (int, error) {
 			if asked++; asked > at {
 				return 0, broken
 			}
@@ -118,7 +118,7 @@ func TestStarted(t *testing.T) {
 	outcome := &whatif.Outcome{Pods: []corev1.Pod{
 		placed(waiting("a-0", "a", 1, 0, 0)), placed(waiting("b-0", "b", 1, 0, 0)), waiting("b-1", "b", 1, 0, 0), waiting("c-0", "c", 1, 0, 0), placed(waiting("c-1", "c", 1, 0, 0)),
 	}}
-	if got := Started(outcome); got != 1 {
+	if got := StartedJobs(outcome); got != 1 {
 		t.Errorf("%d jobs start, want a alone", got)
 	}
 }
@@ -165,7 +165,7 @@ func TestText(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, Text(wait, &node, tc.options, now)); diff != "" {
+			if diff := cmp.Diff(tc.want, AdviceText(wait, &node, tc.options, now)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -177,7 +177,7 @@ func TestQuestion(t *testing.T) {
 	nodes := []corev1.Node{machine("a", "A100-80G", "8")}
 	s := Situation{Nodes: nodes, Waiting: WaitingOf([]corev1.Pod{waiting("x-0", "x", 8, 0, 1)}), Template: &nodes[0],
 		Reservations: []g8s.GPUReservation{{Spec: g8s.GPUReservationSpec{Pool: "train"}}}, Now: time.Unix(7, 0)}
-	question, err := s.Question(2)
+	question, err := s.BuildQuestion(2)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,8 +27,8 @@ const Name = "advice"
 
 const (
 	fieldOwner = "gpu-controller-advice"
-	// patience bounds the simulations for one advice.
-	patience = 2 * time.Minute
+	// searchTimeout bounds the simulations for one advice.
+	searchTimeout = 2 * time.Minute
 	// workers bounds the pools reconciled at once: while one search runs, outdated advice of other pools is removed.
 	workers = 4
 	// busyAgain is the requeue interval while a search for another pool runs.
@@ -57,60 +57,60 @@ type Reconciler struct {
 	// Quotas says that the cluster has the GPUQuota kind, which limits waiting pods.
 	Quotas bool
 
-	turn turn
+	slot simulationSlot
 }
 
 // SetUp adds the controller to a manager, whose cache has the indexes of package index.
 func (r *Reconciler) SetUp(manager ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(manager).Named(Name).For(&g8s.GPUPool{}).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		Complete(traced.Reconciler(Name, r))
+		Complete(traced.NewReconciler(Name, r))
 }
 
 // Reconcile computes advice when jobs have waited long enough, and removes it when none wait.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var pool g8s.GPUPool
 	if err := r.Client.Get(ctx, request.NamespacedName, &pool); err != nil {
-		r.turn.forget(request.Name)
+		r.slot.forgetPool(request.Name)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	before := pool.Status.Advice
 	switch now, since := r.Clock.Now(), pool.Status.Pending.Since; {
 	case since == nil:
-		r.turn.forget(pool.Name)
+		r.slot.forgetPool(pool.Name)
 		if before == nil {
 			return ctrl.Result{}, nil
 		}
-		return ctrl.Result{}, r.write(ctx, pool.Name, nil)
+		return ctrl.Result{}, r.writeAdvice(ctx, pool.Name, nil)
 	case now.Sub(since.Time) < r.Settings.After:
 		return ctrl.Result{RequeueAfter: r.Settings.After - now.Sub(since.Time)}, nil
 	case before != nil && now.Sub(before.AsOf.Time) < r.Settings.Every:
 		return ctrl.Result{RequeueAfter: r.Settings.Every - now.Sub(before.AsOf.Time)}, nil
 	}
-	if !r.turn.take(pool.Name, before == nil) {
+	if !r.slot.tryAcquire(pool.Name, before == nil) {
 		return ctrl.Result{RequeueAfter: busyAgain}, nil
 	}
-	defer r.turn.giveBack()
+	defer r.slot.release()
 	began := r.Clock.Now()
-	advice, err := r.advise(ctx, pool.Name)
+	advice, err := r.findAdvice(ctx, pool.Name)
 	tried.WithLabelValues(resultOf(advice, err)).Inc()
 	took.Observe(r.Clock.Since(began).Seconds())
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: r.Settings.Every}, r.write(ctx, pool.Name, advice)
+	return ctrl.Result{RequeueAfter: r.Settings.Every}, r.writeAdvice(ctx, pool.Name, advice)
 }
 
-// advise simulates numbers of new nodes. It returns nil if nothing waits any more, or if the pool has no template node.
-func (r *Reconciler) advise(ctx context.Context, pool string) (*g8s.CapacityAdvice, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// findAdvice simulates numbers of new nodes. It returns nil if nothing waits any more, or if the pool has no template node.
+func (r *Reconciler) findAdvice(ctx context.Context, pool string) (*g8s.CapacityAdvice, error) {
+	ctx, cancel := context.WithTimeout(ctx, searchTimeout)
 	defer cancel()
-	situation, err := r.situation(ctx, pool)
+	situation, err := r.readSituation(ctx, pool)
 	if err != nil || situation.Template == nil || len(situation.Waiting.Pods) == 0 {
 		return nil, err
 	}
-	options, err := Search(min(len(situation.Waiting.Pods), maxNodes), func(nodes int) (int, error) {
-		question, err := situation.Question(nodes)
+	options, err := SearchNodes(min(len(situation.Waiting.Pods), maxNodes), func(nodes int) (int, error) {
+		question, err := situation.BuildQuestion(nodes)
 		if err != nil {
 			return 0, err
 		}
@@ -118,7 +118,7 @@ func (r *Reconciler) advise(ctx context.Context, pool string) (*g8s.CapacityAdvi
 		if err != nil {
 			return 0, fmt.Errorf("trying %d more nodes in pool %s: %w", nodes, pool, err)
 		}
-		return Started(outcome), nil
+		return StartedJobs(outcome), nil
 	})
 	now := r.Clock.Now()
 	advice := &g8s.CapacityAdvice{Template: situation.Template.Name, Options: options, AsOf: metav1.NewTime(now)}
@@ -129,13 +129,13 @@ func (r *Reconciler) advise(ctx context.Context, pool string) (*g8s.CapacityAdvi
 		advice.Text = "more nodes like " + situation.Template.Name + " would not start what waits: gpuctl why says what would"
 		return advice, nil
 	}
-	advice.Text = Text(situation.Waiting, situation.Template, options, now)
+	advice.Text = AdviceText(situation.Waiting, situation.Template, options, now)
 	return advice, nil
 }
 
-// situation reads the input of the simulations.
-func (r *Reconciler) situation(ctx context.Context, pool string) (Situation, error) {
-	facts, err := pools.Gather(ctx, r.Client, pool)
+// readSituation reads the input of the simulations.
+func (r *Reconciler) readSituation(ctx context.Context, pool string) (Situation, error) {
+	facts, err := pools.GatherFacts(ctx, r.Client, pool)
 	if err != nil {
 		return Situation{}, err
 	}
@@ -184,8 +184,8 @@ func (r *Reconciler) groupsOf(ctx context.Context, pods []corev1.Pod) ([]unstruc
 	return out, nil
 }
 
-// write applies advice, and removes it if it is nil.
-func (r *Reconciler) write(ctx context.Context, pool string, advice *g8s.CapacityAdvice) error {
+// writeAdvice applies advice, and removes it if it is nil.
+func (r *Reconciler) writeAdvice(ctx context.Context, pool string, advice *g8s.CapacityAdvice) error {
 	return statuses.Apply(ctx, r.Client, statuses.Object{Kind: "GPUPool", Name: pool, Owner: fieldOwner}, &struct {
 		Advice *g8s.CapacityAdvice `json:"advice,omitempty"`
 	}{advice})

@@ -31,11 +31,11 @@ type Situation struct {
 	Quotas []g8s.GPUQuota
 }
 
-// Question asks which waiting pods start with a number of new nodes. They preempt no pods: a pod that could preempt would not wait.
-func (s Situation) Question(nodes int) (*whatif.Question, error) {
-	question := &whatif.Question{Nodes: slices.Clone(s.Nodes), Pods: s.Pods, Reservations: s.Reservations, Now: s.Now, Quotas: boundsOf(s.Quotas)}
+// BuildQuestion asks which waiting pods start with a number of new nodes. They preempt no pods: a pod that could preempt would not wait.
+func (s Situation) BuildQuestion(nodes int) (*whatif.Question, error) {
+	question := &whatif.Question{Nodes: slices.Clone(s.Nodes), Pods: s.Pods, Reservations: s.Reservations, Now: s.Now, Quotas: withoutGuarantees(s.Quotas)}
 	for i := range nodes {
-		question.Nodes = append(question.Nodes, *another(s.Template, i))
+		question.Nodes = append(question.Nodes, *extraNode(s.Template, i))
 	}
 	for _, group := range s.Groups {
 		raw, err := group.MarshalJSON()
@@ -57,8 +57,8 @@ func (s Situation) Question(nodes int) (*whatif.Question, error) {
 	return question, nil
 }
 
-// boundsOf returns quotas without guarantees, because guarantees would cause preemption.
-func boundsOf(quotas []g8s.GPUQuota) []g8s.GPUQuota {
+// withoutGuarantees returns quotas without guarantees, because guarantees would cause preemption.
+func withoutGuarantees(quotas []g8s.GPUQuota) []g8s.GPUQuota {
 	out := make([]g8s.GPUQuota, len(quotas))
 	for i := range quotas {
 		out[i] = *quotas[i].DeepCopy()
@@ -67,8 +67,8 @@ func boundsOf(quotas []g8s.GPUQuota) []g8s.GPUQuota {
 	return out
 }
 
-// another returns an empty node like the template.
-func another(template *corev1.Node, number int) *corev1.Node {
+// extraNode returns an empty node like the template.
+func extraNode(template *corev1.Node, number int) *corev1.Node {
 	node := template.DeepCopy()
 	node.Name = fmt.Sprintf("%s-another-%d", template.Name, number+1)
 	node.UID = ""

@@ -2,17 +2,17 @@ package advice
 
 import "sync"
 
-// turn is the slot for simulations: one pool at a time. Pools without advice come before those whose advice is only outdated, so that many pools do
+// simulationSlot is the slot for simulations: one pool at a time. Pools without advice come before those whose advice is only outdated, so that many pools do
 // not delay a first advice. The zero value is ready.
-type turn struct {
+type simulationSlot struct {
 	mu    sync.Mutex
 	taken bool
 	// first are the pools that wait for their first advice.
 	first map[string]bool
 }
 
-// take acquires the slot for a pool and reports whether it succeeded. The caller must release it.
-func (t *turn) take(pool string, first bool) bool {
+// tryAcquire acquires the slot for a pool and reports whether it succeeded. The caller must release it.
+func (t *simulationSlot) tryAcquire(pool string, first bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.taken || !first && len(t.first) > 0 {
@@ -29,14 +29,14 @@ func (t *turn) take(pool string, first bool) bool {
 	return true
 }
 
-func (t *turn) giveBack() {
+func (t *simulationSlot) release() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.taken = false
 }
 
-// forget removes a pool that no longer waits.
-func (t *turn) forget(pool string) {
+// forgetPool removes a pool that no longer waits.
+func (t *simulationSlot) forgetPool(pool string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.first, pool)

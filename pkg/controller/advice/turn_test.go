@@ -3,7 +3,7 @@ package advice
 import "testing"
 
 func TestTurn(t *testing.T) {
-	var turn turn
+	var turn simulationSlot
 	steps := []struct {
 		what  string
 		pool  string
@@ -15,21 +15,21 @@ func TestTurn(t *testing.T) {
 		{"and nobody whose advice is old", "c", false, false},
 	}
 	for _, step := range steps {
-		if got := turn.take(step.pool, step.first); got != step.want {
+		if got := turn.tryAcquire(step.pool, step.first); got != step.want {
 			t.Fatalf("%s: got %t", step.what, got)
 		}
 	}
-	turn.giveBack()
-	if turn.take("c", false) {
+	turn.release()
+	if turn.tryAcquire("c", false) {
 		t.Fatal("one whose advice is old came before one that has none")
 	}
-	if !turn.take("b", true) {
+	if !turn.tryAcquire("b", true) {
 		t.Fatal("the one that waited did not get its turn")
 	}
-	turn.take("d", true)
-	turn.giveBack()
-	turn.forget("d")
-	if !turn.take("c", false) {
+	turn.tryAcquire("d", true)
+	turn.release()
+	turn.forgetPool("d")
+	if !turn.tryAcquire("c", false) {
 		t.Fatal("one that waits no more keeps others waiting")
 	}
 }

@@ -24,8 +24,8 @@ import (
 // Name is the controller's name in logs and metrics.
 const Name = "agents"
 
-// silent is how long an agent may be silent before its report becomes Unknown: three heartbeats and a margin.
-const silent = 16 * time.Minute
+// silentAfter is how long an agent may be silent before its report becomes Unknown: three heartbeats and a margin.
+const silentAfter = 16 * time.Minute
 
 const eventSilent = "GPUAgentSilent"
 
@@ -36,19 +36,19 @@ type Reconciler struct {
 	Clock  clock.PassiveClock
 
 	mu sync.Mutex
-	// heard is the last heartbeat of each node, and when we first saw it by our own clock: the node's clock may be wrong. A new leader counts from
+	// heartbeats is the last heartbeat of each node, and when we first saw it by our own clock: the node's clock may be wrong. A new leader counts from
 	// its start.
-	heard map[string]sign
+	heartbeats map[string]heartbeat
 }
 
-type sign struct {
+type heartbeat struct {
 	beat metav1.Time
 	seen time.Time
 }
 
 // SetUp adds the controller to a manager.
 func (r *Reconciler) SetUp(m ctrl.Manager) error {
-	return ctrl.NewControllerManagedBy(m).Named(Name).For(&corev1.Node{}).Complete(traced.Reconciler(Name, r))
+	return ctrl.NewControllerManagedBy(m).Named(Name).For(&corev1.Node{}).Complete(traced.NewReconciler(Name, r))
 }
 
 // Reconcile records a heartbeat or handles its absence.
@@ -56,43 +56,43 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	var node corev1.Node
 	if err := r.Client.Get(ctx, request.NamespacedName, &node); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.forget(request.Name)
+			r.forgetNode(request.Name)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	ready := nodestate.ConditionOf(&node, g8s.ConditionAgentReady)
 	if ready == nil || ready.Status == corev1.ConditionUnknown || ready.Reason == g8s.ReasonNoAgent {
-		r.forget(node.Name)
+		r.forgetNode(node.Name)
 		return ctrl.Result{}, nil
 	}
-	if left := silent - r.silence(node.Name, ready.LastHeartbeatTime); left > 0 {
+	if left := silentAfter - r.silentFor(node.Name, ready.LastHeartbeatTime); left > 0 {
 		return ctrl.Result{RequeueAfter: left}, nil
 	}
-	return ctrl.Result{}, r.doubt(ctx, &node)
+	return ctrl.Result{}, r.markUnknown(ctx, &node)
 }
 
-// silence returns how long a node's agent has sent no heartbeat after this one.
-func (r *Reconciler) silence(node string, beat metav1.Time) time.Duration {
+// silentFor returns how long a node's agent has sent no heartbeat after this one.
+func (r *Reconciler) silentFor(node string, beat metav1.Time) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.Clock.Now()
-	if r.heard == nil {
-		r.heard = map[string]sign{}
+	if r.heartbeats == nil {
+		r.heartbeats = map[string]heartbeat{}
 	}
-	if last, known := r.heard[node]; !known || !last.beat.Equal(&beat) {
-		r.heard[node] = sign{beat: beat, seen: now}
+	if last, known := r.heartbeats[node]; !known || !last.beat.Equal(&beat) {
+		r.heartbeats[node] = heartbeat{beat: beat, seen: now}
 	}
-	return now.Sub(r.heard[node].seen)
+	return now.Sub(r.heartbeats[node].seen)
 }
 
-func (r *Reconciler) forget(node string) {
+func (r *Reconciler) forgetNode(node string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.heard, node)
+	delete(r.heartbeats, node)
 }
 
-// doubt marks the state of a node's GPUs as unknown. A heartbeat in the meantime makes the write fail.
-func (r *Reconciler) doubt(ctx context.Context, node *corev1.Node) error {
+// markUnknown marks the state of a node's GPUs as unknown. A heartbeat in the meantime makes the write fail.
+func (r *Reconciler) markUnknown(ctx context.Context, node *corev1.Node) error {
 	changed := node.DeepCopy()
 	for _, kind := range []corev1.NodeConditionType{g8s.ConditionAgentReady, g8s.ConditionGPUsHealthy} {
 		condition := nodestate.ConditionOf(changed, kind)
@@ -100,7 +100,7 @@ func (r *Reconciler) doubt(ctx context.Context, node *corev1.Node) error {
 			continue
 		}
 		condition.Status, condition.Reason = corev1.ConditionUnknown, g8s.ReasonAgentSilent
-		condition.Message = fmt.Sprintf("gpu-agent has not been heard of for %s", silent)
+		condition.Message = fmt.Sprintf("gpu-agent has not been heard of for %s", silentAfter)
 		condition.LastTransitionTime = metav1.NewTime(r.Clock.Now())
 	}
 	patch := client.StrategicMergeFrom(node, client.MergeFromWithOptimisticLock{})
@@ -110,8 +110,8 @@ func (r *Reconciler) doubt(ctx context.Context, node *corev1.Node) error {
 		}
 		return fmt.Errorf("saying that the agent of node %s is silent: %w", node.Name, err)
 	}
-	r.forget(node.Name)
+	r.forgetNode(node.Name)
 	r.Events.Eventf(node, nil, corev1.EventTypeWarning, eventSilent, "Doubt",
-		"gpu-agent has not been heard of for %s: nobody looks at the cards of this node", silent)
+		"gpu-agent has not been heard of for %s: nobody looks at the cards of this node", silentAfter)
 	return nil
 }

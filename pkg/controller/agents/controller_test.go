@@ -54,25 +54,25 @@ func TestAnAgentThatFallsSilent(t *testing.T) {
 		}
 		return out
 	}
-	if again, read := look("n"); again != silent || status(read) != "True True True " {
+	if again, read := look("n"); again != silentAfter || status(read) != "True True True " {
 		t.Errorf("at first: %s, looked at again in %s", status(read), again)
 	}
-	now.SetTime(noon.Add(silent - time.Second))
+	now.SetTime(noon.Add(silentAfter - time.Second))
 	_, read := look("n")
 	beat := metav1.NewTime(long.Add(time.Minute))
 	nodestate.ConditionOf(read, g8s.ConditionAgentReady).LastHeartbeatTime = beat
 	if err := c.Status().Update(t.Context(), read); err != nil {
 		t.Fatal(err)
 	}
-	if again, read := look("n"); again != silent || status(read) != "True True True " {
+	if again, read := look("n"); again != silentAfter || status(read) != "True True True " {
 		t.Errorf("after a heartbeat: %s, looked at again in %s", status(read), again)
 	}
-	now.SetTime(now.Now().Add(silent))
+	now.SetTime(now.Now().Add(silentAfter))
 	if again, read := look("n"); again != 0 || status(read) != "True Unknown Unknown " || nodestate.ConditionOf(read, g8s.ConditionAgentReady).Reason != g8s.ReasonAgentSilent {
 		t.Errorf("after too long: %s, looked at again in %s", status(read), again)
 	}
 	for range 2 {
-		now.SetTime(now.Now().Add(silent))
+		now.SetTime(now.Now().Add(silentAfter))
 		look("n")
 		if again, read := look("left"); again != 0 || status(read) != "False " {
 			t.Errorf("a node that is to have no agent: %s, looked at again in %s", status(read), again)

@@ -16,25 +16,25 @@ type sighting struct {
 
 type sightings map[sighting]time.Time
 
-// ages corrects the time at which a GPU broke if the report has none or one in the future, from a node whose clock is ahead of ours. Such a GPU
+// breakTimes corrects the time at which a GPU broke if the report has none or one in the future, from a node whose clock is ahead of ours. Such a GPU
 // counts from our first sighting. Otherwise its pods would run on with it until our clock reaches that time.
-type ages struct {
+type breakTimes struct {
 	now    time.Time
 	before sightings
 	seen   sightings
 }
 
-// agesOf starts a check of a pool. It keeps only the previous sightings that are seen again.
-func (r *Reconciler) agesOf(pool string) *ages {
-	a := &ages{now: r.Clock.Now(), seen: sightings{}}
+// newBreakTimes starts a check of a pool. It keeps only the previous sightings that are seen again.
+func (r *Reconciler) newBreakTimes(pool string) *breakTimes {
+	a := &breakTimes{now: r.Clock.Now(), seen: sightings{}}
 	if before, ok := r.seen.Swap(pool, a.seen); ok {
 		a.before = before.(sightings)
 	}
 	return a
 }
 
-// of returns broken GPUs of a node, each with the corrected time.
-func (a *ages) of(node string, cards []gpu.Card) []gpu.Card {
+// withTimes returns broken GPUs of a node, each with the corrected time.
+func (a *breakTimes) withTimes(node string, cards []gpu.GPU) []gpu.GPU {
 	for i := range cards {
 		card := &cards[i]
 		if !card.Since.IsZero() && !card.Since.After(a.now) {
@@ -50,12 +50,12 @@ func (a *ages) of(node string, cards []gpu.Card) []gpu.Card {
 	return cards
 }
 
-// poolOf returns the facts about a pool's nodes and their GPUs, whether the nodes are ready or not.
-func poolOf(nodes []*corev1.Node, ages *ages) Pool {
-	pool := Pool{Nodes: len(nodes), Struck: map[string]time.Time{}}
+// buildPool returns the facts about a pool's nodes and their GPUs, whether the nodes are ready or not.
+func buildPool(nodes []*corev1.Node, ages *breakTimes) Pool {
+	pool := Pool{Nodes: len(nodes), LastBroken: map[string]time.Time{}}
 	for _, node := range nodes {
-		if at := struck(ages.of(node.Name, gpu.BrokenOn(node))); !at.IsZero() {
-			pool.Struck[node.Name] = at
+		if at := lastBroken(ages.withTimes(node.Name, gpu.BrokenGPUsOn(node))); !at.IsZero() {
+			pool.LastBroken[node.Name] = at
 		}
 	}
 	return pool

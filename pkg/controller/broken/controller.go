@@ -37,10 +37,10 @@ import (
 const Name = "broken"
 
 const (
-	// lookAgain is the requeue interval while pods hold broken GPUs: such a pod may crash and fail to restart at any time. requeueLater is the
+	// requeueSoon is the requeue interval while pods hold broken GPUs: such a pod may crash and fail to restart at any time. requeueLater is the
 	// interval while no pod holds the pool's broken GPUs: a pod that was bound just before may still get one.
-	lookAgain = 5 * time.Second
-	lookLater = 30 * time.Second
+	requeueSoon  = 5 * time.Second
+	requeueLater = 30 * time.Second
 
 	eventNotMoved = "NotMovedFromBrokenGPU"
 	action        = "Recover"
@@ -55,8 +55,8 @@ type Reconciler struct {
 	Clock    clock.PassiveClock
 	Settings Settings
 
-	// told is the last message about each pod that stays, so that it is not repeated.
-	told sync.Map // of string by UID
+	// reported is the last message about each pod that stays, so that it is not repeated.
+	reported sync.Map // of string by UID
 	// seen is when we first saw GPUs whose reported time is missing or invalid, by pool.
 	seen sync.Map // of sightings by name
 }
@@ -68,16 +68,16 @@ func (r *Reconciler) SetUp(m ctrl.Manager) error {
 			return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: gpu.PoolOf(object.(*corev1.Node))}}}
 		}), builder.WithPredicates(predicate.Funcs{
 			UpdateFunc: func(e event.UpdateEvent) bool {
-				return tellsOtherwise(e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node))
+				return gpusChanged(e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node))
 			},
 			DeleteFunc: func(event.DeleteEvent) bool { return false },
 		})).
-		Complete(traced.Reconciler(Name, r))
+		Complete(traced.NewReconciler(Name, r))
 }
 
-// tellsOtherwise reports whether a node's GPU report, pool or readiness changed. Heartbeats must not trigger a reconciliation, which reads all nodes
+// gpusChanged reports whether a node's GPU report, pool or readiness changed. Heartbeats must not trigger a reconciliation, which reads all nodes
 // of a pool.
-func tellsOtherwise(before, now *corev1.Node) bool {
+func gpusChanged(before, now *corev1.Node) bool {
 	for _, name := range []string{g8s.AnnotationInventory, g8s.AnnotationSlices} {
 		if before.Annotations[name] != now.Annotations[name] {
 			return true
@@ -93,27 +93,27 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	ages := r.agesOf(request.Name)
-	pool := poolOf(nodes, ages)
-	nodes = slices.DeleteFunc(nodes, func(node *corev1.Node) bool { return !fit.IsReady(node) || len(gpu.BrokenOn(node)) == 0 })
+	ages := r.newBreakTimes(request.Name)
+	pool := buildPool(nodes, ages)
+	nodes = slices.DeleteFunc(nodes, func(node *corev1.Node) bool { return !fit.IsReady(node) || len(gpu.BrokenGPUsOn(node)) == 0 })
 	if len(nodes) == 0 {
 		return ctrl.Result{}, nil
 	}
-	holders, leaving, err := r.holders(ctx, nodes, ages)
+	holders, leaving, err := r.holdersOn(ctx, nodes, ages)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	steps, again := Decide(holders, pool, r.Settings, ages.now)
 	var failed []error
 	for i := range leaving {
-		failed = append(failed, r.evictBereft(ctx, &leaving[i]))
+		failed = append(failed, r.evictStranded(ctx, &leaving[i]))
 	}
 	for i := range steps {
-		failed = append(failed, r.carryOut(ctx, &steps[i]))
+		failed = append(failed, r.applyStep(ctx, &steps[i]))
 	}
-	longest := lookLater
+	longest := requeueLater
 	if len(holders)+len(leaving) > 0 {
-		longest = lookAgain
+		longest = requeueSoon
 	}
 	if again == 0 || again > longest {
 		again = longest
@@ -121,9 +121,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{RequeueAfter: again}, errors.Join(failed...)
 }
 
-// holders returns the pods of the nodes that hold broken GPUs, and those already terminating for that reason: a controller that was killed may not
+// holdersOn returns the pods of the nodes that hold broken GPUs, and those already terminating for that reason: a controller that was killed may not
 // have evicted the rest of their gangs.
-func (r *Reconciler) holders(ctx context.Context, nodes []*corev1.Node, ages *ages) (holders, leaving []Holder, err error) {
+func (r *Reconciler) holdersOn(ctx context.Context, nodes []*corev1.Node, ages *breakTimes) (holders, leaving []Holder, err error) {
 	for _, node := range nodes {
 		var list corev1.PodList
 		if err := r.Client.List(ctx, &list, client.MatchingFields{index.Node: node.Name}); err != nil {
@@ -134,9 +134,9 @@ func (r *Reconciler) holders(ctx context.Context, nodes []*corev1.Node, ages *ag
 			if gpu.HasEnded(pod) || !recovery.IsOurs(pod) {
 				continue
 			}
-			holder := Holder{Pod: pod, Node: node.Name, Cards: ages.of(node.Name, gpu.BrokenUnder(node, pod))}
+			holder := Holder{Pod: pod, Node: node.Name, GPUs: ages.withTimes(node.Name, gpu.BrokenGPUsUnder(node, pod))}
 			switch {
-			case len(holder.Cards) == 0:
+			case len(holder.GPUs) == 0:
 			case pod.DeletionTimestamp == nil:
 				holders = append(holders, holder)
 			case holder.mustLeave(r.Settings.After, ages.now):
@@ -147,23 +147,23 @@ func (r *Reconciler) holders(ctx context.Context, nodes []*corev1.Node, ages *ag
 	return holders, leaving, nil
 }
 
-// carryOut evicts a pod, and then the members of its gang that cannot continue without it.
-func (r *Reconciler) carryOut(ctx context.Context, step *Step) error {
+// applyStep evicts a pod, and then the members of its gang that cannot continue without it.
+func (r *Reconciler) applyStep(ctx context.Context, step *Step) error {
 	if step.Held != "" {
-		r.tell(step.Pod, fmt.Sprintf("%s, and it stays: %s", step.Why, step.Held))
+		r.reportOnce(step.Pod, fmt.Sprintf("%s, and it stays: %s", step.Why, step.Held))
 		return nil
 	}
-	if !r.evict(ctx, step.Pod, step.Why).Leaves() {
+	if !r.evictPod(ctx, step.Pod, step.Why).IsLeaving() {
 		return nil
 	}
 	// The cache gets the deletion later.
 	step.Pod.DeletionTimestamp = ptr.To(metav1.NewTime(r.Clock.Now()))
-	return r.evictBereft(ctx, step.Holder)
+	return r.evictStranded(ctx, step.Holder)
 }
 
-// evictBereft evicts the gang members that cannot continue without a terminating pod, except for those created since.
-func (r *Reconciler) evictBereft(ctx context.Context, holder *Holder) error {
-	gang, err := (&gangs.Reader{Cache: r.Client, Live: r.Live}).Of(ctx, holder.Pod)
+// evictStranded evicts the gang members that cannot continue without a terminating pod, except for those created since.
+func (r *Reconciler) evictStranded(ctx context.Context, holder *Holder) error {
+	gang, err := (&gangs.Reader{Cache: r.Client, Live: r.Live}).GangOf(ctx, holder.Pod)
 	if err != nil {
 		return err
 	}
@@ -172,34 +172,34 @@ func (r *Reconciler) evictBereft(ctx context.Context, holder *Holder) error {
 			member.DeletionTimestamp = holder.Pod.DeletionTimestamp
 		}
 	}
-	why := fmt.Sprintf("member %s of its gang leaves node %s, where %s: the gang starts again as a whole", holder.Pod.Name, holder.Node, told(holder.Cards))
-	for _, member := range recovery.Bereft(gang.Members, nil, gang.Least) {
+	why := fmt.Sprintf("member %s of its gang leaves node %s, where %s: the gang starts again as a whole", holder.Pod.Name, holder.Node, describeGPUs(holder.GPUs))
+	for _, member := range recovery.StrandedMembers(gang.Members, nil, gang.Least) {
 		if !recovery.IsNewer(member, holder.Pod) {
-			r.evict(ctx, member, why)
+			r.evictPod(ctx, member, why)
 		}
 	}
 	return nil
 }
 
-// evict requests the eviction of a pod. A refused eviction is retried and does not block other pods: users can write budgets that allow no eviction.
-func (r *Reconciler) evict(ctx context.Context, pod *corev1.Pod, why string) eviction.Outcome {
+// evictPod requests the eviction of a pod. A refused eviction is retried and does not block other pods: users can write budgets that allow no eviction.
+func (r *Reconciler) evictPod(ctx context.Context, pod *corev1.Pod, why string) eviction.Outcome {
 	outcome, err := eviction.Evict(ctx, evictions.Client{Client: r.Client}, pod)
 	if err != nil {
-		r.tell(pod, fmt.Sprintf("%s, and it stays: %v", why, err))
+		r.reportOnce(pod, fmt.Sprintf("%s, and it stays: %v", why, err))
 	}
 	if outcome != eviction.Evicted {
 		return outcome
 	}
 	moved.Inc()
-	r.told.Delete(pod.UID)
+	r.reported.Delete(pod.UID)
 	ctrl.LoggerFrom(ctx).V(2).Info("Had a pod leave broken cards", "pod", pod.Namespace+"/"+pod.Name, "node", pod.Spec.NodeName, "why", why)
 	r.Events.Eventf(pod, nil, corev1.EventTypeWarning, g8s.EventMovedFromBrokenGPU, action, "%s: it is ended, and starts again elsewhere", why)
 	return outcome
 }
 
-// tell records an event about a pod that stays, once per message.
-func (r *Reconciler) tell(pod *corev1.Pod, text string) {
-	if before, _ := r.told.Swap(pod.UID, text); before != text {
+// reportOnce records an event about a pod that stays, once per message.
+func (r *Reconciler) reportOnce(pod *corev1.Pod, text string) {
+	if before, _ := r.reported.Swap(pod.UID, text); before != text {
 		r.Events.Eventf(pod, nil, corev1.EventTypeWarning, eventNotMoved, action, "%s", text)
 	}
 }

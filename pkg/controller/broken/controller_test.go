@@ -25,7 +25,7 @@ import (
 
 func node(t *testing.T, health string, ready corev1.ConditionStatus) *corev1.Node {
 	t.Helper()
-	inventory := gpu.Inventory{Cards: []gpu.Card{{UUID: "GPU-0", Health: health, Since: noon}}}
+	inventory := gpu.Inventory{GPUs: []gpu.GPU{{UUID: "GPU-0", Health: health, Since: noon}}}
 	text, err := inventory.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +43,7 @@ func TestAPoolIsLookedAtAgain(t *testing.T) {
 		node  *corev1.Node
 		again time.Duration
 	}{
-		"a broken card that nobody holds": {node(t, "Xid79", corev1.ConditionTrue), lookLater},
+		"a broken card that nobody holds": {node(t, "Xid79", corev1.ConditionTrue), requeueLater},
 		"no broken card":                  {node(t, gpu.Healthy, corev1.ConditionTrue), 0},
 		"a node that is recovery's":       {node(t, "Xid79", corev1.ConditionUnknown), 0},
 	} {
@@ -63,7 +63,7 @@ func TestAClockThatIsAhead(t *testing.T) {
 	for name, since := range map[string]time.Time{"an hour ahead": noon.Add(time.Hour), "nothing said": {}} {
 		t.Run(name, func(t *testing.T) {
 			struck := node(t, "Xid79", corev1.ConditionTrue)
-			inventory := gpu.Inventory{Cards: []gpu.Card{{UUID: "GPU-0", Health: "Xid79", Since: since}}}
+			inventory := gpu.Inventory{GPUs: []gpu.GPU{{UUID: "GPU-0", Health: "Xid79", Since: since}}}
 			text, err := inventory.Encode()
 			if err != nil {
 				t.Fatal(err)
@@ -146,8 +146,8 @@ func TestAnEvictionThatIsRefused(t *testing.T) {
 	r := &Reconciler{Client: c, Live: c, Events: told, Clock: now, Settings: Settings{After: time.Second}}
 	for range 2 {
 		result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: g8s.DefaultPool}})
-		if err != nil || result.RequeueAfter != lookAgain {
-			t.Errorf("looked at again in %s, error %v; want %s", result.RequeueAfter, err, lookAgain)
+		if err != nil || result.RequeueAfter != requeueSoon {
+			t.Errorf("looked at again in %s, error %v; want %s", result.RequeueAfter, err, requeueSoon)
 		}
 	}
 	if !slices.Equal(evicted, []string{"plain", "plain"}) { // the fake one does not go
@@ -173,7 +173,7 @@ func TestWhatOfANodeIsOfInterest(t *testing.T) {
 		"it is moved to another pool": {moved, true},
 		"it lives":                    {beat, false},
 	} {
-		if got := tellsOtherwise(before, tc.now); got != tc.want {
+		if got := gpusChanged(before, tc.now); got != tc.want {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)
 		}
 	}

@@ -28,23 +28,23 @@ type Settings struct {
 	Budget int
 }
 
-// together is the window in which broken GPUs count together for the budget. A GPU that has waited for repair for days says nothing about those that
+// stormWindow is the window in which broken GPUs count together for the budget. A GPU that has waited for repair for days says nothing about those that
 // break today.
-const together = time.Hour
+const stormWindow = time.Hour
 
 // Pool describes the nodes of a pool, regardless of the pods that hold their GPUs.
 type Pool struct {
 	Nodes int
-	// Struck is when a GPU that only a reset or a restart fixes last broke, by node.
-	Struck map[string]time.Time
+	// LastBroken is when a GPU that only a reset or a restart fixes last broke, by node.
+	LastBroken map[string]time.Time
 }
 
 // Holder is a pod that holds GPUs that must not be used.
 type Holder struct {
 	Pod  *corev1.Pod
 	Node string
-	// Cards are the broken GPUs of the pod, by index.
-	Cards []gpu.Card
+	// GPUs are the broken GPUs of the pod, by index.
+	GPUs []gpu.GPU
 }
 
 // Step is the action for a holder.
@@ -59,21 +59,21 @@ type Step struct {
 
 // Decide returns the steps for all pods of a pool that hold broken GPUs, and when to reconcile again; 0 means not before a change.
 func Decide(holders []Holder, pool Pool, settings Settings, now time.Time) (steps []Step, again time.Duration) {
-	storms := pool.storms(settings.Budget)
+	storms := pool.stormReasons(settings.Budget)
 	for i := range holders {
 		holder := &holders[i]
 		step := Step{Holder: holder}
-		dead, left := holder.dead(settings.After, now)
+		dead, left := holder.deadGPUs(settings.After, now)
 		switch {
-		case holder.waits() != nil:
-			step.Evict, step.Why = true, told(holder.waits())+": its container cannot start"
+		case holder.refusedGPUs() != nil:
+			step.Evict, step.Why = true, describeGPUs(holder.refusedGPUs())+": its container cannot start"
 		case dead == nil:
 		case left > 0:
 			if again == 0 || left < again {
 				again = left
 			}
 		default:
-			step.Evict, step.Why, step.Held = true, told(dead), storms[holder.Node]
+			step.Evict, step.Why, step.Held = true, describeGPUs(dead), storms[holder.Node]
 		}
 		if step.Evict && eviction.HoldOf(holder.Pod, eviction.BrokenGPU) == eviction.NoMigration {
 			step.Held = "it is not to be moved without a person"
@@ -88,15 +88,15 @@ func Decide(holders []Holder, pool Pool, settings Settings, now time.Time) (step
 	return steps, again
 }
 
-// storms returns, by node, why running pods may not be evicted: when GPUs of many nodes break at about the same time, their detection or a shared
+// stormReasons returns, by node, why running pods may not be evicted: when GPUs of many nodes break at about the same time, their detection or a shared
 // component is likely broken, and not all jobs of a pool may end for that. Nodes whose pods have left still count, or the next ones would follow one
 // by one. A storm ends when the nodes are repaired, and not by itself: an administrator decides.
-func (p *Pool) storms(budget int) map[string]string {
-	times := slices.SortedFunc(maps.Values(p.Struck), time.Time.Compare)
+func (p *Pool) stormReasons(budget int) map[string]string {
+	times := slices.SortedFunc(maps.Values(p.LastBroken), time.Time.Compare)
 	allowed, out := max(1, p.Nodes*budget/100), map[string]string{}
-	for node, at := range p.Struck {
-		first, _ := slices.BinarySearchFunc(times, at.Add(-together), time.Time.Compare)
-		behind, _ := slices.BinarySearchFunc(times, at.Add(together+1), time.Time.Compare)
+	for node, at := range p.LastBroken {
+		first, _ := slices.BinarySearchFunc(times, at.Add(-stormWindow), time.Time.Compare)
+		behind, _ := slices.BinarySearchFunc(times, at.Add(stormWindow+1), time.Time.Compare)
 		if struck := behind - first; struck > allowed {
 			out[node] = fmt.Sprintf("cards of %d of the %d nodes of the pool broke within an hour of it, and no more than %d may for their pods to be ended",
 				struck, p.Nodes, allowed)
@@ -105,8 +105,8 @@ func (p *Pool) storms(budget int) map[string]string {
 	return out
 }
 
-// struck returns when a GPU that only a reset or a restart fixes last broke, zero if none did.
-func struck(cards []gpu.Card) (at time.Time) {
+// lastBroken returns when a GPU that only a reset or a restart fixes last broke, zero if none did.
+func lastBroken(cards []gpu.GPU) (at time.Time) {
 	for _, card := range cards {
 		if fault.OnlyResetMends(card.Health) && card.Since.After(at) {
 			at = card.Since
@@ -115,12 +115,12 @@ func struck(cards []gpu.Card) (at time.Time) {
 	return at
 }
 
-// dead returns the GPUs that only a reset or a restart fixes, and how long the pod may keep running on them.
-func (h *Holder) dead(after time.Duration, now time.Time) (dead []gpu.Card, left time.Duration) {
+// deadGPUs returns the GPUs that only a reset or a restart fixes, and how long the pod may keep running on them.
+func (h *Holder) deadGPUs(after time.Duration, now time.Time) (dead []gpu.GPU, left time.Duration) {
 	if after == 0 {
 		return nil, 0
 	}
-	for _, card := range h.Cards {
+	for _, card := range h.GPUs {
 		if !fault.OnlyResetMends(card.Health) {
 			continue
 		}
@@ -134,23 +134,23 @@ func (h *Holder) dead(after time.Duration, now time.Time) (dead []gpu.Card, left
 
 // mustLeave reports whether the pod must be evicted for its GPUs, now or later.
 func (h *Holder) mustLeave(after time.Duration, now time.Time) bool {
-	dead, _ := h.dead(after, now)
-	return len(dead) > 0 || len(h.waits()) > 0
+	dead, _ := h.deadGPUs(after, now)
+	return len(dead) > 0 || len(h.refusedGPUs()) > 0
 }
 
-// waits returns the GPUs that keep a container of the pod from starting: the agent refuses it until they are healthy.
-func (h *Holder) waits() []gpu.Card {
+// refusedGPUs returns the GPUs that keep a container of the pod from starting: the agent refuses it until they are healthy.
+func (h *Holder) refusedGPUs() []gpu.GPU {
 	assignment, err := gpu.ParseAssignment(h.Pod.Annotations[g8s.AnnotationGPUDevices])
 	if err != nil {
 		assignment = nil // it holds only slices, or it would not be here
 	}
-	var cards []gpu.Card
+	var cards []gpu.GPU
 	for _, status := range slices.Concat(h.Pod.Status.InitContainerStatuses, h.Pod.Status.ContainerStatuses) {
 		if status.State.Waiting == nil || !isRefused(status.State.Waiting) {
 			continue
 		}
-		for _, card := range h.Cards {
-			if h.isOf(assignment, status.Name, &card) && !slices.ContainsFunc(cards, func(c gpu.Card) bool { return c.UUID == card.UUID }) {
+		for _, card := range h.GPUs {
+			if h.belongsTo(assignment, status.Name, &card) && !slices.ContainsFunc(cards, func(c gpu.GPU) bool { return c.UUID == card.UUID }) {
 				cards = append(cards, card)
 			}
 		}
@@ -168,9 +168,9 @@ func isRefused(waiting *corev1.ContainerStateWaiting) bool {
 	return false
 }
 
-// isOf reports whether a GPU belongs to a container: because the scheduler assigned it, or because it has one of the container's slices, which are
+// belongsTo reports whether a GPU belongs to a container: because the scheduler assigned it, or because it has one of the container's slices, which are
 // reported for the pod as a whole.
-func (h *Holder) isOf(assignment gpu.Assignment, container string, card *gpu.Card) bool {
+func (h *Holder) belongsTo(assignment gpu.Assignment, container string, card *gpu.GPU) bool {
 	if slices.ContainsFunc(assignment[container], func(d gpu.Device) bool { return d.UUID == card.UUID }) {
 		return true
 	}
@@ -193,8 +193,8 @@ func hasSlices(container *corev1.Container) bool {
 	return false
 }
 
-// told lists GPUs with their faults.
-func told(cards []gpu.Card) string {
+// describeGPUs lists GPUs with their faults.
+func describeGPUs(cards []gpu.GPU) string {
 	words := make([]string, len(cards))
 	for i := range cards {
 		words[i] = fmt.Sprintf("GPU %d (%s) is broken (%s)", cards[i].Index, cards[i].UUID, cards[i].Health)

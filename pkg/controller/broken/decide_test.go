@@ -20,9 +20,9 @@ var noon = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 // holder is a pod of two containers: main has GPU-0, and beside has GPU-1, which is well.
 func holder(health string, ago time.Duration, change ...func(*Holder)) Holder {
 	out := Holder{
-		Node:  "n1",
-		Pod:   &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod", Annotations: map[string]string{}}},
-		Cards: []gpu.Card{{UUID: "GPU-0", Health: health, Since: noon.Add(-ago)}},
+		Node: "n1",
+		Pod:  &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod", Annotations: map[string]string{}}},
+		GPUs: []gpu.GPU{{UUID: "GPU-0", Health: health, Since: noon.Add(-ago)}},
 	}
 	text, err := gpu.Assignment{"main": {{UUID: "GPU-0"}}, "beside": {{UUID: "GPU-1", Index: 1}}}.Encode()
 	if err != nil {
@@ -58,7 +58,7 @@ func sliced(h *Holder) {
 
 func TestDecide(t *testing.T) {
 	settings := Settings{After: 10 * time.Second, Budget: 20}
-	dead := fault.Xid(79)
+	dead := fault.XIDWord(79)
 	several := func(nodes int, ago time.Duration) (out []Holder) {
 		for i := range nodes {
 			out = append(out, holder(dead, ago, on(fmt.Sprintf("n%d", i))))
@@ -87,7 +87,7 @@ func TestDecide(t *testing.T) {
 		"the driver's word counts as an XID does":            {holders: []Holder{holder(fault.ResetRequired, time.Minute)}, evicted: 1},
 		"heat passes, and the program computes":              {holders: []Holder{holder(fault.TooHot, time.Hour)}},
 		"a driver that did not answer may have been busy":    {holders: []Holder{holder(fault.Lost, time.Hour)}},
-		"an error of a program takes no card":                {holders: []Holder{holder(fault.Xid(31), time.Hour)}},
+		"an error of a program takes no card":                {holders: []Holder{holder(fault.XIDWord(31), time.Hour)}},
 		"a container that is refused waits in vain, whatever it is": {
 			holders: []Holder{holder(fault.TooHot, 0, waiting("main", "CreateContainerConfigError"))}, evicted: 1,
 		},
@@ -115,14 +115,14 @@ func TestDecide(t *testing.T) {
 			if tc.settings != nil {
 				with = *tc.settings
 			}
-			pool := Pool{Nodes: max(tc.nodes, 1), Struck: map[string]time.Time{}}
+			pool := Pool{Nodes: max(tc.nodes, 1), LastBroken: map[string]time.Time{}}
 			for i := range tc.holders {
-				if at := struck(tc.holders[i].Cards); at.After(pool.Struck[tc.holders[i].Node]) {
-					pool.Struck[tc.holders[i].Node] = at
+				if at := lastBroken(tc.holders[i].GPUs); at.After(pool.LastBroken[tc.holders[i].Node]) {
+					pool.LastBroken[tc.holders[i].Node] = at
 				}
 			}
 			for i, ago := range tc.left {
-				pool.Struck[fmt.Sprintf("left%d", i)] = noon.Add(-ago)
+				pool.LastBroken[fmt.Sprintf("left%d", i)] = noon.Add(-ago)
 			}
 			steps, again := Decide(tc.holders, pool, with, noon)
 			evicted, held := 0, 0

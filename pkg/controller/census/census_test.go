@@ -153,7 +153,7 @@ func TestGangs(t *testing.T) {
 		waiting("alone", "a", 1, 60),
 		waiting("gated", "a", 1, 90, inGang("gated"), func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "g"}} }),
 	}}
-	want := Gangs{Waiting: 2, WaitingOldest: 9 * time.Minute, Torn: 1, TornOldest: 3 * time.Minute}
+	want := Gangs{Waiting: 2, WaitingOldest: 9 * time.Minute, PartiallyBound: 1, PartiallyBoundOldest: 3 * time.Minute}
 	if got := Count(facts, now).Gangs; got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -252,7 +252,7 @@ gpu_controller_spot_problem{problem="joining",spot_pool="s"} 1
 		t.Fatal(err)
 	}
 	compare(t, collector, want) // as it was counted
-	clock.SetTime(now.Add(fresh))
+	clock.SetTime(now.Add(numbersTTL))
 	if got, err := testutil.GatherAndCount(registryOf(t, collector), "gpu_controller_pending_pods"); err != nil || got != 0 {
 		t.Errorf("%d pods wait after a while, %v", got, err)
 	}

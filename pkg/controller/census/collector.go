@@ -17,39 +17,39 @@ import (
 )
 
 const (
-	// patience bounds the wait for the cache. numbersTTL is how long a count is reused, so that frequent scrapes cost no more.
-	patience = 2 * time.Second
-	fresh    = 5 * time.Second
+	// cacheTimeout bounds the wait for the cache. numbersTTL is how long a count is reused, so that frequent scrapes cost no more.
+	cacheTimeout = 2 * time.Second
+	numbersTTL   = 5 * time.Second
 )
 
-func desc(name, help string, labels ...string) *prometheus.Desc {
+func newDesc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("gpu_controller_"+name, help, labels, nil)
 }
 
 var (
-	gpus = desc("gpus", "GPUs of the nodes of a pool, whole ones: allocatable, held by pods, free for a new pod, "+
+	gpus = newDesc("gpus", "GPUs of the nodes of a pool, whole ones: allocatable, held by pods, free for a new pod, "+
 		"and unhealthy.", "pool", "gpu_type", "state")
-	sets = desc("gpu_sets", "How many pods of so many GPUs could start in a pool, one node at a time: free, now; all, if nothing ran.",
+	sets = newDesc("gpu_sets", "How many pods of so many GPUs could start in a pool, one node at a time: free, now; all, if nothing ran.",
 		"pool", "size", "state")
 
-	cpu = desc("cpu_cores", "CPU of the nodes of a pool, in cores: allocatable, and requested by pods.", "pool", "state")
-	ram = desc("memory_bytes", "Memory of the nodes of a pool: allocatable, and requested by pods.", "pool", "state")
+	cpu = newDesc("cpu_cores", "CPU of the nodes of a pool, in cores: allocatable, and requested by pods.", "pool", "state")
+	ram = newDesc("memory_bytes", "Memory of the nodes of a pool: allocatable, and requested by pods.", "pool", "state")
 
-	pendingPods   = desc("pending_pods", "Pods that wait for GPUs, by the pool and the cause that gpuctl why tells.", "pool", "cause")
-	pendingGPUs   = desc("pending_gpus", "GPUs that pods wait for, by pool and cause.", "pool", "cause")
-	pendingOldest = desc("pending_oldest_seconds", "How long ago the oldest pod that waits for GPUs was created, by pool and cause.", "pool", "cause")
+	pendingPods   = newDesc("pending_pods", "Pods that wait for GPUs, by the pool and the cause that gpuctl why tells.", "pool", "cause")
+	pendingGPUs   = newDesc("pending_gpus", "GPUs that pods wait for, by pool and cause.", "pool", "cause")
+	pendingOldest = newDesc("pending_oldest_seconds", "How long ago the oldest pod that waits for GPUs was created, by pool and cause.", "pool", "cause")
 
-	gangs       = desc("gangs", "Gangs with members that have no node: waiting are those of which no member runs, torn those of which some do.", "state")
-	gangsOldest = desc("gangs_oldest_seconds", "How long ago the oldest member without a node of such a gang was created.", "state")
+	gangs       = newDesc("gangs", "Gangs with members that have no node: waiting are those of which no member runs, torn those of which some do.", "state")
+	gangsOldest = newDesc("gangs_oldest_seconds", "How long ago the oldest member without a node of such a gang was created.", "state")
 
-	spotMachines = desc("spot_machines", "Machines of a SpotPool: the minimum that there should be, those that there are or that are being bought, "+
+	spotMachines = newDesc("spot_machines", "Machines of a SpotPool: the minimum that there should be, those that there are or that are being bought, "+
 		"and those that are ready nodes.", "spot_pool", "state")
-	spotProblem = desc("spot_problem", "1 while a SpotPool cannot buy: capacity, no type in any zone is to be had; cloud, the cloud does not do "+
+	spotProblem = newDesc("spot_problem", "1 while a SpotPool cannot buy: capacity, no type in any zone is to be had; cloud, the cloud does not do "+
 		"what is asked of it; joining, machines that were bought do not become nodes.", "spot_pool", "problem")
 
-	foreignPods = desc("foreign_pods", "Pods with GPUs that another scheduler than gpu-scheduler placed, but for those in a pool of that "+
+	foreignPods = newDesc("foreign_pods", "Pods with GPUs that another scheduler than gpu-scheduler placed, but for those in a pool of that "+
 		"scheduler's name.")
-	overpromised = desc("overpromised_gpus", "GPUs of the nodes of a pool that pods were promised beyond those that each node has.", "pool")
+	overpromised = newDesc("overpromised_gpus", "GPUs of the nodes of a pool that pods were promised beyond those that each node has.", "pool")
 
 	all = []*prometheus.Desc{gpus, sets, cpu, ram, pendingPods, pendingGPUs, pendingOldest, gangs, gangsOldest, spotMachines, spotProblem,
 		foreignPods, overpromised}
@@ -77,26 +77,26 @@ func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector]. It counts nothing before the cache has synced.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), cacheTimeout)
 	defer cancel()
-	numbers, err := c.count(ctx)
+	numbers, err := c.cachedNumbers(ctx)
 	if err != nil {
 		return
 	}
 	tell := func(of *prometheus.Desc, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(of, prometheus.GaugeValue, value, labels...)
 	}
-	numbers.tell(tell)
+	numbers.emitMetrics(tell)
 }
 
-func (c *Collector) count(ctx context.Context) (*Numbers, error) {
+func (c *Collector) cachedNumbers(ctx context.Context) (*Numbers, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.Clock.Now()
-	if c.numbers != nil && now.Sub(c.counted) < fresh {
+	if c.numbers != nil && now.Sub(c.counted) < numbersTTL {
 		return c.numbers, nil
 	}
-	facts, err := c.read(ctx)
+	facts, err := c.readFacts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -105,8 +105,8 @@ func (c *Collector) count(ctx context.Context) (*Numbers, error) {
 	return c.numbers, nil
 }
 
-// read lists the cached objects. They are not copied and must not be changed.
-func (c *Collector) read(ctx context.Context) (Facts, error) {
+// readFacts lists the cached objects. They are not copied and must not be changed.
+func (c *Collector) readFacts(ctx context.Context) (Facts, error) {
 	var nodes corev1.NodeList
 	var pods corev1.PodList
 	var spots g8s.SpotPoolList
@@ -122,7 +122,7 @@ func (c *Collector) read(ctx context.Context) (Facts, error) {
 	return Facts{Nodes: nodes.Items, Pods: pods.Items, SpotPools: spots.Items}, nil
 }
 
-func (n *Numbers) tell(tell func(*prometheus.Desc, float64, ...string)) {
+func (n *Numbers) emitMetrics(tell func(*prometheus.Desc, float64, ...string)) {
 	for name, pool := range n.Pools {
 		for of, sum := range pool.GPUs {
 			tell(gpus, float64(sum.Allocatable), name, of, "allocatable")
@@ -145,9 +145,9 @@ func (n *Numbers) tell(tell func(*prometheus.Desc, float64, ...string)) {
 		tell(pendingOldest, pending.Oldest.Seconds(), of.Pool, string(of.Cause))
 	}
 	tell(gangs, float64(n.Gangs.Waiting), "waiting")
-	tell(gangs, float64(n.Gangs.Torn), "torn")
+	tell(gangs, float64(n.Gangs.PartiallyBound), "torn")
 	tell(gangsOldest, n.Gangs.WaitingOldest.Seconds(), "waiting")
-	tell(gangsOldest, n.Gangs.TornOldest.Seconds(), "torn")
+	tell(gangsOldest, n.Gangs.PartiallyBoundOldest.Seconds(), "torn")
 	tell(foreignPods, float64(n.Foreign))
 	for name, excess := range n.Overpromised {
 		tell(overpromised, float64(excess), name)
@@ -156,13 +156,13 @@ func (n *Numbers) tell(tell func(*prometheus.Desc, float64, ...string)) {
 		tell(spotMachines, float64(spot.Minimum), name, "minimum")
 		tell(spotMachines, float64(spot.Size), name, "bought")
 		tell(spotMachines, float64(spot.Joined), name, "joined")
-		tell(spotProblem, number(spot.NoCapacity), name, "capacity")
-		tell(spotProblem, number(spot.CloudSilent), name, "cloud")
-		tell(spotProblem, number(spot.NotJoining), name, "joining")
+		tell(spotProblem, boolMetric(spot.NoCapacity), name, "capacity")
+		tell(spotProblem, boolMetric(spot.CloudSilent), name, "cloud")
+		tell(spotProblem, boolMetric(spot.NotJoining), name, "joining")
 	}
 }
 
-func number(is bool) float64 {
+func boolMetric(is bool) float64 {
 	if is {
 		return 1
 	}

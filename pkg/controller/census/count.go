@@ -85,9 +85,9 @@ type Pending struct {
 // Gangs counts the gangs with unbound members.
 type Gangs struct {
 	// Waiting gangs have no bound member. PartiallyBound gangs have bound and unbound members.
-	Waiting, Torn int64
+	Waiting, PartiallyBound int64
 	// WaitingOldest and PartiallyBoundOldest are the ages of the oldest unbound member of any such gang.
-	WaitingOldest, TornOldest time.Duration
+	WaitingOldest, PartiallyBoundOldest time.Duration
 }
 
 // Spot is one SpotPool.
@@ -107,28 +107,28 @@ func Count(facts Facts, now time.Time) Numbers {
 		switch pod := &facts.Pods[i]; {
 		case pod.Spec.NodeName != "":
 			bound = append(bound, *pod)
-		case waits(pod):
+		case isPending(pod):
 			waiting = append(waiting, pod)
 		}
 	}
 	cluster := inventory.Build(&snapshot.Snapshot{Nodes: facts.Nodes, Pods: bound})
-	called, types := names(cluster.Pools), typesOf(cluster.Nodes)
+	called, types := poolLabels(cluster.Pools), typeLabels(cluster.Nodes)
 	for i := range cluster.Nodes {
 		if node := &cluster.Nodes[i]; called[node.Pool] != "" {
-			out.add(called[node.Pool], types[node.GPUType], node)
+			out.addNode(called[node.Pool], types[node.GPUType], node)
 		}
 	}
 	for _, pod := range waiting {
-		out.wait(pod, cmp.Or(called[gpu.PodPool(pod)], nowhere), now)
+		out.addPending(pod, cmp.Or(called[gpu.PodPool(pod)], nowhere), now)
 	}
 	out.Gangs = gangsOf(bound, waiting, now)
-	out.addPromised(facts.Nodes, bound, called)
+	out.addOverpromised(facts.Nodes, bound, called)
 	out.addSpot(facts.SpotPools)
 	return out
 }
 
-// addPromised counts pods placed by other schedulers, and GPUs promised twice.
-func (n *Numbers) addPromised(nodes []corev1.Node, bound []corev1.Pod, called map[string]string) {
+// addOverpromised counts pods placed by other schedulers, and GPUs promised twice.
+func (n *Numbers) addOverpromised(nodes []corev1.Node, bound []corev1.Pod, called map[string]string) {
 	on := fit.ByNode(bound)
 	for i := range nodes {
 		node := &nodes[i]
@@ -138,18 +138,18 @@ func (n *Numbers) addPromised(nodes []corev1.Node, bound []corev1.Pod, called ma
 			}
 		}
 		if pool := called[gpu.PoolOf(node)]; pool != "" {
-			n.Overpromised[pool] += min(gpu.PromisedOn(node, on[node.Name]).Excess(), mostGPUs)
+			n.Overpromised[pool] += min(gpu.MostPromisedOn(node, on[node.Name]).Excess(), mostGPUs)
 		}
 	}
 }
 
-// waits reports whether a pod waits for our scheduler.
-func waits(pod *corev1.Pod) bool {
+// isPending reports whether a pod waits for our scheduler.
+func isPending(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodPending && pod.Spec.SchedulerName == g8s.SchedulerName
 }
 
-// names returns the metric label of each pool with GPUs.
-func names(pools []inventory.Pool) map[string]string {
+// poolLabels returns the metric label of each pool with GPUs.
+func poolLabels(pools []inventory.Pool) map[string]string {
 	sizes := map[string]int64{}
 	for i := range pools {
 		if p := &pools[i]; p.GPUs.Allocatable > 0 || p.SharedGPUs != nil || len(p.Types) > 0 {
@@ -159,8 +159,8 @@ func names(pools []inventory.Pool) map[string]string {
 	return bounded.Names(sizes, mostPools)
 }
 
-// typesOf returns the metric label of each GPU type.
-func typesOf(nodes []inventory.Node) map[string]string {
+// typeLabels returns the metric label of each GPU type.
+func typeLabels(nodes []inventory.Node) map[string]string {
 	sizes := map[string]int64{}
 	for i := range nodes {
 		sizes[nodes[i].GPUType] = amounts.Add(sizes[nodes[i].GPUType], nodes[i].GPUs.Allocatable)
@@ -185,7 +185,7 @@ func (n *Numbers) addSpot(pools []g8s.SpotPool) {
 	}
 }
 
-func (n *Numbers) add(name, of string, node *inventory.Node) {
+func (n *Numbers) addNode(name, of string, node *inventory.Node) {
 	pool := n.Pools[name]
 	if pool == nil {
 		pool = &Pool{GPUs: map[string]inventory.GPUs{}, FreeSets: map[int64]int64{}, Sets: map[int64]int64{}}
@@ -193,8 +193,8 @@ func (n *Numbers) add(name, of string, node *inventory.Node) {
 	}
 	held := node.GPUs
 	held.Used = heldOn(node)
-	pool.GPUs[of] = pool.GPUs[of].Plus(held)
-	pool.CPU, pool.Memory = pool.CPU.Plus(node.CPU), pool.Memory.Plus(node.Memory)
+	pool.GPUs[of] = pool.GPUs[of].Add(held)
+	pool.CPU, pool.Memory = pool.CPU.Add(node.CPU), pool.Memory.Add(node.Memory)
 	for _, size := range setSizes {
 		pool.FreeSets[size] = amounts.Add(pool.FreeSets[size], node.GPUs.Free/size)
 		pool.Sets[size] = amounts.Add(pool.Sets[size], node.GPUs.Allocatable/size)
@@ -204,13 +204,13 @@ func (n *Numbers) add(name, of string, node *inventory.Node) {
 // heldOn returns how many GPUs of a node are in use: whole, shared or sliced, of which the whole-GPU count shows only the first. For a node that
 // accepts no pods the free GPUs are unknown, so only whole ones count.
 func heldOn(node *inventory.Node) int64 {
-	if !node.Schedulable() {
+	if !node.IsSchedulable() {
 		return node.GPUs.Used
 	}
 	return max(node.GPUs.Used, node.GPUs.Allocatable-node.GPUs.Free-node.GPUs.Unhealthy)
 }
 
-func (n *Numbers) wait(pod *corev1.Pod, pool string, now time.Time) {
+func (n *Numbers) addPending(pod *corev1.Pod, pool string, now time.Time) {
 	request, err := gpu.RequestOf(pod)
 	if err == nil && request.IsZero() {
 		return
@@ -226,10 +226,10 @@ func (n *Numbers) wait(pod *corev1.Pod, pool string, now time.Time) {
 	}
 	pending.Pods++
 	pending.GPUs += min(request.Whole, mostGPUs)
-	pending.Oldest = max(pending.Oldest, age(pod, now))
+	pending.Oldest = max(pending.Oldest, podAge(pod, now))
 }
 
-func age(pod *corev1.Pod, now time.Time) time.Duration {
+func podAge(pod *corev1.Pod, now time.Time) time.Duration {
 	return max(0, now.Sub(pod.CreationTimestamp.Time))
 }
 
@@ -246,8 +246,8 @@ func causeOf(pod *corev1.Pod) reason.Cause {
 		return reason.WaitingForTurn
 	}
 	verdict := pod.Status.Conditions[at].Message
-	for _, about := range [][]*reason.Reason{reason.OfRefusals, reason.OfPods, reason.OfClaims, reason.OfGangs, reason.OfNodes, reason.OfPlainNodes} {
-		if found := reason.In(verdict, about); len(found) > 0 {
+	for _, about := range [][]*reason.Reason{reason.RefusalReasons, reason.PodReasons, reason.ClaimReasons, reason.GangReasons, reason.NodeReasons, reason.PlainNodeReasons} {
+		if found := reason.FindIn(verdict, about); len(found) > 0 {
 			return slices.MaxFunc(found, func(a, b reason.Found) int { return cmp.Compare(a.Nodes, b.Nodes) }).Cause
 		}
 	}
@@ -267,14 +267,14 @@ func gangsOf(bound []corev1.Pod, waiting []*corev1.Pod, now time.Time) Gangs {
 	oldest := map[types.NamespacedName]time.Duration{}
 	for _, pod := range waiting {
 		if gang := of(pod); gang.Name != "" && len(pod.Spec.SchedulingGates) == 0 { // a gate is set on purpose
-			oldest[gang] = max(oldest[gang], age(pod, now))
+			oldest[gang] = max(oldest[gang], podAge(pod, now))
 		}
 	}
 	var out Gangs
 	for gang := range maps.Keys(oldest) {
 		if running[gang] {
-			out.Torn++
-			out.TornOldest = max(out.TornOldest, oldest[gang])
+			out.PartiallyBound++
+			out.PartiallyBoundOldest = max(out.PartiallyBoundOldest, oldest[gang])
 			continue
 		}
 		out.Waiting++

@@ -72,7 +72,7 @@ func New() *cobra.Command {
 		Long: "Look after what the scheduler has placed. Jobs that were disrupted run again at once, nodes that fail get no new pods\n" +
 			"until they are well, and the jobs of a dead node run elsewhere. docs/recovery.md tells all that it does.",
 		Example: "  gpu-controller --kubeconfig ~/.kube/config --leader-elect=false",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return o.runManager(cmd.Context()) },
 	})
 	o.addFlags(cmd.Flags())
 	return cmd
@@ -115,8 +115,8 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.IntVarP(&o.verbosity, "v", "v", 2, "How much to log: 0 what always matters, 2 each step, 4 each decision")
 }
 
-// check rejects invalid settings.
-func (o *options) check() error {
+// validateFlags rejects invalid settings.
+func (o *options) validateFlags() error {
 	switch {
 	case o.leaseDuration < leastLease:
 		return fmt.Errorf("--leader-elect-lease-duration is %s, want %s or more", o.leaseDuration, leastLease)
@@ -127,7 +127,7 @@ func (o *options) check() error {
 	case o.verbosity < 0:
 		return fmt.Errorf("-v is %d, want 0 or more", o.verbosity)
 	}
-	if _, err := prefixes(o.private); err != nil {
+	if _, err := parsePrefixes(o.private); err != nil {
 		return err
 	}
 	return cmp.Or(checkRecovery(o.recovery), checkIdle(o.idle))
@@ -159,12 +159,12 @@ func checkIdle(s idle.Settings) error {
 	return nil
 }
 
-func (o *options) run(ctx context.Context) error {
-	if err := o.check(); err != nil {
+func (o *options) runManager(ctx context.Context) error {
+	if err := o.validateFlags(); err != nil {
 		return err
 	}
 	o.broken.Budget = o.recovery.Budget
-	log := logger(o.verbosity)
+	log := newLogger(o.verbosity)
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
 	// With a rate limit, moving the pods of a rack takes an hour.
@@ -172,22 +172,22 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	stop, err := o.tracing.Start(ctx, tracing.Program{Name: "gpu-controller", Version: program.Version(), Complain: func(err error) {
+	stop, err := o.tracing.Start(ctx, tracing.Program{Name: "gpu-controller", Version: program.Version(), ReportError: func(err error) {
 		log.Info("The collector takes no spans", "error", err.Error())
 	}})
 	if err != nil {
 		return err
 	}
 	defer stop()
-	manager, err := o.manager(ctx, config)
+	manager, err := o.newManager(ctx, config)
 	if err != nil {
 		return err
 	}
 	return manager.Start(ctx)
 }
 
-// logger returns a logger that writes JSON to standard error at the verbosity.
-func logger(verbosity int) logr.Logger {
+// newLogger returns a logger that writes JSON to standard error at the verbosity.
+func newLogger(verbosity int) logr.Logger {
 	// logr's level n is slog's -n.
 	return logr.FromSlogHandler(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: slog.Level(-verbosity)}))
 }

@@ -58,8 +58,8 @@ const (
 	grace = 10 * time.Second
 )
 
-// manager sets up the program without starting it.
-func (o *options) manager(ctx context.Context, cluster *rest.Config) (ctrl.Manager, error) {
+// newManager sets up the program without starting it.
+func (o *options) newManager(ctx context.Context, cluster *rest.Config) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), g8s.AddToScheme(scheme)); err != nil {
 		return nil, fmt.Errorf("learning the kinds of objects: %w", err)
@@ -97,7 +97,7 @@ func (o *options) manager(ctx context.Context, cluster *rest.Config) (ctrl.Manag
 	}
 	err = errors.Join(
 		manager.AddHealthzCheck("ping", healthz.Ping),
-		manager.AddReadyzCheck("caches", synced(manager)),
+		manager.AddReadyzCheck("caches", cachesSynced(manager)),
 		o.addControllers(ctx, manager),
 	)
 	if err != nil {
@@ -113,16 +113,16 @@ func (o *options) addControllers(ctx context.Context, manager ctrl.Manager) erro
 	}
 	client, events, real := manager.GetClient(), manager.GetEventRecorder(leaseName), clock.RealClock{}
 	channels := notify.NewHealth()
-	if err := register(slices.Concat(recovery.Collectors(client), broken.Collectors(), replace.Collectors(), advice.Collectors(), channels.Collectors(), []prometheus.Collector{
+	if err := registerMetrics(slices.Concat(recovery.Collectors(client), broken.Collectors(), replace.Collectors(), advice.Collectors(), channels.Collectors(), []prometheus.Collector{
 		&census.Collector{Reader: client, Clock: real},
 	})); err != nil {
 		return err
 	}
-	reserves, err := knows(manager, "GPUReservation", "nobody says who is in the way of one")
+	reserves, err := knowsKind(manager, "GPUReservation", "nobody says who is in the way of one")
 	if err != nil {
 		return err
 	}
-	shares, err := knows(manager, "GPUQuota", "nobody counts how much of one is in use")
+	shares, err := knowsKind(manager, "GPUQuota", "nobody counts how much of one is in use")
 	if err != nil {
 		return err
 	}
@@ -146,8 +146,8 @@ func (o *options) addControllers(ctx context.Context, manager ctrl.Manager) erro
 	)
 }
 
-// knows reports whether the cluster has a kind of ours. If not, it logs what the controller cannot do.
-func knows(manager ctrl.Manager, kind, without string) (bool, error) {
+// knowsKind reports whether the cluster has a kind of ours. If not, it logs what the controller cannot do.
+func knowsKind(manager ctrl.Manager, kind, without string) (bool, error) {
 	gvk := g8s.SchemeGroupVersion.WithKind(kind)
 	if _, err := manager.GetRESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version); meta.IsNoMatchError(err) {
 		manager.GetLogger().Info("The cluster does not know a kind: apply manifests/crds and start again", "kind", kind, "without", without)
@@ -176,18 +176,18 @@ func addQuotas(manager ctrl.Manager, known bool) error {
 
 // addNotify adds the notification of channels.
 func (o *options) addNotify(manager ctrl.Manager, channels *notify.Health) error {
-	private, err := prefixes(o.private)
+	private, err := parsePrefixes(o.private)
 	if err != nil {
 		return err
 	}
 	return (&notify.Reconciler{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(), Events: manager.GetEventRecorder(leaseName),
-		Clock: clock.RealClock{}, Poster: notify.NewPoster(private), Health: channels,
+		Clock: clock.RealClock{}, Notifier: notify.NewNotifier(private), Health: channels,
 	}).SetUp(manager)
 }
 
-// prefixes parses CIDRs.
-func prefixes(texts []string) ([]netip.Prefix, error) {
+// parsePrefixes parses CIDRs.
+func parsePrefixes(texts []string) ([]netip.Prefix, error) {
 	var out []netip.Prefix
 	for _, text := range texts {
 		prefix, err := netip.ParsePrefix(text)
@@ -204,7 +204,7 @@ func (o *options) addSpot(manager ctrl.Manager) error {
 	if !o.spot.enabled {
 		return nil
 	}
-	if known, err := knows(manager, "SpotPool", "no spot machines are looked after"); err != nil || !known {
+	if known, err := knowsKind(manager, "SpotPool", "no spot machines are looked after"); err != nil || !known {
 		return err
 	}
 	cloud, err := tencent.Connect(o.spot.tencentEndpoint)
@@ -236,8 +236,8 @@ func (o *options) addIdle(manager ctrl.Manager) error {
 	}).SetUp(manager)
 }
 
-// register adds metrics to those of the libraries.
-func register(collectors []prometheus.Collector) error {
+// registerMetrics adds metrics to those of the libraries.
+func registerMetrics(collectors []prometheus.Collector) error {
 	for _, collector := range collectors {
 		if err := metrics.Registry.Register(collector); err != nil {
 			return fmt.Errorf("showing a metric: %w", err)
@@ -251,14 +251,14 @@ func (o *options) addAdvice(manager ctrl.Manager, reserves, shares bool) error {
 	if o.advice.After == 0 {
 		return nil
 	}
-	simulator, err := whatif.Find()
+	simulator, err := whatif.FindSimulator()
 	if err != nil {
 		return fmt.Errorf("looking for advice (--advice-after=0 does without): %w", err)
 	}
 	return (&advice.Reconciler{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(), Clock: clock.RealClock{}, Settings: o.advice, Reservations: reserves, Quotas: shares,
 		Simulate: func(ctx context.Context, question *whatif.Question) (*whatif.Outcome, error) {
-			return whatif.Ask(ctx, simulator, question)
+			return whatif.RunSimulator(ctx, simulator, question)
 		},
 	}).SetUp(manager)
 }

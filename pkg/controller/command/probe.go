@@ -10,13 +10,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 )
 
-// syncPatience bounds how long a probe waits for the caches.
-const syncPatience = time.Second
+// syncTimeout bounds how long a probe waits for the caches.
+const syncTimeout = time.Second
 
-// synced fails until the caches have synced. This includes standby replicas.
-func synced(manager ctrl.Manager) healthz.Checker {
+// cachesSynced fails until the caches have synced. This includes standby replicas.
+func cachesSynced(manager ctrl.Manager) healthz.Checker {
 	return func(request *http.Request) error {
-		ctx, cancel := context.WithTimeout(request.Context(), syncPatience)
+		ctx, cancel := context.WithTimeout(request.Context(), syncTimeout)
 		defer cancel()
 		if !manager.GetCache().WaitForCacheSync(ctx) {
 			return errors.New("the cluster has not been read yet")

@@ -46,12 +46,12 @@ type Reconciler struct {
 // SetUp adds the controller to a manager, whose cache has the indexes of package index.
 func (r *Reconciler) SetUp(manager ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(manager).Named(Name).
-		For(&batchv1.Job{}, builder.WithPredicates(predicate.NewPredicateFuncs(waits))).
-		Watches(&batchv1.Job{}, handler.EnqueueRequestsFromMapFunc(r.waitingFor), builder.WithPredicates(predicate.NewPredicateFuncs(hasEnded))).
-		Complete(traced.Reconciler(Name, r))
+		For(&batchv1.Job{}, builder.WithPredicates(predicate.NewPredicateFuncs(isWaiting))).
+		Watches(&batchv1.Job{}, handler.EnqueueRequestsFromMapFunc(r.dependentsOf), builder.WithPredicates(predicate.NewPredicateFuncs(hasEnded))).
+		Complete(traced.NewReconciler(Name, r))
 }
 
-func waits(object client.Object) bool { return len(jobplan.WaitsFor(object)) > 0 }
+func isWaiting(object client.Object) bool { return len(jobplan.PendingDependencies(object)) > 0 }
 
 func hasEnded(object client.Object) bool {
 	switch jobplan.StateOf(object) {
@@ -61,8 +61,8 @@ func hasEnded(object client.Object) bool {
 	return false
 }
 
-// waitingFor returns the Jobs that depend on an ended job.
-func (r *Reconciler) waitingFor(ctx context.Context, ended client.Object) []reconcile.Request {
+// dependentsOf returns the Jobs that depend on an ended job.
+func (r *Reconciler) dependentsOf(ctx context.Context, ended client.Object) []reconcile.Request {
 	var list batchv1.JobList
 	at := client.MatchingFields{index.WaitsFor: ended.GetLabels()[g8s.LabelJob]}
 	if err := r.Client.List(ctx, &list, client.InNamespace(ended.GetNamespace()), at); err != nil {
@@ -82,7 +82,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := r.Client.Get(ctx, request.NamespacedName, &held); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	names := jobplan.WaitsFor(&held)
+	names := jobplan.PendingDependencies(&held)
 	if len(names) == 0 {
 		return ctrl.Result{}, nil
 	}
@@ -90,7 +90,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	step, err := jobplan.Settle(&held, states)
+	step, err := jobplan.SettleDependencies(&held, states)
 	if err != nil || step.Patch == nil {
 		return ctrl.Result{}, err
 	}
@@ -100,7 +100,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{RequeueAfter: retryConflict}, nil
 	case err != nil:
 		return ctrl.Result{}, client.IgnoreNotFound(fmt.Errorf("letting job %s go on: %w", held.Name, err))
-	case len(jobplan.WaitsFor(&held)) == 0:
+	case len(jobplan.PendingDependencies(&held)) == 0:
 		r.Events.Eventf(&held, nil, corev1.EventTypeNormal, eventStarted, "Start", "all jobs that it starts after have ended as it asks")
 	}
 	return ctrl.Result{}, nil

@@ -13,8 +13,8 @@ import (
 // Client implements eviction.API.
 type Client struct{ client.Client }
 
-// Send sends an eviction.
-func (c Client) Send(ctx context.Context, eviction *policyv1.Eviction) error {
+// SendEviction sends an eviction.
+func (c Client) SendEviction(ctx context.Context, eviction *policyv1.Eviction) error {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: eviction.Namespace, Name: eviction.Name}}
 	return c.SubResource("eviction").Create(ctx, pod, eviction)
 }

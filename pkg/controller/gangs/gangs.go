@@ -32,12 +32,12 @@ type Reader struct {
 	known map[types.UID]*Gang
 }
 
-// Of returns the gang of a pod, or the pod alone if it has no gang, or if no object defines the size of its gang.
-func (r *Reader) Of(ctx context.Context, pod *corev1.Pod) (*Gang, error) {
+// GangOf returns the gang of a pod, or the pod alone if it has no gang, or if no object defines the size of its gang.
+func (r *Reader) GangOf(ctx context.Context, pod *corev1.Pod) (*Gang, error) {
 	if known := r.known[pod.UID]; known != nil {
 		return known, nil
 	}
-	out, err := r.read(ctx, pod)
+	out, err := r.readGang(ctx, pod)
 	if err != nil {
 		return nil, err
 	}
@@ -50,29 +50,29 @@ func (r *Reader) Of(ctx context.Context, pod *corev1.Pod) (*Gang, error) {
 	return out, nil
 }
 
-func (r *Reader) read(ctx context.Context, pod *corev1.Pod) (*Gang, error) {
+func (r *Reader) readGang(ctx context.Context, pod *corev1.Pod) (*Gang, error) {
 	alone := &Gang{Members: []*corev1.Pod{pod}}
-	found, ok, err := r.find(ctx, pod)
+	found, ok, err := r.findGang(ctx, pod)
 	if err != nil || !ok {
 		return alone, err
 	}
 	var list corev1.PodList
-	if err := r.Cache.List(ctx, &list, client.InNamespace(pod.Namespace), client.MatchingLabels(found.Labels())); err != nil {
+	if err := r.Cache.List(ctx, &list, client.InNamespace(pod.Namespace), client.MatchingLabels(found.MemberLabels())); err != nil {
 		return nil, fmt.Errorf("listing the members of %s: %w", found.Group, err)
 	}
-	out := &Gang{Least: found.Least}
+	out := &Gang{Least: found.MinMembers}
 	for i := range list.Items {
-		if member := &list.Items[i]; found.Has(member) {
+		if member := &list.Items[i]; found.HasMember(member) {
 			out.Members = append(out.Members, member)
 		}
 	}
 	return out, nil
 }
 
-// find reads the object that defines the gang of a pod.
-func (r *Reader) find(ctx context.Context, pod *corev1.Pod) (gang.Gang, bool, error) {
+// findGang reads the object that defines the gang of a pod.
+func (r *Reader) findGang(ctx context.Context, pod *corev1.Pod) (gang.Gang, bool, error) {
 	for _, source := range gang.SourcesOf(pod) {
-		object, err := get(ctx, r.Live, source.Resource.GroupVersion().WithKind(source.Kind), pod.Namespace, source.Name)
+		object, err := getObject(ctx, r.Live, source.Resource.GroupVersion().WithKind(source.Kind), pod.Namespace, source.Name)
 		if err != nil {
 			return gang.Gang{}, false, err
 		}
@@ -84,9 +84,9 @@ func (r *Reader) find(ctx context.Context, pod *corev1.Pod) (gang.Gang, bool, er
 	return gang.Gang{}, false, nil
 }
 
-// get reads an object, nil if there is none. A forbidden kind belongs to an operator that the controller's role does not cover: its pods are no gang
+// getObject reads an object, nil if there is none. A forbidden kind belongs to an operator that the controller's role does not cover: its pods are no gang
 // for the scheduler either.
-func get(ctx context.Context, live client.Reader, kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
+func getObject(ctx context.Context, live client.Reader, kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(kind)
 	err := live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)
@@ -108,7 +108,7 @@ type Rules struct {
 
 // RulesOf reads a PodGroup that pods name by a label. A missing one, or one that the scheduler cannot read either, has no rules.
 func RulesOf(ctx context.Context, live client.Reader, namespace, name string) (Rules, error) {
-	object, err := get(ctx, live, schema.FromAPIVersionAndKind(g8s.PodGroupAPIVersion, g8s.PodGroupKind), namespace, name)
+	object, err := getObject(ctx, live, schema.FromAPIVersionAndKind(g8s.PodGroupAPIVersion, g8s.PodGroupKind), namespace, name)
 	if err != nil || object == nil {
 		return Rules{}, err
 	}

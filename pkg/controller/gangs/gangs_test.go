@@ -70,7 +70,7 @@ func TestTheGangOfAPod(t *testing.T) {
 			cache := fake.NewClientBuilder().WithObjects(pod, member("b", tc.labels), member("c", tc.labels), member("d", nil)).Build()
 			live := &committed{spec: tc.spec, fails: tc.fails}
 			reader := &Reader{Cache: cache, Live: live}
-			got, err := reader.Of(t.Context(), pod)
+			got, err := reader.GangOf(t.Context(), pod)
 			if err != nil || tc.broken {
 				if err == nil || !tc.broken {
 					t.Errorf("got %+v, %v", got, err)
@@ -81,7 +81,7 @@ func TestTheGangOfAPod(t *testing.T) {
 				t.Errorf("got %d members of %d", len(got.Members), got.Least)
 			}
 			before := len(live.asked)
-			if again, err := reader.Of(t.Context(), got.Members[len(got.Members)-1]); err != nil || again != got || len(live.asked) != before {
+			if again, err := reader.GangOf(t.Context(), got.Members[len(got.Members)-1]); err != nil || again != got || len(live.asked) != before {
 				t.Errorf("another member: %+v, %v, asked %v", again, err, live.asked)
 			}
 		})

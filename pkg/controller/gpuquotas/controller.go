@@ -37,10 +37,10 @@ const (
 	fieldOwner      = "gpu-controller-quotas"
 	// gathering is how long changes are collected before the quotas of a pool are counted. minInterval is the minimum interval between counts,
 	// because each reads the whole pool.
-	gathering = time.Second
-	between   = 5 * time.Second
-	// atOnce bounds the writes after one count. The others are counted again, because everything may have changed by then.
-	atOnce = 10
+	gathering   = time.Second
+	minInterval = 5 * time.Second
+	// maxWrites bounds the writes after one count. The others are counted again, because everything may have changed by then.
+	maxWrites = 10
 )
 
 // Reconciler keeps the status of GPUQuotas. A request names a pool, which may have no quota.
@@ -66,10 +66,10 @@ func New(c client.Client, now clock.PassiveClock) *Reconciler {
 // SetUp adds the controller to a manager, whose cache has the indexes of package index.
 func (r *Reconciler) SetUp(manager ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(manager).Named(Name).
-		Watches(&g8s.GPUQuota{}, soon(func(_ context.Context, object client.Object) string { return object.(*g8s.GPUQuota).Spec.Pool }, changedSpec)).
-		Watches(&corev1.Node{}, soon(func(_ context.Context, object client.Object) string { return gpu.PoolOf(object.(*corev1.Node)) }, changedNode)).
-		Watches(&corev1.Pod{}, soon(r.poolOfPod, changedPod)).
-		Complete(traced.Reconciler(Name, r))
+		Watches(&g8s.GPUQuota{}, enqueueGathered(func(_ context.Context, object client.Object) string { return object.(*g8s.GPUQuota).Spec.Pool }, changedSpec)).
+		Watches(&corev1.Node{}, enqueueGathered(func(_ context.Context, object client.Object) string { return gpu.PoolOf(object.(*corev1.Node)) }, changedNode)).
+		Watches(&corev1.Pod{}, enqueueGathered(r.poolOfPod, changedPod)).
+		Complete(traced.NewReconciler(Name, r))
 }
 
 // poolOfPod returns the pool whose GPUs a pod holds or waits for, "" if it requests none. A share of a GPU takes it from those that request whole
@@ -104,8 +104,8 @@ func changedPod(before, after client.Object) bool {
 		(old.DeletionTimestamp == nil) != (now.DeletionTimestamp == nil) || len(old.Spec.SchedulingGates) != len(now.Spec.SchedulingGates)
 }
 
-// soon enqueues the pool of each changed object, and its previous pool, after a delay that collects changes.
-func soon(pool func(context.Context, client.Object) string, counts func(before, after client.Object) bool) handler.EventHandler {
+// enqueueGathered enqueues the pool of each changed object, and its previous pool, after a delay that collects changes.
+func enqueueGathered(pool func(context.Context, client.Object) string, counts func(before, after client.Object) bool) handler.EventHandler {
 	type requests = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	enqueue := func(ctx context.Context, q requests, objects ...client.Object) {
 		for _, object := range objects {
@@ -133,14 +133,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, err
 	}
 	before, now := r.rounds[pool], r.clock.Now()
-	switch wait := between - now.Sub(before.at); {
+	switch wait := minInterval - now.Sub(before.at); {
 	case len(quotas) == 0:
 		delete(r.rounds, pool)
 		return ctrl.Result{}, nil
 	case !before.at.IsZero() && wait > 0:
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	facts, err := pools.Gather(ctx, r.client, pool)
+	facts, err := pools.GatherFacts(ctx, r.client, pool)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -148,17 +148,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		GPUQuotas: quotas, Nodes: facts.Nodes, Pods: slices.Concat(facts.Pods, facts.Waiting), Now: now.Truncate(time.Second),
 	})
 	r.rounds[pool] = round{at: now, last: before.last}
-	changes := Changed(quotas, counted, before.last)
-	for _, change := range changes[:min(len(changes), atOnce)] {
+	changes := ChangedStatuses(quotas, counted, before.last)
+	for _, change := range changes[:min(len(changes), maxWrites)] {
 		if err := r.writes.Wait(ctx); err != nil {
 			return ctrl.Result{}, fmt.Errorf("waiting to write the status of GPUQuota %s: %w", change.Name, err)
 		}
-		if err := r.write(ctx, &change); err != nil {
+		if err := r.writeStatus(ctx, &change); err != nil {
 			return ctrl.Result{}, err
 		}
 		r.rounds[pool] = round{at: now, last: change.Name}
 	}
-	if len(changes) > atOnce {
+	if len(changes) > maxWrites {
 		return ctrl.Result{RequeueAfter: time.Millisecond}, nil
 	}
 	return ctrl.Result{}, nil
@@ -173,7 +173,7 @@ func (r *Reconciler) quotasOf(ctx context.Context, pool string) ([]g8s.GPUQuota,
 	return slices.DeleteFunc(list.Items, func(q g8s.GPUQuota) bool { return q.Spec.Pool != pool }), nil
 }
 
-// write applies a status.
-func (r *Reconciler) write(ctx context.Context, change *Change) error {
+// writeStatus applies a status.
+func (r *Reconciler) writeStatus(ctx context.Context, change *Change) error {
 	return statuses.Apply(ctx, r.client, statuses.Object{Kind: "GPUQuota", Name: change.Name, Owner: fieldOwner}, &change.Status)
 }

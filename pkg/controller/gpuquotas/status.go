@@ -45,9 +45,9 @@ type Change struct {
 	urgency int
 }
 
-// Changed returns the statuses that differ from the written ones, the most important first, and then by name starting after one, so that each gets
+// ChangedStatuses returns the statuses that differ from the written ones, the most important first, and then by name starting after one, so that each gets
 // its turn.
-func Changed(quotas []g8s.GPUQuota, counted []inventory.GPUQuota, after string) []Change {
+func ChangedStatuses(quotas []g8s.GPUQuota, counted []inventory.GPUQuota, after string) []Change {
 	by := make(map[string]*inventory.GPUQuota, len(counted))
 	for i := range counted {
 		by[counted[i].Name] = &counted[i]

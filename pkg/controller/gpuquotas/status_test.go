@@ -74,7 +74,7 @@ func TestWhoseStatusIsWrittenFirst(t *testing.T) {
 		"": {"new", "wanted", "a", "b", "c"}, "a": {"new", "wanted", "b", "c", "a"}, "c": {"new", "wanted", "a", "b", "c"},
 	} {
 		var got []string
-		for _, change := range Changed(quotas, found, after) {
+		for _, change := range ChangedStatuses(quotas, found, after) {
 			got = append(got, change.Name)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {

@@ -20,10 +20,10 @@ import (
 const (
 	// step is the window in which a GPU must be busy once. It leaves no gaps with exporters that are scraped every minute.
 	step = 5 * time.Minute
-	// every is the interval between checks.
-	every = step
-	// atOnce bounds the steps of one Prometheus query. For 8,000 GPUs the answer has some 14 MB.
-	atOnce = 72
+	// checkInterval is the interval between checks.
+	checkInterval = step
+	// maxSteps bounds the steps of one Prometheus query. For 8,000 GPUs the answer has some 14 MB.
+	maxSteps = 72
 
 	eventIdle   = "GPUsIdle"
 	eventPaused = "PausedIdleJob"
@@ -62,10 +62,10 @@ func (w *Watcher) SetUp(manager ctrl.Manager) error { return manager.Add(w) }
 
 // Start checks jobs until ctx ends.
 func (w *Watcher) Start(ctx context.Context) error {
-	ticker := w.Clock.NewTicker(every)
+	ticker := w.Clock.NewTicker(checkInterval)
 	defer ticker.Stop()
 	for {
-		if err := w.look(ctx); err != nil && ctx.Err() == nil {
+		if err := w.checkJobs(ctx); err != nil && ctx.Err() == nil {
 			ctrl.LoggerFrom(ctx).Error(err, "Idle GPUs were not looked for")
 		}
 		select {
@@ -76,28 +76,28 @@ func (w *Watcher) Start(ctx context.Context) error {
 	}
 }
 
-// look checks all jobs once. Without an answer from Prometheus it does nothing.
-func (w *Watcher) look(ctx context.Context) error {
-	jobs, err := gather(ctx, w.Client)
+// checkJobs checks all jobs once. Without an answer from Prometheus it does nothing.
+func (w *Watcher) checkJobs(ctx context.Context) error {
+	jobs, err := gatherJobs(ctx, w.Client)
 	if err != nil || len(jobs) == 0 {
 		return err
 	}
-	past, err := w.past(ctx, jobs)
+	past, err := w.readPast(ctx, jobs)
 	if err != nil {
 		return err
 	}
 	warned := map[types.UID]bool{}
 	for i := range jobs {
 		job := &jobs[i]
-		idle := For(job.pods, past, w.Settings.Below)
+		idle := IdleDuration(job.pods, past, w.Settings.Below)
 		switch Decide(idle, job.timeout, w.Settings.WarnAfter) {
 		case Pause:
-			if err := w.pause(ctx, job, idle); err != nil {
+			if err := w.pauseJob(ctx, job, idle); err != nil {
 				ctrl.LoggerFrom(ctx).Error(err, "An idle job was not paused", "namespace", job.top.GetNamespace(), "object", job.top.GetName())
 			}
 		case Warn:
 			if warned[job.top.GetUID()] = true; !w.warned[job.top.GetUID()] {
-				w.Events.Eventf(job.top, nil, corev1.EventTypeWarning, eventIdle, actionLook, "%s", warning(job, idle, w.Settings.Below))
+				w.Events.Eventf(job.top, nil, corev1.EventTypeWarning, eventIdle, actionLook, "%s", warningText(job, idle, w.Settings.Below))
 			}
 		}
 	}
@@ -105,16 +105,16 @@ func (w *Watcher) look(ctx context.Context) error {
 	return nil
 }
 
-func warning(job *job, idle time.Duration, below float64) string {
-	text := fmt.Sprintf("the job holds %d GPUs, which have been less than %g%% busy for %s", jobplan.GPUs(job.top), below, words(idle))
+func warningText(job *job, idle time.Duration, below float64) string {
+	text := fmt.Sprintf("the job holds %d GPUs, which have been less than %g%% busy for %s", jobplan.GPUs(job.top), below, formatDuration(idle))
 	if job.timeout > 0 {
-		return text + "; after " + words(job.timeout) + " it is paused"
+		return text + "; after " + formatDuration(job.timeout) + " it is paused"
 	}
 	return text + "; gpuctl pause gives them to others"
 }
 
-// words formats a duration for people: 2h30m.
-func words(d time.Duration) string {
+// formatDuration formats a duration for people: 2h30m.
+func formatDuration(d time.Duration) string {
 	d = d.Truncate(time.Minute)
 	switch hours, minutes := int(d.Hours()), int(d.Minutes())%60; {
 	case hours == 0:
@@ -126,17 +126,17 @@ func words(d time.Duration) string {
 	}
 }
 
-// past reads as much history as a decision may need: the last hours for all jobs, and older history only while a job that asks to be paused has been
+// readPast reads as much history as a decision may need: the last hours for all jobs, and older history only while a job that asks to be paused has been
 // idle through all known history.
-func (w *Watcher) past(ctx context.Context, jobs []job) (*gpumetrics.Past, error) {
+func (w *Watcher) readPast(ctx context.Context, jobs []job) (*gpumetrics.Past, error) {
 	end := w.Clock.Now().Truncate(time.Second)
 	var out *gpumetrics.Past
 	for steps := 0; ; {
-		longest := w.longest(jobs, out)
+		longest := w.neededPast(jobs, out)
 		if out != nil && longest <= time.Duration(steps)*step {
 			return out, nil
 		}
-		count := min(atOnce, int(longest/step)+1-steps)
+		count := min(maxSteps, int(longest/step)+1-steps)
 		next, err := w.Prometheus.ReadPast(ctx, end.Add(-time.Duration(steps)*step), step, count)
 		if err != nil {
 			return nil, err
@@ -144,24 +144,24 @@ func (w *Watcher) past(ctx context.Context, jobs []job) (*gpumetrics.Past, error
 		if steps += count; out == nil {
 			out = next
 		} else {
-			out.Before(next)
+			out.Prepend(next)
 		}
 	}
 }
 
-// longest is how far back the history matters: the timeout of a job that is idle in all known history.
-func (w *Watcher) longest(jobs []job, known *gpumetrics.Past) time.Duration {
+// neededPast is how far back the history matters: the timeout of a job that is idle in all known history.
+func (w *Watcher) neededPast(jobs []job, known *gpumetrics.Past) time.Duration {
 	longest := max(w.Settings.WarnAfter, minTimeout)
 	for i := range jobs {
-		if known != nil && For(jobs[i].pods, known, w.Settings.Below) >= known.Length() {
+		if known != nil && IdleDuration(jobs[i].pods, known, w.Settings.Below) >= known.Length() {
 			longest = max(longest, jobs[i].timeout)
 		}
 	}
 	return longest
 }
 
-// pause pauses a job that has not changed since the check.
-func (w *Watcher) pause(ctx context.Context, idle *job, since time.Duration) error {
+// pauseJob pauses a job that has not changed since the check.
+func (w *Watcher) pauseJob(ctx context.Context, idle *job, since time.Duration) error {
 	live, ok := idle.top.DeepCopyObject().(client.Object)
 	if !ok {
 		return fmt.Errorf("%T is no object", idle.top)
@@ -172,7 +172,7 @@ func (w *Watcher) pause(ctx context.Context, idle *job, since time.Duration) err
 	if live.GetUID() != idle.top.GetUID() || timeoutOf(live) != idle.own || jobplan.StateOf(live) != jobplan.StateActive {
 		return nil // it has changed: the next check handles it
 	}
-	why := fmt.Sprintf("the job was paused as its GPUs had been less than %g%% busy for %s", w.Settings.Below, words(since))
+	why := fmt.Sprintf("the job was paused as its GPUs had been less than %g%% busy for %s", w.Settings.Below, formatDuration(since))
 	step, err := jobplan.PauseBecause(live, w.Clock.Now(), why)
 	if err != nil || step.Patch == nil {
 		return err

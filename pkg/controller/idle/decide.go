@@ -11,8 +11,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpumetrics"
 )
 
-// Card is a GPU held by a pod.
-type Card struct {
+// GPU is a GPU held by a pod.
+type GPU struct {
 	UUID, Node string
 	Index      int
 }
@@ -21,13 +21,13 @@ type Card struct {
 type Pod struct {
 	// Started is when its last container started, zero unless all containers run.
 	Started time.Time
-	// Cards are the GPUs of the pod, none if unknown.
-	Cards []Card
+	// GPUs are the GPUs of the pod, none if unknown.
+	GPUs []GPU
 }
 
-// For returns how long all GPUs of the pods have been idle, that is below a load in percent, until the end of the known history. It is at most the
+// IdleDuration returns how long all GPUs of the pods have been idle, that is below a load in percent, until the end of the known history. It is at most the
 // length of that history and the run time of the youngest pod.
-func For(pods []Pod, past *gpumetrics.Past, below float64) time.Duration {
+func IdleDuration(pods []Pod, past *gpumetrics.Past, below float64) time.Duration {
 	if len(pods) == 0 {
 		return 0
 	}
@@ -42,18 +42,18 @@ func For(pods []Pod, past *gpumetrics.Past, below float64) time.Duration {
 }
 
 func (p *Pod) idleFor(past *gpumetrics.Past, below float64) time.Duration {
-	if p.Started.IsZero() || len(p.Cards) == 0 {
+	if p.Started.IsZero() || len(p.GPUs) == 0 {
 		return 0
 	}
 	shortest := past.End.Sub(p.Started)
-	for _, card := range p.Cards {
-		shortest = min(shortest, quiet(past.Of(card.UUID, card.Node, card.Index), below, past.Step))
+	for _, card := range p.GPUs {
+		shortest = min(shortest, trailingIdle(past.StepsFor(card.UUID, card.Node, card.Index), below, past.Step))
 	}
 	return max(0, shortest)
 }
 
-// quiet returns how long the last steps are known to be below a load.
-func quiet(steps []float64, below float64, step time.Duration) time.Duration {
+// trailingIdle returns how long the last steps are known to be below a load.
+func trailingIdle(steps []float64, below float64, step time.Duration) time.Duration {
 	count := 0
 	for i := len(steps) - 1; i >= 0 && steps[i] >= 0 && steps[i] < below; i-- {
 		count++
@@ -61,13 +61,13 @@ func quiet(steps []float64, below float64, step time.Duration) time.Duration {
 	return time.Duration(count) * step
 }
 
-// Verdict is the action for a job.
-type Verdict int
+// Decision is the action for a job.
+type Decision int
 
 // The actions.
 const (
 	// Leave does nothing.
-	Leave Verdict = iota
+	Leave Decision = iota
 	// Warn records a warning.
 	Warn
 	// Pause pauses the job.
@@ -75,7 +75,7 @@ const (
 )
 
 // Decide returns the action for a job that has been idle for the given time. timeout is the job's own, 0 for none.
-func Decide(idle, timeout, warnAfter time.Duration) Verdict {
+func Decide(idle, timeout, warnAfter time.Duration) Decision {
 	switch {
 	case timeout > 0 && idle >= timeout:
 		return Pause

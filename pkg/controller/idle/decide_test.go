@@ -56,8 +56,8 @@ func card(labels string, values ...string) string {
 func TestForHowLongAJobIsIdle(t *testing.T) {
 	const a, b = `"UUID":"a","Hostname":"n","gpu":"0"`, `"UUID":"b","Hostname":"n","gpu":"1"`
 	long := noon.Add(-24 * time.Hour)
-	one := []Pod{{Started: long, Cards: []Card{{UUID: "a", Node: "n"}}}}
-	two := []Pod{{Started: long, Cards: []Card{{UUID: "a", Node: "n"}, {UUID: "b", Node: "n", Index: 1}}}}
+	one := []Pod{{Started: long, GPUs: []GPU{{UUID: "a", Node: "n"}}}}
+	two := []Pod{{Started: long, GPUs: []GPU{{UUID: "a", Node: "n"}, {UUID: "b", Node: "n", Index: 1}}}}
 	tests := map[string]struct {
 		pods   []Pod
 		series string
@@ -78,17 +78,17 @@ func TestForHowLongAJobIsIdle(t *testing.T) {
 		"an exporter that was started again":  {pods: one, series: card(a+`,"instance":"x"`, "0", "0", "", "") + "," + card(a+`,"instance":"y"`, "", "", "0", "0"), want: 20 * time.Minute},
 		"two cards, one busy":                 {pods: two, series: card(a, "0", "0", "0", "0") + "," + card(b, "0", "0", "50", "0"), want: 5 * time.Minute},
 		"two cards, of one nothing":           {pods: two, series: card(a, "0", "0", "0", "0")},
-		"two pods, one busy":                  {pods: append(one, Pod{Started: long, Cards: []Card{{UUID: "b"}}}), series: card(a, "0", "0", "0", "0") + "," + card(b, "0", "0", "0", "60")},
-		"by its place, without a UUID":        {pods: []Pod{{Started: long, Cards: []Card{{UUID: "n-0", Node: "n"}}}}, series: card(`"Hostname":"n","gpu":"0"`, "0", "0", "0", "0"), want: 20 * time.Minute},
-		"a card that was exchanged, by place": {pods: []Pod{{Started: long, Cards: []Card{{UUID: "n-0", Node: "n"}}}}, series: card(a, "0", "0", "0", "0") + "," + card(`"UUID":"z","Hostname":"n","gpu":"0"`, "0", "70", "0", "0"), want: 10 * time.Minute},
-		"it has run for seven minutes":        {pods: []Pod{{Started: noon.Add(-7 * time.Minute), Cards: []Card{{UUID: "a"}}}}, series: card(a, "0", "0", "0", "0"), want: 7 * time.Minute},
-		"it does not run":                     {pods: []Pod{{Cards: []Card{{UUID: "a"}}}}, series: card(a, "0", "0", "0", "0")},
+		"two pods, one busy":                  {pods: append(one, Pod{Started: long, GPUs: []GPU{{UUID: "b"}}}), series: card(a, "0", "0", "0", "0") + "," + card(b, "0", "0", "0", "60")},
+		"by its place, without a UUID":        {pods: []Pod{{Started: long, GPUs: []GPU{{UUID: "n-0", Node: "n"}}}}, series: card(`"Hostname":"n","gpu":"0"`, "0", "0", "0", "0"), want: 20 * time.Minute},
+		"a card that was exchanged, by place": {pods: []Pod{{Started: long, GPUs: []GPU{{UUID: "n-0", Node: "n"}}}}, series: card(a, "0", "0", "0", "0") + "," + card(`"UUID":"z","Hostname":"n","gpu":"0"`, "0", "70", "0", "0"), want: 10 * time.Minute},
+		"it has run for seven minutes":        {pods: []Pod{{Started: noon.Add(-7 * time.Minute), GPUs: []GPU{{UUID: "a"}}}}, series: card(a, "0", "0", "0", "0"), want: 7 * time.Minute},
+		"it does not run":                     {pods: []Pod{{GPUs: []GPU{{UUID: "a"}}}}, series: card(a, "0", "0", "0", "0")},
 		"its cards are not known":             {pods: []Pod{{Started: long}}, series: card(a, "0", "0", "0", "0")},
 		"no pods":                             {series: card(a, "0", "0", "0", "0")},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := For(tc.pods, past(t, 4, tc.series), 5); got != tc.want {
+			if got := IdleDuration(tc.pods, past(t, 4, tc.series), 5); got != tc.want {
 				t.Errorf("idle for %s, want %s", got, tc.want)
 			}
 		})
@@ -98,7 +98,7 @@ func TestForHowLongAJobIsIdle(t *testing.T) {
 // TestTwoPastsAreOne: what is known of the time before is put in front.
 func TestTwoPastsAreOne(t *testing.T) {
 	const a = `"UUID":"a","Hostname":"n","gpu":"0"`
-	pods := []Pod{{Started: noon.Add(-24 * time.Hour), Cards: []Card{{UUID: "a"}}}}
+	pods := []Pod{{Started: noon.Add(-24 * time.Hour), GPUs: []GPU{{UUID: "a"}}}}
 	for name, tc := range map[string]struct {
 		before string
 		want   time.Duration
@@ -109,8 +109,8 @@ func TestTwoPastsAreOne(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := past(t, 2, card(a, "0", "0"))
-			now.Before(past(t, 2, tc.before))
-			if got := For(pods, now, 5); got != tc.want {
+			now.Prepend(past(t, 2, tc.before))
+			if got := IdleDuration(pods, now, 5); got != tc.want {
 				t.Errorf("idle for %s, want %s", got, tc.want)
 			}
 		})
@@ -121,7 +121,7 @@ func TestDecide(t *testing.T) {
 	const hour = time.Hour
 	for name, tc := range map[string]struct {
 		idle, timeout, warn time.Duration
-		want                Verdict
+		want                Decision
 	}{
 		"busy":                       {timeout: hour, warn: hour / 2, want: Leave},
 		"for a while":                {idle: hour / 2, timeout: hour, warn: hour / 2, want: Warn},

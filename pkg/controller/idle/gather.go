@@ -39,8 +39,8 @@ func keyOf(object client.Object) (jobKey, bool) {
 	return key, key.kind != "" && key.name != ""
 }
 
-// gather reads the active jobs that hold GPUs, with all of their pods.
-func gather(ctx context.Context, reader client.Reader) ([]job, error) {
+// gatherJobs reads the active jobs that hold GPUs, with all of their pods.
+func gatherJobs(ctx context.Context, reader client.Reader) ([]job, error) {
 	tops, err := topsOf(ctx, reader)
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func defaultsOf(ctx context.Context, reader client.Reader) (map[string]time.Dura
 	}
 	out := map[string]time.Duration{}
 	for i := range list.Items {
-		out[list.Items[i].Name] = bounded(list.Items[i].Spec.Defaults.IdleAfter())
+		out[list.Items[i].Name] = boundTimeout(list.Items[i].Spec.Defaults.IdleAfter())
 	}
 	return out, nil
 }
@@ -130,10 +130,10 @@ func timeoutOf(top client.Object) time.Duration {
 	if err != nil {
 		return 0
 	}
-	return bounded(timeout)
+	return boundTimeout(timeout)
 }
 
-func bounded(timeout time.Duration) time.Duration {
+func boundTimeout(timeout time.Duration) time.Duration {
 	if timeout < minTimeout || timeout > maxTimeout {
 		return 0
 	}
@@ -149,7 +149,7 @@ func podOf(pod *corev1.Pod) Pod {
 	}
 	for _, devices := range assignment {
 		for _, device := range devices {
-			out.Cards = append(out.Cards, Card{UUID: device.UUID, Node: pod.Spec.NodeName, Index: device.Index})
+			out.GPUs = append(out.GPUs, GPU{UUID: device.UUID, Node: pod.Spec.NodeName, Index: device.Index})
 		}
 	}
 	if pod.DeletionTimestamp != nil || len(pod.Status.ContainerStatuses) < len(pod.Spec.Containers) {

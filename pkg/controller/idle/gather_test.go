@@ -64,7 +64,7 @@ func TestWhenAJobIsPaused(t *testing.T) {
 			}
 			reader := fake.NewClientBuilder().WithScheme(schemeOf(t)).
 				WithObjects(top, pod, pool("lab", 2*time.Hour), pool("hasty", time.Second), &g8s.GPUPool{ObjectMeta: metav1.ObjectMeta{Name: "train"}}).Build()
-			jobs, err := gather(t.Context(), reader)
+			jobs, err := gatherJobs(t.Context(), reader)
 			if err != nil || len(jobs) != 1 || jobs[0].timeout != tc.want {
 				t.Errorf("jobs %+v, %v, want a timeout of %s", jobs, err, tc.want)
 			}

@@ -241,8 +241,8 @@ func TestNoBusyNotebookIsPaused(t *testing.T) {
 	refused := 0
 	look := func(ticks int) {
 		for range ticks {
-			clock.Step(every)
-			if watcher.look(t.Context()) != nil {
+			clock.Step(checkInterval)
+			if watcher.checkJobs(t.Context()) != nil {
 				refused++
 			}
 			if busy, _ := paused(t, cluster); busy > 0 {

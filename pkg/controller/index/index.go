@@ -53,7 +53,7 @@ func Register(ctx context.Context, indexer client.FieldIndexer) error {
 		}
 		return nil
 	}
-	waits := func(object client.Object) []string { return jobplan.WaitsFor(object) }
+	waits := func(object client.Object) []string { return jobplan.PendingDependencies(object) }
 	return errors.Join(
 		indexer.IndexField(ctx, &batchv1.Job{}, WaitsFor, waits),
 		add(JobUID, func(pod *corev1.Pod) string {

@@ -32,28 +32,28 @@ import (
 const Name = "notify"
 
 const (
-	// whenFull is the retry interval after a channel's queue was full.
-	whenFull = time.Minute
+	// fullRetry is the retry interval after a channel's queue was full.
+	fullRetry = time.Minute
 	// eventNotTold is the reason of the event on a job whose notification was not delivered.
 	eventNotTold = "NotTold"
 	// eventTold is the reason of the event on a job whose notification was delivered.
 	eventTold = "Told"
 )
 
-// notingTimeout bounds all attempts.
-const notingTimeout = time.Minute
+// noteTimeout bounds all attempts.
+const noteTimeout = time.Minute
 
-// noting is the backoff for annotating a Job while the API server does not accept the write, for a minute.
-var noting = wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Steps: 9, Cap: 30 * time.Second}
+// noteBackoff is the backoff for annotating a Job while the API server does not accept the write, for a minute.
+var noteBackoff = wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Steps: 9, Cap: 30 * time.Second}
 
 // Reconciler sends notifications about Jobs to channels.
 type Reconciler struct {
-	Client client.Client
-	Live   client.Reader
-	Events events.EventRecorder
-	Clock  clock.Clock
-	Poster *Poster
-	Health *Health
+	Client   client.Client
+	Live     client.Reader
+	Events   events.EventRecorder
+	Clock    clock.Clock
+	Notifier *Notifier
+	Health   *Health
 
 	directory *Directory
 	sender    *Sender
@@ -68,19 +68,19 @@ type Reconciler struct {
 // SetUp adds the controller to a manager, whose cache has the indexes of package index.
 func (r *Reconciler) SetUp(m ctrl.Manager) error {
 	r.evictions = map[types.NamespacedName]*evicted{}
-	r.directory = &Directory{Live: r.Live, Clock: r.Clock, Read: r.Health.Keep}
-	r.sender = &Sender{Address: r.directory.Address, Post: r.Poster.Post, Called: r.Health.Called, Settled: r.settled, Clock: r.Clock}
-	if err := m.Add(manager.RunnableFunc(r.live)); err != nil {
+	r.directory = &Directory{Live: r.Live, Clock: r.Clock, OnRead: r.Health.PruneChannels}
+	r.sender = &Sender{Address: r.directory.ResolveAddress, Post: r.Notifier.Post, OnCall: r.Health.RecordCall, OnSettled: r.recordOutcome, Clock: r.Clock}
+	if err := m.Add(manager.RunnableFunc(r.runSender)); err != nil {
 		return fmt.Errorf("adding the sender of notifications: %w", err)
 	}
 	return ctrl.NewControllerManagedBy(m).Named(Name).
-		For(&batchv1.Job{}, builder.WithPredicates(predicate.NewPredicateFuncs(wants))).
+		For(&batchv1.Job{}, builder.WithPredicates(predicate.NewPredicateFuncs(wantsNotification))).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(jobOf), builder.WithPredicates(predicate.NewPredicateFuncs(isDisrupted))).
-		Complete(traced.Reconciler(Name, r))
+		Complete(traced.NewReconciler(Name, r))
 }
 
-// live provides the context of the leadership, and waits for the notifications in flight at its end.
-func (r *Reconciler) live(ctx context.Context) error {
+// runSender provides the context of the leadership, and waits for the notifications in flight at its end.
+func (r *Reconciler) runSender(ctx context.Context) error {
 	r.mu.Lock()
 	r.life = ctx
 	r.mu.Unlock()
@@ -89,14 +89,16 @@ func (r *Reconciler) live(ctx context.Context) error {
 	return nil
 }
 
-func wants(object client.Object) bool { return object.GetAnnotations()[g8s.AnnotationNotify] != "" }
+func wantsNotification(object client.Object) bool {
+	return object.GetAnnotations()[g8s.AnnotationNotify] != ""
+}
 
 func isDisrupted(object client.Object) bool {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
 		return false
 	}
-	_, disrupted := disruption(pod)
+	_, disrupted := disruptionOf(pod)
 	return disrupted
 }
 
@@ -115,14 +117,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	err := r.Client.Get(ctx, request.NamespacedName, &job)
 	r.mu.Lock()
 	life := r.life
-	if err != nil || ending(&job) != "" {
+	if err != nil || endReason(&job) != "" {
 		delete(r.evictions, request.NamespacedName)
 	}
 	r.mu.Unlock()
 	if err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if !wants(&job) {
+	if !wantsNotification(&job) {
 		return ctrl.Result{}, nil
 	}
 	if life == nil {
@@ -130,26 +132,26 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	now := r.Clock.Now()
 	if word := dueEnd(&job, now); word != "" {
-		return r.offer(life, ofEnd(&job, word, now)), nil
+		return r.offerNotification(life, endNotification(&job, word, now)), nil
 	}
-	if err := r.foretell(ctx, &job); err != nil {
+	if err := r.noteUndeliverable(ctx, &job); err != nil {
 		return ctrl.Result{}, err
 	}
-	return r.gather(ctx, life, &job, now)
+	return r.gatherEvictions(ctx, life, &job, now)
 }
 
-// foretell annotates a running Job whose channel cannot be notified, if there is nothing else to send: its author then does not have to wait for the
+// noteUndeliverable annotates a running Job whose channel cannot be notified, if there is nothing else to send: its author then does not have to wait for the
 // end to know.
-func (r *Reconciler) foretell(ctx context.Context, job *batchv1.Job) error {
-	name, _ := asked(job)
-	if ending(job) != "" || job.Annotations[g8s.AnnotationNotTold] != "" {
+func (r *Reconciler) noteUndeliverable(ctx context.Context, job *batchv1.Job) error {
+	name, _ := notifySettings(job)
+	if endReason(job) != "" || job.Annotations[g8s.AnnotationNotifyFailed] != "" {
 		return nil
 	}
-	_, outcome := r.directory.Address(ctx, name, job.Namespace)
+	_, outcome := r.directory.ResolveAddress(ctx, name, job.Namespace)
 	if outcome.Why == "" || outcome.Again {
 		return nil
 	}
-	body, err := patchOf(job.UID, map[string]any{g8s.AnnotationNotTold: outcome.Why})
+	body, err := patchOf(job.UID, map[string]any{g8s.AnnotationNotifyFailed: outcome.Why})
 	if err != nil {
 		return err
 	}
@@ -160,15 +162,15 @@ func (r *Reconciler) foretell(ctx context.Context, job *batchv1.Job) error {
 	return nil
 }
 
-func (r *Reconciler) offer(life context.Context, letter *Letter) ctrl.Result {
-	if r.sender.Offer(life, letter) {
+func (r *Reconciler) offerNotification(life context.Context, letter *Notification) ctrl.Result {
+	if r.sender.Enqueue(life, letter) {
 		return ctrl.Result{}
 	}
-	return ctrl.Result{RequeueAfter: whenFull}
+	return ctrl.Result{RequeueAfter: fullRetry}
 }
 
-// gather collects the evictions of a gang and queues one notification for all of them.
-func (r *Reconciler) gather(ctx, life context.Context, job *batchv1.Job, now time.Time) (ctrl.Result, error) {
+// gatherEvictions collects the evictions of a gang and queues one notification for all of them.
+func (r *Reconciler) gatherEvictions(ctx, life context.Context, job *batchv1.Job, now time.Time) (ctrl.Result, error) {
 	var pods corev1.PodList
 	if err := r.Client.List(ctx, &pods, client.InNamespace(job.Namespace), client.MatchingFields{index.JobUID: string(job.UID)}); err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing the pods of job %s: %w", job.Name, err)
@@ -185,17 +187,17 @@ func (r *Reconciler) gather(ctx, life context.Context, job *batchv1.Job, now tim
 	if left := gathering - now.Sub(found.seen); left > 0 {
 		return ctrl.Result{RequeueAfter: left}, nil
 	}
-	result := r.offer(life, ofEvictions(job, found))
+	result := r.offerNotification(life, evictionNotification(job, found))
 	if result.IsZero() {
 		delete(r.evictions, key)
 	}
 	return result, nil
 }
 
-// settled annotates a Job with the outcome of a notification, and records an event. A deleted Job needs neither.
-func (r *Reconciler) settled(ctx context.Context, letter *Letter, outcome Outcome) {
+// recordOutcome annotates a Job with the outcome of a notification, and records an event. A deleted Job needs neither.
+func (r *Reconciler) recordOutcome(ctx context.Context, letter *Notification, outcome Outcome) {
 	// The outcome of a delivered notification is recorded even if the leadership ends in the meantime.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), notingTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
 	defer cancel()
 	log := ctrl.Log.WithName(Name).WithValues("namespace", letter.Job.Namespace, "job", letter.Job.Name, "channel", letter.Channel, "of", letter.Word)
 	if outcome.Why == "" {
@@ -204,12 +206,12 @@ func (r *Reconciler) settled(ctx context.Context, letter *Letter, outcome Outcom
 		log.Info("A channel was not told of a job", "why", outcome.Why)
 	}
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: letter.Job.Namespace, Name: letter.Job.Name}}
-	body, err := note(letter, outcome, r.Clock.Now())
+	body, err := outcomePatch(letter, outcome, r.Clock.Now())
 	if err != nil {
 		log.Error(err, "The note of a notification cannot be written")
 		return
 	}
-	err = wait.ExponentialBackoffWithContext(ctx, noting, func(ctx context.Context) (bool, error) {
+	err = wait.ExponentialBackoffWithContext(ctx, noteBackoff, func(ctx context.Context) (bool, error) {
 		err := r.Client.Patch(ctx, job, client.RawPatch(types.MergePatchType, body))
 		return client.IgnoreNotFound(err) == nil || apierrors.IsConflict(err), nil // another Job has this name now
 	})
@@ -229,13 +231,13 @@ var happened = map[string]string{
 	g8s.NotifySucceeded: "succeeded", g8s.NotifyFailed: "failed", g8s.NotifyCancelled: "was cancelled", g8s.NotifyEvicted: "was evicted",
 }
 
-// note returns the patch of a Job with the outcome of a notification.
-func note(letter *Letter, outcome Outcome, now time.Time) ([]byte, error) {
-	annotations := map[string]any{g8s.AnnotationNotTold: nil}
+// outcomePatch returns the patch of a Job with the outcome of a notification.
+func outcomePatch(letter *Notification, outcome Outcome, now time.Time) ([]byte, error) {
+	annotations := map[string]any{g8s.AnnotationNotifyFailed: nil}
 	if outcome.Why != "" {
-		annotations[g8s.AnnotationNotTold] = outcome.Why
+		annotations[g8s.AnnotationNotifyFailed] = outcome.Why
 	} else {
-		annotations[g8s.AnnotationTold] = g8s.ToldAs(&metav1.ObjectMeta{UID: letter.UID}, letter.Word, now)
+		annotations[g8s.AnnotationLastNotified] = g8s.NotifiedValue(&metav1.ObjectMeta{UID: letter.UID}, letter.Word, now)
 	}
 	if letter.Word == g8s.NotifyEvicted {
 		annotations[g8s.AnnotationNotifiedEvictions] = letter.Until.UTC().Format(time.RFC3339)

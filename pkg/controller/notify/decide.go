@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// forgotten is how long after its end a job still causes a notification.
-	forgotten = 24 * time.Hour
+	// newsTTL is how long after its end a job still causes a notification.
+	newsTTL = 24 * time.Hour
 	// gathering is how long evictions are collected, because all members of a gang are evicted at about the same time.
 	gathering = 5 * time.Second
 )
@@ -27,9 +27,9 @@ const (
 	shortened   = 64
 )
 
-// asked returns the notification settings of a Job; "" if it has none. A name that is too long for a channel is cut, because it appears on the Job
+// notifySettings returns the notification settings of a Job; "" if it has none. A name that is too long for a channel is cut, because it appears on the Job
 // and in logs.
-func asked(job *batchv1.Job) (channel string, on []string) {
+func notifySettings(job *batchv1.Job) (channel string, on []string) {
 	channel = job.Annotations[g8s.AnnotationNotify]
 	if len(channel) > longestName {
 		channel = strings.ToValidUTF8(channel[:shortened], "") + "…"
@@ -37,8 +37,8 @@ func asked(job *batchv1.Job) (channel string, on []string) {
 	return channel, strings.Split(job.Annotations[g8s.AnnotationNotifyOn], ",")
 }
 
-// ending returns how a Job has ended, in the term of its YAML; "" if it has not.
-func ending(job *batchv1.Job) string {
+// endReason returns how a Job has ended, in the term of its YAML; "" if it has not.
+func endReason(job *batchv1.Job) string {
 	switch jobplan.StateOf(job) {
 	case jobplan.StateSucceeded:
 		return g8s.NotifySucceeded
@@ -50,17 +50,17 @@ func ending(job *batchv1.Job) string {
 	return ""
 }
 
-// settledAs is the annotation value of a delivered notification. It has the UID because a recreated Job inherits annotations of its predecessor.
-func settledAs(job *batchv1.Job, word string) string { return string(job.UID) + "/" + word }
+// notedAs is the annotation value of a delivered notification. It has the UID because a recreated Job inherits annotations of its predecessor.
+func notedAs(job *batchv1.Job, word string) string { return string(job.UID) + "/" + word }
 
 // dueEnd returns the end of a Job that is due for a notification; "" for none.
 func dueEnd(job *batchv1.Job, now time.Time) string {
-	word := ending(job)
-	channel, on := asked(job)
+	word := endReason(job)
+	channel, on := notifySettings(job)
 	switch {
 	case word == "" || channel == "" || !slices.Contains(on, word):
 		return ""
-	case job.Annotations[g8s.AnnotationNotified] == settledAs(job, word), now.Sub(endOf(job, now)) > forgotten:
+	case job.Annotations[g8s.AnnotationNotified] == notedAs(job, word), now.Sub(endOf(job, now)) > newsTTL:
 		return ""
 	}
 	return word
@@ -92,8 +92,8 @@ type evicted struct {
 // dueEvictions adds the pods of a Job that were evicted since the last notification. It returns nil if there are none, or if the Job does not ask for
 // it. A Job that has ended gets a notification of its end instead.
 func dueEvictions(before *evicted, job *batchv1.Job, pods []corev1.Pod, now time.Time) *evicted {
-	channel, on := asked(job)
-	if channel == "" || !slices.Contains(on, g8s.NotifyEvicted) || ending(job) != "" {
+	channel, on := notifySettings(job)
+	if channel == "" || !slices.Contains(on, g8s.NotifyEvicted) || endReason(job) != "" {
 		return nil
 	}
 	told, _ := time.Parse(time.RFC3339, job.Annotations[g8s.AnnotationNotifiedEvictions]) // the zero time is before everything
@@ -102,9 +102,9 @@ func dueEvictions(before *evicted, job *batchv1.Job, pods []corev1.Pod, now time
 		out = nil
 	}
 	for i := range pods {
-		condition, ok := disruption(&pods[i])
+		condition, ok := disruptionOf(&pods[i])
 		at := condition.LastTransitionTime.Time
-		if !ok || !at.After(told) || now.Sub(at) > forgotten {
+		if !ok || !at.After(told) || now.Sub(at) > newsTTL {
 			continue
 		}
 		if out == nil {
@@ -118,7 +118,7 @@ func dueEvictions(before *evicted, job *batchv1.Job, pods []corev1.Pod, now time
 	return out
 }
 
-func disruption(pod *corev1.Pod) (corev1.PodCondition, bool) {
+func disruptionOf(pod *corev1.Pod) (corev1.PodCondition, bool) {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.DisruptionTarget && condition.Status == corev1.ConditionTrue {
 			return condition, true

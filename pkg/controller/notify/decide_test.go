@@ -71,7 +71,7 @@ func TestDueEnd(t *testing.T) {
 			if tc.text == "" {
 				return
 			}
-			if text := ofEnd(tc.job, got, noon).Text; text != tc.text {
+			if text := endNotification(tc.job, got, noon).Text; text != tc.text {
 				t.Errorf("it says %q, want %q", text, tc.text)
 			}
 		})
@@ -115,7 +115,7 @@ func TestDueEvictions(t *testing.T) {
 				}
 				return
 			}
-			if text := ofEvictions(tc.job, got).Text; text != tc.want {
+			if text := evictionNotification(tc.job, got).Text; text != tc.want {
 				t.Errorf("it says %q, want %q", text, tc.want)
 			}
 		})
@@ -143,7 +143,7 @@ func TestWhereChannelsLead(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			url, outcome := directory.Address(context.Background(), tc.channel, tc.namespace)
+			url, outcome := directory.ResolveAddress(context.Background(), tc.channel, tc.namespace)
 			if url != tc.url || !strings.Contains(outcome.Why, tc.why) || (tc.why == "") != (outcome.Why == "") || strings.Contains(outcome.Why, "example.com") {
 				t.Errorf("got %q and %+v, want %q and %q", url, outcome, tc.url, tc.why)
 			}
@@ -155,8 +155,8 @@ func TestWhereChannelsLead(t *testing.T) {
 func TestANameThatIsTooLong(t *testing.T) {
 	for name, want := range map[string]int{strings.Repeat("a", 253): 253, strings.Repeat("a", 254): 67, strings.Repeat("语", 60_000): 66} {
 		job := jobOfTeam("failed", annotated(g8s.AnnotationNotify, name))
-		channel, _ := asked(job)
-		if len(channel) != want || ofEnd(job, g8s.NotifyFailed, noon).Channel != channel {
+		channel, _ := notifySettings(job)
+		if len(channel) != want || endNotification(job, g8s.NotifyFailed, noon).Channel != channel {
 			t.Errorf("a name of %d bytes becomes one of %d, want %d", len(name), len(channel), want)
 		}
 		if why := nowhere(t, channel); why == "" || len(why) > 500 {
@@ -169,6 +169,6 @@ func TestANameThatIsTooLong(t *testing.T) {
 func nowhere(t *testing.T, name string) string {
 	t.Helper()
 	directory := &Directory{Live: fake.NewClientBuilder().Build(), Clock: clocktesting.NewFakePassiveClock(noon)}
-	_, outcome := directory.Address(t.Context(), name, "team")
+	_, outcome := directory.ResolveAddress(t.Context(), name, "team")
 	return outcome.Why
 }

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// fresh is how long the channels that were read are cached.
-	fresh = 10 * time.Second
+	// directoryTTL is how long the channels that were read are cached.
+	directoryTTL = 10 * time.Second
 	// readTimeout bounds the read, for which all channels wait.
 	readTimeout = 5 * time.Second
 )
@@ -29,8 +29,8 @@ type Directory struct {
 	// Live reads from the API server.
 	Live  client.Reader
 	Clock clock.PassiveClock
-	// Read, if set, gets the existing channels after each read.
-	Read func(exists func(channel string) bool)
+	// OnRead, if set, gets the existing channels after each read.
+	OnRead func(exists func(channel string) bool)
 
 	mu    sync.Mutex
 	read  time.Time
@@ -38,14 +38,14 @@ type Directory struct {
 	urls  map[string][]byte
 }
 
-// Address returns the URL of a channel for the jobs of a namespace, or why there is none.
-func (d *Directory) Address(ctx context.Context, name, namespace string) (string, Outcome) {
+// ResolveAddress returns the URL of a channel for the jobs of a namespace, or why there is none.
+func (d *Directory) ResolveAddress(ctx context.Context, name, namespace string) (string, Outcome) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.refresh(ctx); err != nil {
+	if err := d.refreshChannels(ctx); err != nil {
 		return "", Outcome{Why: "the channels could not be read", Again: true}
 	}
-	if why := channel.Refused(d.allow, namespace, name); len(why) > 0 {
+	if why := channel.RefusalReason(d.allow, namespace, name); len(why) > 0 {
 		return "", Outcome{Why: why.String()}
 	}
 	address := strings.TrimSpace(string(d.urls[name])) // files end with a line break
@@ -64,8 +64,8 @@ func isWebhook(address string) bool {
 	return err == nil && at.Scheme == "https" && at.Hostname() != "" && at.User == nil
 }
 
-func (d *Directory) refresh(ctx context.Context) error {
-	if d.Clock.Since(d.read) < fresh {
+func (d *Directory) refreshChannels(ctx context.Context) error {
+	if d.Clock.Since(d.read) < directoryTTL {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
@@ -81,8 +81,8 @@ func (d *Directory) refresh(ctx context.Context) error {
 		return err
 	}
 	d.allow, d.urls, d.read = policy.Data, secret.Data, d.Clock.Now()
-	if d.Read != nil {
-		d.Read(func(name string) bool { _, there := d.allow[g8s.PolicyChannel+name]; return there })
+	if d.OnRead != nil {
+		d.OnRead(func(name string) bool { _, there := d.allow[g8s.PolicyChannel+name]; return there })
 	}
 	return nil
 }

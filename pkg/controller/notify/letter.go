@@ -15,8 +15,8 @@ import (
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// Letter is a notification about a job.
-type Letter struct {
+// Notification is a notification about a job.
+type Notification struct {
 	Channel string
 	Job     types.NamespacedName
 	UID     types.UID
@@ -26,27 +26,27 @@ type Letter struct {
 	Text  string
 }
 
-// key is equal for notifications of the same event.
-func (l *Letter) key() string {
+// dedupKey is equal for notifications of the same event.
+func (l *Notification) dedupKey() string {
 	return string(l.UID) + "/" + l.Word + "/" + l.Until.UTC().Format(time.RFC3339)
 }
 
 // longestDetail bounds the text, which includes Kubernetes' own messages.
 const longestDetail = 300
 
-// ofEnd returns the notification of a Job's end.
-func ofEnd(job *batchv1.Job, word string, now time.Time) *Letter {
-	text := fmt.Sprintf("Job %s/%s %s", job.Namespace, job.Name, pastOf[word])
+// endNotification returns the notification of a Job's end.
+func endNotification(job *batchv1.Job, word string, now time.Time) *Notification {
+	text := fmt.Sprintf("Job %s/%s %s", job.Namespace, job.Name, endVerbs[word])
 	if began := job.Status.StartTime; began != nil {
 		text += " after " + duration.HumanDuration(max(endOf(job, now).Sub(began.Time), 0))
 	}
 	if word == g8s.NotifyFailed {
 		text += whyFailed(job)
 	}
-	return letterOf(job, word, text)
+	return newNotification(job, word, text)
 }
 
-var pastOf = map[string]string{g8s.NotifySucceeded: "succeeded", g8s.NotifyFailed: "failed", g8s.NotifyCancelled: "was cancelled"}
+var endVerbs = map[string]string{g8s.NotifySucceeded: "succeeded", g8s.NotifyFailed: "failed", g8s.NotifyCancelled: "was cancelled"}
 
 // whyFailed returns Kubernetes' message about a failed Job.
 func whyFailed(job *batchv1.Job) string {
@@ -58,27 +58,27 @@ func whyFailed(job *batchv1.Job) string {
 	return ""
 }
 
-// ofEvictions returns the notification of evicted pods.
-func ofEvictions(job *batchv1.Job, of *evicted) *Letter {
+// evictionNotification returns the notification of evicted pods.
+func evictionNotification(job *batchv1.Job, of *evicted) *Notification {
 	pods := "a pod"
 	if len(of.pods) > 1 {
 		pods = fmt.Sprintf("%d pods", len(of.pods))
 	}
-	letter := letterOf(job, g8s.NotifyEvicted, fmt.Sprintf("Job %s/%s lost the places of %s (%s), and starts again by itself", job.Namespace, job.Name, pods, of.why))
+	letter := newNotification(job, g8s.NotifyEvicted, fmt.Sprintf("Job %s/%s lost the places of %s (%s), and starts again by itself", job.Namespace, job.Name, pods, of.why))
 	letter.Until = of.last
 	return letter
 }
 
-func letterOf(job *batchv1.Job, word, text string) *Letter {
-	channel, _ := asked(job)
-	return &Letter{
+func newNotification(job *batchv1.Job, word, text string) *Notification {
+	channel, _ := notifySettings(job)
+	return &Notification{
 		Channel: channel, Job: types.NamespacedName{Namespace: job.Namespace, Name: job.Name}, UID: job.UID, Word: word, Text: text,
 	}
 }
 
-// body encodes a notification for receivers: JSON with one key. Quoted text has no effect there: neither as a link, nor as a mention of everyone in a
+// encodeBody encodes a notification for receivers: JSON with one key. Quoted text has no effect there: neither as a link, nor as a mention of everyone in a
 // room.
-func (l *Letter) body() ([]byte, error) {
+func (l *Notification) encodeBody() ([]byte, error) {
 	text := strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
 			return ' '

@@ -35,19 +35,19 @@ func (h *Health) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{h.failing}
 }
 
-// Called records the outcome of a call.
-func (h *Health) Called(channel string, outcome Outcome) {
+// RecordCall records the outcome of a call.
+func (h *Health) RecordCall(channel string, outcome Outcome) {
 	failing := 0.0
 	if outcome.Why != "" {
 		failing = 1
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.failing.WithLabelValues(h.label(channel)).Set(failing)
+	h.failing.WithLabelValues(h.labelFor(channel)).Set(failing)
 }
 
-// Keep removes the channels that no longer exist, which makes room for others.
-func (h *Health) Keep(exists func(channel string) bool) {
+// PruneChannels removes the channels that no longer exist, which makes room for others.
+func (h *Health) PruneChannels(exists func(channel string) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for channel := range h.known {
@@ -61,8 +61,8 @@ func (h *Health) Keep(exists func(channel string) bool) {
 	}
 }
 
-// label returns the metric label of a channel. The caller holds the lock.
-func (h *Health) label(channel string) string {
+// labelFor returns the metric label of a channel. The caller holds the lock.
+func (h *Health) labelFor(channel string) string {
 	if !h.known[channel] && len(h.known) >= mostChannels {
 		return bounded.Others
 	}

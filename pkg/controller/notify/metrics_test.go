@@ -18,10 +18,10 @@ func TestHealth(t *testing.T) {
 	h := NewHealth()
 	dead := Outcome{Why: "it answered 404"}
 	for _, outcome := range []Outcome{{}, dead, dead} {
-		h.Called("ml", outcome)
+		h.RecordCall("ml", outcome)
 	}
 	for _, outcome := range []Outcome{dead, {}} {
-		h.Called("ops", outcome)
+		h.RecordCall("ops", outcome)
 	}
 	for channel, want := range map[string]float64{"ml": 1, "ops": 0} {
 		if got := testutil.ToFloat64(h.failing.WithLabelValues(channel)); got != want {
@@ -34,9 +34,9 @@ func TestHealth(t *testing.T) {
 func TestChannelsWithoutEnd(t *testing.T) {
 	h := NewHealth()
 	for i := range mostChannels + 5 {
-		h.Called(fmt.Sprint(i), Outcome{Why: "it answered 404"})
+		h.RecordCall(fmt.Sprint(i), Outcome{Why: "it answered 404"})
 	}
-	h.Called("0", Outcome{})
+	h.RecordCall("0", Outcome{})
 	if got := testutil.CollectAndCount(h.failing); got != mostChannels+1 {
 		t.Errorf("%d channels are told, want %d and the others as one", got, mostChannels)
 	}
@@ -56,17 +56,17 @@ func TestAChannelThatIsNoMore(t *testing.T) {
 	live := fake.NewClientBuilder().WithObjects(policy).Build()
 	clock := clocktesting.NewFakePassiveClock(noon)
 	h := NewHealth()
-	directory := &Directory{Live: live, Clock: clock, Read: h.Keep}
+	directory := &Directory{Live: live, Clock: clock, OnRead: h.PruneChannels}
 	failed := Outcome{Why: "it answered 404"}
-	h.Called("dead", failed)
+	h.RecordCall("dead", failed)
 	for i := range mostChannels { // one is more than are told
-		h.Called(fmt.Sprint(i), failed)
+		h.RecordCall(fmt.Sprint(i), failed)
 	}
-	directory.Address(t.Context(), "new", "team")
+	directory.ResolveAddress(t.Context(), "new", "team")
 	if got := testutil.CollectAndCount(h.failing); got != 1 || testutil.ToFloat64(h.failing.WithLabelValues("dead")) != 1 {
 		t.Errorf("%d channels are told, want the one that is there, though not for the namespace", got)
 	}
-	h.Called("new", failed)
+	h.RecordCall("new", failed)
 	if got := testutil.ToFloat64(h.failing.WithLabelValues("new")); got != 1 {
 		t.Error("a channel did not get the place of one that is no more")
 	}
@@ -74,8 +74,8 @@ func TestAChannelThatIsNoMore(t *testing.T) {
 	if err := live.Update(t.Context(), policy); err != nil {
 		t.Fatal(err)
 	}
-	clock.SetTime(noon.Add(fresh))
-	if _, outcome := directory.Address(t.Context(), "dead", "other"); outcome.Why == "" {
+	clock.SetTime(noon.Add(directoryTTL))
+	if _, outcome := directory.ResolveAddress(t.Context(), "dead", "other"); outcome.Why == "" {
 		t.Error("a channel that is no more leads somewhere")
 	}
 	if got := testutil.CollectAndCount(h.failing); got != 1 {

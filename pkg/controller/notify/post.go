@@ -33,16 +33,16 @@ type Outcome struct {
 	Unset bool
 }
 
-// Poster calls receivers.
-type Poster struct{ client *http.Client }
+// Notifier calls receivers.
+type Notifier struct{ client *http.Client }
 
-// NewPoster returns a Poster that calls public addresses, and private ones only within the prefixes. It follows no redirects and uses no proxy,
+// NewNotifier returns a Poster that calls public addresses, and private ones only within the prefixes. It follows no redirects and uses no proxy,
 // because a proxy would call forbidden addresses.
-func NewPoster(private []netip.Prefix) *Poster {
-	return newPoster(private, nil)
+func NewNotifier(private []netip.Prefix) *Notifier {
+	return newNotifier(private, nil)
 }
 
-func newPoster(private []netip.Prefix, trust *tls.Config) *Poster {
+func newNotifier(private []netip.Prefix, trust *tls.Config) *Notifier {
 	dialer := &net.Dialer{Timeout: postTimeout, Control: func(_, address string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(address)
 		if err != nil || !mayCall(at.Addr(), private) {
@@ -50,7 +50,7 @@ func newPoster(private []netip.Prefix, trust *tls.Config) *Poster {
 		}
 		return nil
 	}}
-	return &Poster{client: &http.Client{
+	return &Notifier{client: &http.Client{
 		Timeout:       postTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
@@ -63,8 +63,8 @@ func newPoster(private []netip.Prefix, trust *tls.Config) *Poster {
 // errPrivate means that a name resolves to a forbidden address.
 var errPrivate = errors.New("its address is private")
 
-// shared are special-purpose addresses that [netip.Addr] does not classify as private.
-var shared = []netip.Prefix{
+// reservedPrefixes are special-purpose addresses that [netip.Addr] does not classify as private.
+var reservedPrefixes = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
 	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("64:ff9b::/96"),
 	netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("fec0::/10"),
@@ -84,11 +84,11 @@ func mayCall(address netip.Addr, private []netip.Prefix) bool {
 	if within(private) {
 		return true
 	}
-	return address.IsGlobalUnicast() && !address.IsPrivate() && !within(shared)
+	return address.IsGlobalUnicast() && !address.IsPrivate() && !within(reservedPrefixes)
 }
 
 // Post calls a receiver once.
-func (p *Poster) Post(ctx context.Context, url string, body []byte) Outcome {
+func (p *Notifier) Post(ctx context.Context, url string, body []byte) Outcome {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
 		return Outcome{Why: "its URL cannot be read"}

@@ -18,7 +18,7 @@ import (
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 
 // receiver is one that misbehaves, and a Poster that trusts it and calls this machine.
-func receiver(t *testing.T, private []netip.Prefix, answer http.HandlerFunc) (*Poster, string) {
+func receiver(t *testing.T, private []netip.Prefix, answer http.HandlerFunc) (*Notifier, string) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(answer)
 	server.Config.ErrorLog = nil
@@ -27,7 +27,7 @@ func receiver(t *testing.T, private []netip.Prefix, answer http.HandlerFunc) (*P
 	t.Cleanup(server.Close)
 	trust := x509.NewCertPool()
 	trust.AddCert(server.Certificate())
-	poster := newPoster(private, &tls.Config{RootCAs: trust, MinVersion: tls.VersionTLS12})
+	poster := newNotifier(private, &tls.Config{RootCAs: trust, MinVersion: tls.VersionTLS12})
 	return poster, server.URL + "/services/SECRET"
 }
 
@@ -133,8 +133,8 @@ func TestAddressesThatAreCalled(t *testing.T) {
 
 // TestWhatALetterSays means nothing to the receiver but text.
 func TestWhatALetterSays(t *testing.T) {
-	l := &Letter{Text: "Job a/b failed (<!channel> <https://evil|click> & @here\n\u202e\x1b[2J) " + strings.Repeat("x", 1000)}
-	body, err := l.body()
+	l := &Notification{Text: "Job a/b failed (<!channel> <https://evil|click> & @here\n\u202e\x1b[2J) " + strings.Repeat("x", 1000)}
+	body, err := l.encodeBody()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,17 +12,17 @@ const (
 	// firstPause is the first retry delay of a notification. It doubles up to longestPause.
 	firstPause   = 2 * time.Second
 	longestPause = time.Minute
-	// patience is how long a notification is retried. It is tried at least once.
-	patience = 15 * time.Minute
-	// remembered is how long a settled notification is not accepted again.
-	remembered = 10 * time.Minute
-	// between is the interval between two notifications to a channel: Slack accepts one per second.
-	between = time.Second
-	// mostOfNamespace bounds the queued notifications of one namespace in a channel's queue. With it the queue is bounded, because the namespaces of
+	// deliveryTimeout is how long a notification is retried. It is tried at least once.
+	deliveryTimeout = 15 * time.Minute
+	// settledTTL is how long a settled notification is not accepted again.
+	settledTTL = 10 * time.Minute
+	// sendInterval is the interval between two notifications to a channel: Slack accepts one per second.
+	sendInterval = time.Second
+	// maxPerNamespace bounds the queued notifications of one namespace in a channel's queue. With it the queue is bounded, because the namespaces of
 	// a cluster are.
-	mostOfNamespace = 100
-	// mostInLine bounds the queued notifications of a channel.
-	mostInLine = 1000
+	maxPerNamespace = 100
+	// maxQueued bounds the queued notifications of a channel.
+	maxQueued = 1000
 )
 
 // Sender has a queue of notifications for each channel, with its own goroutine while notifications wait.
@@ -31,14 +31,14 @@ type Sender struct {
 	Address func(ctx context.Context, channel, namespace string) (url string, outcome Outcome)
 	// Post calls a receiver once.
 	Post func(ctx context.Context, url string, body []byte) Outcome
-	// Called gets the outcome of each call of an existing channel.
-	Called func(channel string, outcome Outcome)
-	// Settled gets the final outcome of each notification.
-	Settled func(ctx context.Context, letter *Letter, outcome Outcome)
-	Clock   clock.Clock
+	// OnCall gets the outcome of each call of an existing channel.
+	OnCall func(channel string, outcome Outcome)
+	// OnSettled gets the final outcome of each notification.
+	OnSettled func(ctx context.Context, letter *Notification, outcome Outcome)
+	Clock     clock.Clock
 
-	mu    sync.Mutex
-	lines map[string]*line
+	mu     sync.Mutex
+	queues map[string]*channelQueue
 	// known are the queued notifications and those in flight, with the zero time, and settled ones with their expiry: a caller that offers one again
 	// has not seen its record yet.
 	known  map[string]time.Time
@@ -46,46 +46,46 @@ type Sender struct {
 	done   sync.WaitGroup
 }
 
-// line is the queue of one channel. Namespaces alternate.
-type line struct {
-	turns []string
-	waits map[string][]*queued
-	count int
+// channelQueue is the queue of one channel. Namespaces alternate.
+type channelQueue struct {
+	namespaces []string
+	pending    map[string][]*queuedNotification
+	count      int
 }
 
-type queued struct {
-	*Letter
+type queuedNotification struct {
+	*Notification
 	since time.Time
 }
 
-// Offer queues a notification once, however often it is offered. It returns false if the queue is full: the caller must offer it again later. It
+// Enqueue queues a notification once, however often it is offered. It returns false if the queue is full: the caller must offer it again later. It
 // never blocks.
-func (s *Sender) Offer(ctx context.Context, letter *Letter) bool {
+func (s *Sender) Enqueue(ctx context.Context, letter *Notification) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, known := s.known[letter.key()]; known || s.closed {
+	if _, known := s.known[letter.dedupKey()]; known || s.closed {
 		return true
 	}
-	at, works := s.lines[letter.Channel]
+	at, works := s.queues[letter.Channel]
 	if !works {
-		at = &line{waits: map[string][]*queued{}}
+		at = &channelQueue{pending: map[string][]*queuedNotification{}}
 	}
 	namespace := letter.Job.Namespace
-	if at.count >= mostInLine || len(at.waits[namespace]) >= mostOfNamespace {
+	if at.count >= maxQueued || len(at.pending[namespace]) >= maxPerNamespace {
 		return false
 	}
-	if len(at.waits[namespace]) == 0 {
-		at.turns = append(at.turns, namespace)
+	if len(at.pending[namespace]) == 0 {
+		at.namespaces = append(at.namespaces, namespace)
 	}
-	at.waits[namespace] = append(at.waits[namespace], &queued{Letter: letter, since: s.Clock.Now()})
+	at.pending[namespace] = append(at.pending[namespace], &queuedNotification{Notification: letter, since: s.Clock.Now()})
 	at.count++
 	if s.known == nil {
-		s.known, s.lines = map[string]time.Time{}, map[string]*line{}
+		s.known, s.queues = map[string]time.Time{}, map[string]*channelQueue{}
 	}
-	s.known[letter.key()] = time.Time{}
+	s.known[letter.dedupKey()] = time.Time{}
 	if !works {
-		s.lines[letter.Channel] = at
-		s.done.Go(func() { s.work(ctx, letter.Channel, at) })
+		s.queues[letter.Channel] = at
+		s.done.Go(func() { s.sendQueued(ctx, letter.Channel, at) })
 	}
 	return true
 }
@@ -98,46 +98,46 @@ func (s *Sender) Close() {
 	s.done.Wait()
 }
 
-// next returns the next notification of a queue, and removes an empty queue.
-func (s *Sender) next(channel string, at *line) *queued {
+// popNext returns the next notification of a queue, and removes an empty queue.
+func (s *Sender) popNext(channel string, at *channelQueue) *queuedNotification {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if at.count == 0 {
-		delete(s.lines, channel)
+		delete(s.queues, channel)
 		return nil
 	}
-	namespace := at.turns[0]
-	letter := at.waits[namespace][0]
-	at.turns, at.waits[namespace] = at.turns[1:], at.waits[namespace][1:]
+	namespace := at.namespaces[0]
+	letter := at.pending[namespace][0]
+	at.namespaces, at.pending[namespace] = at.namespaces[1:], at.pending[namespace][1:]
 	at.count--
-	if len(at.waits[namespace]) > 0 {
-		at.turns = append(at.turns, namespace)
+	if len(at.pending[namespace]) > 0 {
+		at.namespaces = append(at.namespaces, namespace)
 	} else {
-		delete(at.waits, namespace)
+		delete(at.pending, namespace)
 	}
 	return letter
 }
 
-// work sends the notifications of a queue.
-func (s *Sender) work(ctx context.Context, channel string, at *line) {
-	for letter := s.next(channel, at); letter != nil; letter = s.next(channel, at) {
-		outcome, settled := s.deliver(ctx, letter)
+// sendQueued sends the notifications of a queue.
+func (s *Sender) sendQueued(ctx context.Context, channel string, at *channelQueue) {
+	for letter := s.popNext(channel, at); letter != nil; letter = s.popNext(channel, at) {
+		outcome, settled := s.deliverNotification(ctx, letter)
 		if settled {
-			s.Settled(ctx, letter.Letter, outcome)
+			s.OnSettled(ctx, letter.Notification, outcome)
 		}
-		s.forget(letter.key())
-		if !s.sleep(ctx, between) {
+		s.expireSettled(letter.dedupKey())
+		if !s.sleepFor(ctx, sendInterval) {
 			return
 		}
 	}
 }
 
-// forget lets a settled notification expire later, and removes expired ones.
-func (s *Sender) forget(settled string) {
+// expireSettled lets a settled notification expire later, and removes expired ones.
+func (s *Sender) expireSettled(settled string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.Clock.Now()
-	s.known[settled] = now.Add(remembered)
+	s.known[settled] = now.Add(settledTTL)
 	for key, until := range s.known {
 		if !until.IsZero() && now.After(until) {
 			delete(s.known, key)
@@ -145,9 +145,9 @@ func (s *Sender) forget(settled string) {
 	}
 }
 
-// deliver retries until a notification is delivered, fails permanently, or is too old. It is not settled when the program ends.
-func (s *Sender) deliver(ctx context.Context, letter *queued) (outcome Outcome, settled bool) {
-	body, err := letter.body()
+// deliverNotification retries until a notification is delivered, fails permanently, or is too old. It is not settled when the program ends.
+func (s *Sender) deliverNotification(ctx context.Context, letter *queuedNotification) (outcome Outcome, settled bool) {
+	body, err := letter.encodeBody()
 	if err != nil {
 		return Outcome{Why: "it cannot be written"}, true
 	}
@@ -161,19 +161,19 @@ func (s *Sender) deliver(ctx context.Context, letter *queued) (outcome Outcome, 
 			return outcome, false
 		}
 		if known {
-			s.Called(letter.Channel, outcome)
+			s.OnCall(letter.Channel, outcome)
 		}
-		if outcome.Why == "" || !outcome.Again || s.Clock.Since(letter.since)+pause > patience {
+		if outcome.Why == "" || !outcome.Again || s.Clock.Since(letter.since)+pause > deliveryTimeout {
 			return outcome, true
 		}
-		if !s.sleep(ctx, pause) {
+		if !s.sleepFor(ctx, pause) {
 			return outcome, false
 		}
 	}
 }
 
-// sleep returns false when the program ends.
-func (s *Sender) sleep(ctx context.Context, long time.Duration) bool {
+// sleepFor returns false when the program ends.
+func (s *Sender) sleepFor(ctx context.Context, long time.Duration) bool {
 	select {
 	case <-ctx.Done():
 		return false

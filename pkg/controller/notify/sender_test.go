@@ -37,8 +37,8 @@ func open(post func(url string) Outcome) *office {
 		Clock:   clock.RealClock{},
 		Address: func(_ context.Context, channel, _ string) (string, Outcome) { return channel, Outcome{} },
 		Post:    func(_ context.Context, url string, _ []byte) Outcome { return post(url) },
-		Called:  func(channel string, outcome Outcome) { o.called(channel, outcome) },
-		Settled: func(_ context.Context, letter *Letter, outcome Outcome) {
+		OnCall:  func(channel string, outcome Outcome) { o.called(channel, outcome) },
+		OnSettled: func(_ context.Context, letter *Notification, outcome Outcome) {
 			o.mu.Lock()
 			defer o.mu.Unlock()
 			o.settled = append(o.settled, strings.TrimSuffix(letter.Job.String()+": "+outcome.Why, ": "))
@@ -53,8 +53,8 @@ func (o *office) got() []string {
 	return slices.Clone(o.settled)
 }
 
-func letter(channel, namespace, name string) *Letter {
-	return &Letter{Channel: channel, Job: types.NamespacedName{Namespace: namespace, Name: name}, UID: types.UID(namespace + name), Word: "failed"}
+func letter(channel, namespace, name string) *Notification {
+	return &Notification{Channel: channel, Job: types.NamespacedName{Namespace: namespace, Name: name}, UID: types.UID(namespace + name), Word: "failed"}
 }
 
 // TestADeadReceiverDelaysNobodyElse: what is for others goes out while letters to it wait, and these are given up in the end.
@@ -68,14 +68,14 @@ func TestADeadReceiverDelaysNobodyElse(t *testing.T) {
 			return Outcome{}
 		})
 		for i := range 20 {
-			o.Offer(t.Context(), letter("dead", "a", fmt.Sprint(i)))
+			o.Enqueue(t.Context(), letter("dead", "a", fmt.Sprint(i)))
 		}
-		o.Offer(t.Context(), letter("well", "a", "x"))
+		o.Enqueue(t.Context(), letter("well", "a", "x"))
 		time.Sleep(time.Millisecond)
 		if got := o.got(); !slices.Equal(got, []string{"a/x"}) {
 			t.Errorf("at once it settled %v, want what is for the one that answers", got)
 		}
-		time.Sleep(2 * patience)
+		time.Sleep(2 * deliveryTimeout)
 		if got := o.got(); len(got) != 21 || got[1] != "a/0: it did not answer in time" {
 			t.Errorf("in the end it settled %d: %v, want all 21", len(got), got)
 		}
@@ -100,8 +100,8 @@ func TestALetterIsTriedAgain(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				calls := 0
 				o := open(func(string) Outcome { calls++; return tc.answers[calls-1] })
-				o.Offer(t.Context(), letter("c", "a", "x"))
-				time.Sleep(2 * patience)
+				o.Enqueue(t.Context(), letter("c", "a", "x"))
+				time.Sleep(2 * deliveryTimeout)
 				if got := o.got(); !slices.Equal(got, []string{tc.want}) || calls != tc.calls {
 					t.Errorf("got %v after %d calls, want %q after %d", got, calls, tc.want, tc.calls)
 				}
@@ -116,21 +116,21 @@ func TestNamespacesTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := open(func(string) Outcome { return Outcome{} })
 		refused := 0
-		for i := range mostOfNamespace + 5 {
-			if !o.Offer(t.Context(), letter("c", "busy", fmt.Sprint(i))) {
+		for i := range maxPerNamespace + 5 {
+			if !o.Enqueue(t.Context(), letter("c", "busy", fmt.Sprint(i))) {
 				refused++
 			}
 		}
-		o.Offer(t.Context(), letter("c", "calm", "x"))
-		time.Sleep(3 * between)
+		o.Enqueue(t.Context(), letter("c", "calm", "x"))
+		time.Sleep(3 * sendInterval)
 		if at := slices.Index(o.got(), "calm/x"); at < 0 || at > 2 {
 			t.Errorf("the other namespace is number %d of %v", at, o.got())
 		}
 		if refused < 4 || refused > 5 { // one may be under way already
-			t.Errorf("%d letters were refused, want those beyond %d", refused, mostOfNamespace)
+			t.Errorf("%d letters were refused, want those beyond %d", refused, maxPerNamespace)
 		}
-		time.Sleep(2 * mostOfNamespace * between)
-		if !o.Offer(t.Context(), letter("c", "busy", "again")) {
+		time.Sleep(2 * maxPerNamespace * sendInterval)
+		if !o.Enqueue(t.Context(), letter("c", "busy", "again")) {
 			t.Error("there is no room when the line is empty")
 		}
 		time.Sleep(time.Minute)
@@ -144,15 +144,15 @@ func TestALetterIsSentOnce(t *testing.T) {
 		calls := 0
 		o := open(func(string) Outcome { calls++; time.Sleep(time.Second); return Outcome{} })
 		for range 10 {
-			o.Offer(t.Context(), letter("c", "a", "x"))
+			o.Enqueue(t.Context(), letter("c", "a", "x"))
 			time.Sleep(300 * time.Millisecond)
 		}
 		synctest.Wait()
 		if calls != 1 {
 			t.Errorf("it was sent %d times, want once", calls)
 		}
-		time.Sleep(2 * remembered)
-		o.Offer(t.Context(), letter("c", "a", "y")) // which has those forgotten of which the time has come
+		time.Sleep(2 * settledTTL)
+		o.Enqueue(t.Context(), letter("c", "a", "y")) // which has those forgotten of which the time has come
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if len(o.known) != 1 {
@@ -167,11 +167,11 @@ func TestWhatIsUnderWayEndsWithTheLeadership(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := open(func(string) Outcome { return Outcome{Why: "it answered 500", Again: true} })
 		ctx, end := context.WithCancel(t.Context())
-		o.Offer(ctx, letter("c", "a", "x"))
+		o.Enqueue(ctx, letter("c", "a", "x"))
 		time.Sleep(time.Second)
 		end()
 		o.Close()
-		o.Offer(ctx, letter("c", "a", "y"))
+		o.Enqueue(ctx, letter("c", "a", "y"))
 		synctest.Wait()
 		if got := o.got(); len(got) != 0 {
 			t.Errorf("it settled %v, want nothing", got)
@@ -188,7 +188,7 @@ func TestEveryCallCounts(t *testing.T) {
 			return channel, map[string]Outcome{"unset": {Why: "the channel has no URL", Unset: true}, "slip": {Why: "there is no channel"}}[channel]
 		}
 		for _, channel := range []string{"well", "unset", "slip"} {
-			o.Offer(t.Context(), letter(channel, "a", channel))
+			o.Enqueue(t.Context(), letter(channel, "a", channel))
 		}
 		time.Sleep(time.Minute)
 		o.Close()

@@ -63,9 +63,9 @@ func New(c client.Client, recorder events.EventRecorder, now clock.PassiveClock)
 func (r *Reconciler) SetUp(manager ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(manager).Named(Name).
 		Watches(&g8s.GPUPool{}, &handler.EnqueueRequestForObject{}).
-		Watches(&corev1.Node{}, soon(func(_ context.Context, object client.Object) string { return gpu.PoolOf(object.(*corev1.Node)) })).
-		Watches(&corev1.Pod{}, soon(r.poolOfPod)).
-		Complete(traced.Reconciler(Name, r))
+		Watches(&corev1.Node{}, enqueueGathered(func(_ context.Context, object client.Object) string { return gpu.PoolOf(object.(*corev1.Node)) })).
+		Watches(&corev1.Pod{}, enqueueGathered(r.poolOfPod)).
+		Complete(traced.NewReconciler(Name, r))
 }
 
 // poolOfPod returns the pool whose GPUs a pod holds or waits for, "" if it requests none.
@@ -84,8 +84,8 @@ func (r *Reconciler) poolOfPod(ctx context.Context, object client.Object) string
 	return gpu.PoolOf(&node)
 }
 
-// soon enqueues the pool of each changed object, and its previous pool, after a delay that collects changes.
-func soon(pool func(context.Context, client.Object) string) handler.EventHandler {
+// enqueueGathered enqueues the pool of each changed object, and its previous pool, after a delay that collects changes.
+func enqueueGathered(pool func(context.Context, client.Object) string) handler.EventHandler {
 	type requests = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	enqueue := func(ctx context.Context, q requests, objects ...client.Object) {
 		for _, object := range objects {
@@ -115,7 +115,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("reading GPUPool %s: %w", request.Name, err)
 	}
-	facts, err := Gather(ctx, r.client, pool.Name)
+	facts, err := GatherFacts(ctx, r.client, pool.Name)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -133,7 +133,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		turn.CancelAt(now)
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	return ctrl.Result{}, r.write(ctx, &pool, status)
+	return ctrl.Result{}, r.writeStatus(ctx, &pool, status)
 }
 
 // nodesOf returns the cached nodes of a pool.
@@ -145,8 +145,8 @@ func nodesOf(ctx context.Context, reader client.Reader, pool string) ([]corev1.N
 	return slices.DeleteFunc(list.Items, func(node corev1.Node) bool { return gpu.PoolOf(&node) != pool }), nil
 }
 
-// Gather reads the content of a pool from a cache with the indexes of package index. The pods are not copied and must not be changed.
-func Gather(ctx context.Context, reader client.Reader, pool string) (Facts, error) {
+// GatherFacts reads the content of a pool from a cache with the indexes of package index. The pods are not copied and must not be changed.
+func GatherFacts(ctx context.Context, reader client.Reader, pool string) (Facts, error) {
 	nodes, err := nodesOf(ctx, reader, pool)
 	if err != nil {
 		return Facts{}, err
@@ -167,8 +167,8 @@ func Gather(ctx context.Context, reader client.Reader, pool string) (Facts, erro
 	return facts, nil
 }
 
-// write applies a status without the advice.
-func (r *Reconciler) write(ctx context.Context, pool *g8s.GPUPool, counted g8s.GPUPoolStatus) error {
+// writeStatus applies a status without the advice.
+func (r *Reconciler) writeStatus(ctx context.Context, pool *g8s.GPUPool, counted g8s.GPUPoolStatus) error {
 	counted.Advice = nil
 	return statuses.Apply(ctx, r.client, statuses.Object{Kind: "GPUPool", Name: pool.Name, Owner: fieldOwner}, &counted)
 }
@@ -180,7 +180,7 @@ func (r *Reconciler) admitAll(ctx context.Context, nodes []corev1.Node, broken m
 		node := &nodes[i]
 		why := broken[node.Name]
 		changed := node.DeepCopy()
-		if !admit(changed, len(why) == 0) {
+		if !setAdmitted(changed, len(why) == 0) {
 			continue
 		}
 		patch := client.MergeFromWithOptions(node, client.MergeFromWithOptimisticLock{})
@@ -190,7 +190,7 @@ func (r *Reconciler) admitAll(ctx context.Context, nodes []corev1.Node, broken m
 		}
 		if len(why) > 0 {
 			r.events.Eventf(node, nil, corev1.EventTypeWarning, eventNotAdmitted, "Admit",
-				"it gets no new pods of pool %s: %s", gpu.PoolOf(node), nodestate.Texts(why))
+				"it gets no new pods of pool %s: %s", gpu.PoolOf(node), nodestate.ViolationTexts(why))
 		} else {
 			r.events.Eventf(node, nil, corev1.EventTypeNormal, eventAdmitted, "Admit", "it is as pool %s asks", gpu.PoolOf(node))
 		}
@@ -198,8 +198,8 @@ func (r *Reconciler) admitAll(ctx context.Context, nodes []corev1.Node, broken m
 	return errors.Join(failed...)
 }
 
-// admit sets or removes the taint of a node and reports whether that changed it. The existing taints slice is not modified.
-func admit(node *corev1.Node, admitted bool) bool {
+// setAdmitted sets or removes the taint of a node and reports whether that changed it. The existing taints slice is not modified.
+func setAdmitted(node *corev1.Node, admitted bool) bool {
 	if admitted != slices.ContainsFunc(node.Spec.Taints, isNotAdmitted) {
 		return false
 	}

@@ -32,8 +32,8 @@ type Facts struct {
 	Pods, Waiting []corev1.Pod
 }
 
-// named bounds the nodes that a condition names.
-const named = 5
+// maxNamed bounds the nodes that a condition names.
+const maxNamed = 5
 
 // StatusOf returns the status of a pool without the advice, and the constraints that each node breaks, by name. Unchanged conditions keep their
 // times. Nodes count as if the taints for broken constraints were already set.
@@ -49,35 +49,35 @@ func StatusOf(pool *g8s.GPUPool, facts Facts, now time.Time) (g8s.GPUPoolStatus,
 		if len(seen.Violations) > 0 {
 			broken[seen.Name] = seen.Violations
 		}
-		admit(byName[seen.Name], len(seen.Violations) == 0)
+		setAdmitted(byName[seen.Name], len(seen.Violations) == 0)
 	}
 	cluster := inventory.Build(&snapshot.Snapshot{Nodes: nodes, Pods: facts.Pods, GPUPools: declared})
 	out := g8s.GPUPoolStatus{ObservedGeneration: pool.Generation, Nodes: int32(len(nodes))}
 	zones := map[string]bool{}
 	for _, seen := range cluster.Nodes {
-		if seen.Schedulable() {
+		if seen.IsSchedulable() {
 			out.HealthyNodes++
 			zones[byName[seen.Name].Labels[corev1.LabelTopologyZone]] = true
 		}
 	}
 	delete(zones, "")
 	for _, p := range cluster.Pools { // only one, because all nodes are in this pool
-		out.GPUs = counts(p.GPUs)
+		out.GPUs = gpuCounts(p.GPUs)
 		for _, t := range p.Types {
-			out.Types = append(out.Types, g8s.GPUTypeStatus{GPUType: t.GPUType, Nodes: int32(t.Nodes), GPUs: counts(t.GPUs)})
+			out.Types = append(out.Types, g8s.GPUTypeStatus{GPUType: t.GPUType, Nodes: int32(t.Nodes), GPUs: gpuCounts(t.GPUs)})
 		}
 	}
 	out.FreeSets = freeSets(cluster.Nodes)
 	out.Pending = pendingOf(facts, pool.Name, now)
 	out.Conditions = slices.Clone(pool.Status.Conditions)
-	for _, condition := range []metav1.Condition{available(pool.Spec.Constraints, out.HealthyNodes, len(zones)), admitted(broken)} {
+	for _, condition := range []metav1.Condition{availableCondition(pool.Spec.Constraints, out.HealthyNodes, len(zones)), admittedCondition(broken)} {
 		condition.ObservedGeneration, condition.LastTransitionTime = pool.Generation, metav1.NewTime(now)
 		meta.SetStatusCondition(&out.Conditions, condition)
 	}
 	return out, broken
 }
 
-func counts(g inventory.GPUs) g8s.GPUCounts {
+func gpuCounts(g inventory.GPUs) g8s.GPUCounts {
 	return g8s.GPUCounts{Total: g.Allocatable, Allocated: g.Used, Free: g.Free}
 }
 
@@ -107,7 +107,7 @@ func pendingOf(facts Facts, pool string, now time.Time) g8s.PendingDemand {
 	return out
 }
 
-func available(constraints g8s.PoolConstraints, healthy int32, zones int) metav1.Condition {
+func availableCondition(constraints g8s.PoolConstraints, healthy int32, zones int) metav1.Condition {
 	out := metav1.Condition{Type: g8s.ConditionAvailable, Status: metav1.ConditionTrue, Reason: "EnoughNodes", Message: "the pool has the nodes that it must have"}
 	var lacks []string
 	if least := constraints.MinHealthyNodes; least != nil && healthy < *least {
@@ -122,16 +122,16 @@ func available(constraints g8s.PoolConstraints, healthy int32, zones int) metav1
 	return out
 }
 
-func admitted(broken map[string][]nodestate.Violation) metav1.Condition {
+func admittedCondition(broken map[string][]nodestate.Violation) metav1.Condition {
 	if len(broken) == 0 {
 		return metav1.Condition{Type: g8s.ConditionNodesAdmitted, Status: metav1.ConditionTrue, Reason: "AllAdmitted", Message: "all nodes are as they must be"}
 	}
 	names := slices.Sorted(maps.Keys(broken))
 	var lines []string
-	for _, name := range names[:min(named, len(names))] {
-		lines = append(lines, name+": "+nodestate.Texts(broken[name]))
+	for _, name := range names[:min(maxNamed, len(names))] {
+		lines = append(lines, name+": "+nodestate.ViolationTexts(broken[name]))
 	}
-	if more := len(names) - named; more > 0 {
+	if more := len(names) - maxNamed; more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more", more))
 	}
 	return metav1.Condition{

@@ -221,7 +221,7 @@ func TestAConditionNamesSomeNodes(t *testing.T) {
 	for _, name := range strings.Split("abcdefgh", "") {
 		broken[name] = []nodestate.Violation{{Text: "it offers 0 GPUs, and must offer 8"}}
 	}
-	if message := admitted(broken).Message; !strings.HasSuffix(message, "; and 3 more") || strings.Contains(message, "f: ") {
+	if message := admittedCondition(broken).Message; !strings.HasSuffix(message, "; and 3 more") || strings.Contains(message, "f: ") {
 		t.Errorf("got %q, want five names, and how many more there are", message)
 	}
 }

@@ -65,18 +65,18 @@ type Reconciler struct {
 
 // SetUp adds the controller to a manager, whose cache has the indexes of package index.
 func (r *Reconciler) SetUp(manager ctrl.Manager) error {
-	namespace := gathered()
+	namespace := enqueueNamespace()
 	return ctrl.NewControllerManagedBy(manager).Named(Name).
 		Watches(&corev1.ResourceQuota{}, namespace).
 		Watches(&batchv1.Job{}, namespace, builder.WithPredicates(predicate.NewPredicateFuncs(isGang))).
-		Complete(traced.Reconciler(Name, r))
+		Complete(traced.NewReconciler(Name, r))
 }
 
 // requests is the queue of a controller.
 type requests = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// gathered enqueues a namespace once for all changes within a period.
-func gathered() handler.EventHandler {
+// enqueueNamespace enqueues a namespace once for all changes within a period.
+func enqueueNamespace() handler.EventHandler {
 	look := func(object client.Object, queue requests) {
 		queue.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Name: object.GetNamespace()}}, gathering)
 	}
@@ -105,10 +105,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, err
 	}
 	now := r.Clock.Now()
-	turns, again := quota.Turns(quotas.Items, gangs, now)
+	turns, again := quota.PlanGangs(quotas.Items, gangs, now)
 	var failed []error
 	for _, turn := range turns {
-		failed = append(failed, r.carryOut(ctx, jobs[turn.Job], turn, now))
+		failed = append(failed, r.applyTurn(ctx, jobs[turn.Job], turn, now))
 	}
 	if err := errors.Join(failed...); err != nil {
 		return ctrl.Result{}, err
@@ -148,11 +148,11 @@ func (r *Reconciler) listGangs(ctx context.Context, namespace string, quotas []c
 	}
 	jobs, out := map[string]*batchv1.Job{}, []quota.Gang(nil)
 	for _, group := range slices.Sorted(maps.Keys(units)) {
-		rules, err := r.rulesOf(ctx, namespace, group, units[group], quotas)
+		rules, err := r.readRules(ctx, namespace, group, units[group], quotas)
 		if err != nil {
 			return nil, nil, err
 		}
-		for _, one := range inLine(group, units[group], rules) {
+		for _, one := range waitingMembers(group, units[group], rules) {
 			jobs[one.Job] = one.job
 			out = append(out, one.Gang)
 		}
@@ -160,11 +160,11 @@ func (r *Reconciler) listGangs(ctx context.Context, namespace string, quotas []c
 	return jobs, out, nil
 }
 
-// rulesOf reads a PodGroup if it can affect the order. Thousands of gangs without pods cause no request.
-func (r *Reconciler) rulesOf(ctx context.Context, namespace, group string, members []*member, quotas []corev1.ResourceQuota) (gangs.Rules, error) {
+// readRules reads a PodGroup if it can affect the order. Thousands of gangs without pods cause no request.
+func (r *Reconciler) readRules(ctx context.Context, namespace, group string, members []*member, quotas []corev1.ResourceQuota) (gangs.Rules, error) {
 	matters := func(one *member) bool {
 		changed := len(quotas) > 0 && one.job.Generation > 1 && !one.Begun // it may now have fewer pods than its gang needs
-		return changed || one.Pods > 0 && one.Pods < one.Needs || one.held && len(quota.Never(quota.Over(quotas, one.Pod, one.Needs))) > 0
+		return changed || one.Pods > 0 && one.Pods < one.Needs || one.held && len(quota.FilterNeverFits(quota.FindExcess(quotas, one.Pod, one.Needs))) > 0
 	}
 	if len(members) == 1 && !matters(members[0]) {
 		return gangs.Rules{}, nil
@@ -172,9 +172,9 @@ func (r *Reconciler) rulesOf(ctx context.Context, namespace, group string, membe
 	return gangs.RulesOf(ctx, r.Live, namespace, group) //nolint:wrapcheck // it says what was read
 }
 
-// inLine returns the Jobs of a PodGroup that wait for pods or are suspended. If the PodGroup spans several Jobs, a Job with all of its pods waits
+// waitingMembers returns the Jobs of a PodGroup that wait for pods or are suspended. If the PodGroup spans several Jobs, a Job with all of its pods waits
 // with the others.
-func inLine(group string, members []*member, of gangs.Rules) (out []*member) {
+func waitingMembers(group string, members []*member, of gangs.Rules) (out []*member) {
 	if !of.SeveralOwners {
 		for _, one := range members {
 			one.limitPods(int64(of.Least))
@@ -248,9 +248,9 @@ func rankOf(job *batchv1.Job) int {
 	return map[string]int{"high": 1, "low": -1}[job.Labels[g8s.LabelPriority]]
 }
 
-// carryOut writes a decision on its Job, if the Job is unchanged.
-func (r *Reconciler) carryOut(ctx context.Context, job *batchv1.Job, turn quota.Turn, now time.Time) error {
-	patch, err := jobplan.QuotaTurn(job, turn, now)
+// applyTurn writes a decision on its Job, if the Job is unchanged.
+func (r *Reconciler) applyTurn(ctx context.Context, job *batchv1.Job, turn quota.GangChange, now time.Time) error {
+	patch, err := jobplan.QuotaTurnPatch(job, turn, now)
 	if err != nil {
 		return err
 	}

@@ -44,13 +44,13 @@ type Reconciler struct {
 	Signs    *Signs
 	Settings Settings
 
-	// told is the last message about each node that is not declared dead, so that it is not repeated.
-	told sync.Map // of string by node
+	// reported is the last message about each node that is not declared dead, so that it is not repeated.
+	reported sync.Map // of string by node
 }
 
 // SetUp adds the controller to a manager, whose cache has the indexes of package index.
 func (r *Reconciler) SetUp(m ctrl.Manager) error {
-	if err := m.Add(follower{signs: r.Signs, manager: m}); err != nil {
+	if err := m.Add(leaseWatcher{signs: r.Signs, manager: m}); err != nil {
 		return fmt.Errorf("following the leases of nodes: %w", err)
 	}
 	return ctrl.NewControllerManagedBy(m).Named(Name).
@@ -59,7 +59,7 @@ func (r *Reconciler) SetUp(m ctrl.Manager) error {
 		})).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.poolOfPod), builder.WithPredicates(predicate.NewPredicateFuncs(isStuck))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		Complete(traced.Reconciler(Name, r))
+		Complete(traced.NewReconciler(Name, r))
 }
 
 // poolOfPod returns the pool of a pod's node, if we have declared that node dead.
@@ -75,46 +75,48 @@ func poolOf(node *corev1.Node) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: gpu.PoolOf(node)}}}
 }
 
-// follower watches leases on every replica: a standby must know them when it becomes the leader.
-type follower struct {
+// leaseWatcher watches leases on every replica: a standby must know them when it becomes the leader.
+type leaseWatcher struct {
 	signs   *Signs
 	manager ctrl.Manager
 }
 
-var _ manager.LeaderElectionRunnable = follower{}
+var _ manager.LeaderElectionRunnable = leaseWatcher{}
 
-func (follower) NeedLeaderElection() bool { return false }
+func (leaseWatcher) NeedLeaderElection() bool { return false }
 
-func (f follower) Start(ctx context.Context) error { return f.signs.Follow(ctx, f.manager.GetCache()) }
+func (f leaseWatcher) Start(ctx context.Context) error {
+	return f.signs.WatchLeases(ctx, f.manager.GetCache())
+}
 
 // Reconcile decides about the nodes of a pool with cached state. Before it declares a node dead, it decides again with committed state.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	steps, nodes, again, err := r.decide(ctx, r.Client, request.Name)
+	steps, nodes, again, err := r.decidePool(ctx, r.Client, request.Name)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if len(declared(steps)) > 0 {
-		if steps, nodes, again, err = r.decide(ctx, r.Live, request.Name); err != nil {
+	if len(declaredNodes(steps)) > 0 {
+		if steps, nodes, again, err = r.decidePool(ctx, r.Live, request.Name); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
 	var failed []error
-	dead := declared(steps)
+	dead := declaredNodes(steps)
 	for _, step := range steps {
-		failed = append(failed, r.carryOut(ctx, nodes[step.Node], step, dead))
+		failed = append(failed, r.carryOutStep(ctx, nodes[step.Node], step, dead))
 	}
 	for _, node := range nodes {
 		failed = append(failed, r.endPods(ctx, node))
 	}
 	err = errors.Join(failed...)
-	if errors.Is(err, errSignOfLife) || errors.Is(err, errBlind) {
+	if errors.Is(err, errSignOfLife) || errors.Is(err, errStale) {
 		return ctrl.Result{RequeueAfter: confirmAgain}, nil
 	}
 	return ctrl.Result{RequeueAfter: again}, err
 }
 
-// declared returns the nodes that the steps declare dead.
-func declared(steps []Step) []string {
+// declaredNodes returns the nodes that the steps declare dead.
+func declaredNodes(steps []Step) []string {
 	var out []string
 	for _, step := range steps {
 		if step.Declare {
@@ -124,8 +126,8 @@ func declared(steps []Step) []string {
 	return out
 }
 
-// decide reads the nodes of a pool and decides about those with valid records.
-func (r *Reconciler) decide(ctx context.Context, reader client.Reader, pool string) ([]Step, map[string]*corev1.Node, time.Duration, error) {
+// decidePool reads the nodes of a pool and decides about those with valid records.
+func (r *Reconciler) decidePool(ctx context.Context, reader client.Reader, pool string) ([]Step, map[string]*corev1.Node, time.Duration, error) {
 	nodes, err := NodesOf(ctx, reader, pool)
 	if err != nil {
 		return nil, nil, 0, err
@@ -135,7 +137,7 @@ func (r *Reconciler) decide(ctx context.Context, reader client.Reader, pool stri
 	for _, node := range nodes {
 		facts, err := r.factsOf(ctx, node)
 		if err != nil {
-			r.tell(node, corev1.EventTypeWarning, eventUnreadable, err.Error()+": it is left alone until that is mended or removed")
+			r.reportOnce(node, corev1.EventTypeWarning, eventUnreadable, err.Error()+": it is left alone until that is mended or removed")
 			continue
 		}
 		byName[node.Name] = node

@@ -78,15 +78,15 @@ type Step struct {
 	Held string
 }
 
-// note sets the record if it has changed.
-func (s *Step) note(before, after Record) {
+// recordChange sets the record if it has changed.
+func (s *Step) recordChange(before, after Record) {
 	if !after.Equal(before) {
 		s.Record = &after
 	}
 }
 
-// Changes reports whether the step changes the node.
-func (s Step) Changes() bool {
+// HasChanges reports whether the step changes the node.
+func (s Step) HasChanges() bool {
 	return s.Suspect || s.Trust || s.Declare || s.Return || s.Record != nil
 }
 
@@ -95,7 +95,7 @@ func Decide(nodes []Node, settings Settings, now time.Time) (steps []Step, again
 	held := tooMany(nodes, settings)
 	for _, node := range nodes {
 		step, later := decideNode(node, settings, held, now)
-		if step.Changes() || step.Held != "" {
+		if step.HasChanges() || step.Held != "" {
 			steps = append(steps, step)
 		}
 		if later > 0 && (again == 0 || later < again) {
@@ -175,7 +175,7 @@ func decideNode(node Node, settings Settings, held string, now time.Time) (Step,
 	default:
 		step.Declare, step.Why = true, word
 	}
-	step.note(node.Record, record)
+	step.recordChange(node.Record, record)
 	return step, again
 }
 
@@ -211,11 +211,11 @@ func decideReady(node Node, settings Settings, now time.Time) (Step, time.Durati
 	record.Until, record.Held = time.Time{}, nil
 	if node.Bad != "" {
 		decideBad(&step, &record, node, settings)
-		step.note(node.Record, record)
+		step.recordChange(node.Record, record)
 		return step, 0
 	}
 	if !node.Suspect {
-		step.note(node.Record, record)
+		step.recordChange(node.Record, record)
 		return step, 0
 	}
 	since := node.Since
@@ -229,7 +229,7 @@ func decideReady(node Node, settings Settings, now time.Time) (Step, time.Durati
 	} else {
 		step.Trust, step.Why = true, fmt.Sprintf("it has been well for %s", now.Sub(since).Round(time.Second))
 	}
-	step.note(node.Record, record)
+	step.recordChange(node.Record, record)
 	return step, max(0, left)
 }
 

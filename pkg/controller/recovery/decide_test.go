@@ -198,7 +198,7 @@ func TestDecideAboutANode(t *testing.T) {
 			}
 			steps, again := Decide([]Node{tc.node}, s, now)
 			var want []Step
-			if tc.want.Changes() || tc.want.Held != "" {
+			if tc.want.HasChanges() || tc.want.Held != "" {
 				tc.want.Node = "n"
 				want = []Step{tc.want}
 			}

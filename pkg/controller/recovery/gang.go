@@ -12,12 +12,12 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// Bereft returns the members of a gang that must end because they cannot work without the lost ones: all running members, if together with the
+// StrandedMembers returns the members of a gang that must end because they cannot work without the lost ones: all running members, if together with the
 // succeeded ones they are fewer than the gang needs. They would wait for the lost members until their own timeout, ten minutes with NCCL, then fail,
 // and pay a retry each.
 //
 // members are the pods of the gang, and dead the names of the nodes whose pods are lost. Members that must not be moved stay.
-func Bereft(members []*corev1.Pod, dead []string, minMember int) []*corev1.Pod {
+func StrandedMembers(members []*corev1.Pod, dead []string, minMember int) []*corev1.Pod {
 	var left []*corev1.Pod
 	done := 0
 	for _, pod := range members {

@@ -62,7 +62,7 @@ func (r *Reconciler) factsOf(ctx context.Context, node *corev1.Node) (Node, erro
 	out.readConditions(node.Status.Conditions, r.Settings.Conditions)
 	out.OutOfService = hasTaint(node, isOutOfServiceByUs)
 	out.OutOfServiceByOthers = !out.OutOfService && hasTaint(node, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
-	out.Silence, _ = r.Signs.Silence(node.Name)
+	out.Silence, _ = r.Signs.SilentFor(node.Name)
 	if out.Ready == corev1.ConditionTrue {
 		return out, nil
 	}
@@ -79,14 +79,14 @@ func (r *Reconciler) factsOf(ctx context.Context, node *corev1.Node) (Node, erro
 		}
 	}
 	if out.Ready == corev1.ConditionUnknown && out.Silence >= missed {
-		out.Exclusive, err = r.exclusive(ctx, pods)
+		out.Exclusive, err = r.exclusivePod(ctx, pods)
 	}
 	return out, err
 }
 
-// exclusive returns a pod with a volume that only one node at a time may mount, "" if there is none. Kubernetes would detach the volume from an
+// exclusivePod returns a pod with a volume that only one node at a time may mount, "" if there is none. Kubernetes would detach the volume from an
 // out-of-service node that may still write to it.
-func (r *Reconciler) exclusive(ctx context.Context, pods []*corev1.Pod) (string, error) {
+func (r *Reconciler) exclusivePod(ctx context.Context, pods []*corev1.Pod) (string, error) {
 	for _, pod := range pods {
 		for i := range pod.Spec.Volumes {
 			is, err := r.isExclusive(ctx, pod, &pod.Spec.Volumes[i])

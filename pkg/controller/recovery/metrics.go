@@ -24,8 +24,8 @@ func Collectors(nodes client.Reader) []prometheus.Collector {
 	return []prometheus.Collector{steps, Census{Nodes: nodes}}
 }
 
-// count counts a performed step.
-func count(step Step) {
+// countStep counts a performed step.
+func countStep(step Step) {
 	for name, done := range map[string]bool{"suspect": step.Suspect, "trust": step.Trust, "declare": step.Declare, "return": step.Return} {
 		if done {
 			steps.WithLabelValues(name).Inc()
@@ -44,15 +44,15 @@ var censusOf = prometheus.NewDesc("gpu_controller_nodes", "Nodes with GPUs, by p
 // Describe implements [prometheus.Collector].
 func (Census) Describe(out chan<- *prometheus.Desc) { out <- censusOf }
 
-// patience bounds the wait for the cache.
-const patience = 2 * time.Second
+// cacheTimeout bounds the wait for the cache.
+const cacheTimeout = 2 * time.Second
 
 // mostPools is how many pools have their own label, those with the most nodes.
 const mostPools = 200
 
 // Collect implements [prometheus.Collector]. It counts nothing before the cache has synced.
 func (c Census) Collect(out chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), cacheTimeout)
 	defer cancel()
 	var list corev1.NodeList
 	if c.Nodes.List(ctx, &list, client.UnsafeDisableDeepCopy) != nil {
@@ -80,7 +80,7 @@ func (c Census) Collect(out chan<- prometheus.Metric) {
 // stateOf returns the first reason why a node gets no pods, from a closed set.
 func stateOf(node *corev1.Node) string {
 	has := map[nodestate.Code]bool{}
-	for _, state := range nodestate.Of(node, nil) {
+	for _, state := range nodestate.StatesOf(node, nil) {
 		has[state.Code] = true
 	}
 	switch {

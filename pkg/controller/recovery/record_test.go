@@ -19,27 +19,27 @@ func TestSignsOfLife(t *testing.T) {
 	pass := func(d time.Duration) { clock.SetTime(clock.Now().Add(d)) }
 	silence := func(node string, want time.Duration) {
 		t.Helper()
-		if got, _ := signs.Silence(node); got != want {
+		if got, _ := signs.SilentFor(node); got != want {
 			t.Errorf("%s is silent for %s, want %s", node, got, want)
 		}
 	}
-	signs.See("a", "1")
-	signs.See("b", "1")
+	signs.RecordLease("a", "1")
+	signs.RecordLease("b", "1")
 	silence("c", 0) // it has no lease
 	pass(10 * time.Second)
-	signs.See("a", "2")
-	signs.See("b", "1") // the same once more is no sign
+	signs.RecordLease("a", "2")
+	signs.RecordLease("b", "1") // the same once more is no sign
 	silence("a", 0)
 	silence("b", 10*time.Second)
 	pass(15 * time.Second)
 	silence("b", 25*time.Second)
 	pass(15 * time.Second)
 	silence("b", 0) // nobody has been heard for 30 s: it is not b's fault
-	signs.See("a", "3")
+	signs.RecordLease("a", "3")
 	silence("b", 0) // and it may have been heard in that time, by others
 	pass(10 * time.Second)
 	silence("b", 10*time.Second)
-	signs.forget("b")
+	signs.forgetNode("b")
 	silence("b", 0)
 }
 
@@ -76,7 +76,7 @@ func TestBereft(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, pod := range Bereft(tc.members, tc.dead, tc.min) {
+			for _, pod := range StrandedMembers(tc.members, tc.dead, tc.min) {
 				got = append(got, pod.Name)
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {

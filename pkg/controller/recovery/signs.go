@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// blind is how long all nodes must be silent until that indicates a monitoring failure and says nothing about nodes. Kubelets renew their leases
+// staleAfter is how long all nodes must be silent until that indicates a monitoring failure and says nothing about nodes. Kubelets renew their leases
 // every 10 s.
-const blind = 20 * time.Second
+const staleAfter = 20 * time.Second
 
 // Signs records the signs of life of nodes: the renewals of their leases, by our own clock. The time in a lease comes from the node's clock, which
 // may be wrong. The zero value except for Clock is ready.
@@ -28,8 +28,8 @@ type Signs struct {
 
 	mu    sync.Mutex
 	nodes map[string]sign
-	// heard is when any node last gave a sign of life.
-	heard time.Time
+	// lastHeard is when any node last gave a sign of life.
+	lastHeard time.Time
 }
 
 // sign is a node's last sign of life: the version of its lease, and when we saw it.
@@ -38,8 +38,8 @@ type sign struct {
 	seen    time.Time
 }
 
-// See records a lease. Only a new version is a sign of life.
-func (s *Signs) See(node, version string) {
+// RecordLease records a lease. Only a new version is a sign of life.
+func (s *Signs) RecordLease(node, version string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.nodes == nil {
@@ -49,30 +49,30 @@ func (s *Signs) See(node, version string) {
 		return
 	}
 	now := s.Clock.Now()
-	if now.Sub(s.heard) > blind {
+	if now.Sub(s.lastHeard) > staleAfter {
 		for name, old := range s.nodes {
 			s.nodes[name] = sign{version: old.version, seen: now}
 		}
 	}
-	s.heard = now
+	s.lastHeard = now
 	s.nodes[node] = sign{version: version, seen: now}
 }
 
-// forget removes a node whose lease is gone.
-func (s *Signs) forget(node string) {
+// forgetNode removes a node whose lease is gone.
+func (s *Signs) forgetNode(node string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.nodes, node)
 }
 
-// Silence returns how long a node has certainly given no sign of life, and the version of its lease since then; 0 if it has no lease, or if no node
+// SilentFor returns how long a node has certainly given no sign of life, and the version of its lease since then; 0 if it has no lease, or if no node
 // is heard.
-func (s *Signs) Silence(node string) (time.Duration, string) {
+func (s *Signs) SilentFor(node string) (time.Duration, string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	last, known := s.nodes[node]
 	now := s.Clock.Now()
-	if !known || now.Sub(s.heard) > blind {
+	if !known || now.Sub(s.lastHeard) > staleAfter {
 		return 0, ""
 	}
 	return now.Sub(last.seen), last.version
@@ -85,15 +85,15 @@ func LeaseMetadata() client.Object {
 	}}
 }
 
-// Follow watches the leases of nodes until ctx ends.
-func (s *Signs) Follow(ctx context.Context, from ctrlcache.Informers) error {
+// WatchLeases watches the leases of nodes until ctx ends.
+func (s *Signs) WatchLeases(ctx context.Context, from ctrlcache.Informers) error {
 	informer, err := from.GetInformer(ctx, LeaseMetadata())
 	if err != nil {
 		return fmt.Errorf("following the leases of nodes: %w", err)
 	}
 	see := func(object any) {
 		if lease, ok := object.(client.Object); ok && lease.GetNamespace() == corev1.NamespaceNodeLease {
-			s.See(lease.GetName(), lease.GetResourceVersion())
+			s.RecordLease(lease.GetName(), lease.GetResourceVersion())
 		}
 	}
 	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -104,7 +104,7 @@ func (s *Signs) Follow(ctx context.Context, from ctrlcache.Informers) error {
 				object = gone.Obj
 			}
 			if lease, ok := object.(client.Object); ok {
-				s.forget(lease.GetName())
+				s.forgetNode(lease.GetName())
 			}
 		},
 	})

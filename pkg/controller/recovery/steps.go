@@ -33,27 +33,27 @@ const (
 // errSignOfLife means that a node about to be declared dead is alive, errStale that its silence is no longer known.
 var (
 	errSignOfLife = errors.New("the node has given a sign of life")
-	errBlind      = errors.New("the signs of life are not heard")
+	errStale      = errors.New("the signs of life are not heard")
 )
 
-// carryOut performs a step with one write on the node as it was read: a concurrent change makes the write fail, and everything is decided again. dead
+// carryOutStep performs a step with one write on the node as it was read: a concurrent change makes the write fail, and everything is decided again. dead
 // are all nodes of the pool that are being declared.
-func (r *Reconciler) carryOut(ctx context.Context, node *corev1.Node, step Step, dead []string) error {
+func (r *Reconciler) carryOutStep(ctx context.Context, node *corev1.Node, step Step, dead []string) error {
 	if step.Held != "" {
-		r.tell(node, corev1.EventTypeWarning, eventHeld, "it is not taken for dead: "+step.Held)
+		r.reportOnce(node, corev1.EventTypeWarning, eventHeld, "it is not taken for dead: "+step.Held)
 	}
-	if !step.Changes() {
+	if !step.HasChanges() {
 		return nil
 	}
 	if step.Declare {
-		if err := r.confirm(ctx, node); err != nil {
+		if err := r.confirmSilent(ctx, node); err != nil {
 			return err
 		}
-		if err := r.evictBereft(ctx, node, dead); err != nil {
+		if err := r.evictStranded(ctx, node, dead); err != nil {
 			return err
 		}
 	}
-	changed, err := apply(node, step)
+	changed, err := applyStep(node, step)
 	if err != nil {
 		return err
 	}
@@ -62,15 +62,15 @@ func (r *Reconciler) carryOut(ctx context.Context, node *corev1.Node, step Step,
 		return fmt.Errorf("changing node %s: %w", node.Name, err)
 	}
 	if step.Held == "" {
-		r.told.Delete(node.Name)
+		r.reported.Delete(node.Name)
 	}
-	count(step)
-	r.announce(ctx, node, step)
+	countStep(step)
+	r.announceStep(ctx, node, step)
 	return nil
 }
 
-// apply returns the node after a step.
-func apply(node *corev1.Node, step Step) (*corev1.Node, error) {
+// applyStep returns the node after a step.
+func applyStep(node *corev1.Node, step Step) (*corev1.Node, error) {
 	out := node.DeepCopy()
 	taints := out.Spec.Taints
 	if step.Trust {
@@ -93,7 +93,7 @@ func apply(node *corev1.Node, step Step) (*corev1.Node, error) {
 	}
 	out.Spec.Taints = taints
 	if step.Record != nil {
-		text, err := step.Record.Text()
+		text, err := step.Record.EncodeAnnotation()
 		if err != nil {
 			return nil, fmt.Errorf("writing the record of node %s: %w", node.Name, err)
 		}
@@ -102,8 +102,8 @@ func apply(node *corev1.Node, step Step) (*corev1.Node, error) {
 	return out, nil
 }
 
-// announce records events for a performed step.
-func (r *Reconciler) announce(ctx context.Context, node *corev1.Node, step Step) {
+// announceStep records events for a performed step.
+func (r *Reconciler) announceStep(ctx context.Context, node *corev1.Node, step Step) {
 	ctrl.LoggerFrom(ctx).V(2).Info("Changed a node", "node", node.Name, "suspect", step.Suspect, "trust", step.Trust,
 		"outOfService", step.Declare, "return", step.Return, "why", step.Why)
 	say := func(kind, reason, text string) { r.Events.Eventf(node, nil, kind, reason, "Recover", "%s", text) }
@@ -121,19 +121,19 @@ func (r *Reconciler) announce(ctx context.Context, node *corev1.Node, step Step)
 	}
 }
 
-// tell records an event about a node that is left alone, once per message.
-func (r *Reconciler) tell(node *corev1.Node, kind, reason, text string) {
-	if before, _ := r.told.Swap(node.Name, text); before != text {
+// reportOnce records an event about a node that is left alone, once per message.
+func (r *Reconciler) reportOnce(node *corev1.Node, kind, reason, text string) {
+	if before, _ := r.reported.Swap(node.Name, text); before != text {
 		r.Events.Eventf(node, nil, kind, reason, "Recover", "%s", text)
 	}
 }
 
-// confirm checks with the API server that the lease of a node is still the one that we saw last. If no node is heard any more since the decision,
+// confirmSilent checks with the API server that the lease of a node is still the one that we saw last. If no node is heard any more since the decision,
 // there is nothing to compare: that is no proof, unless its cloud reports the node as off.
-func (r *Reconciler) confirm(ctx context.Context, node *corev1.Node) error {
-	_, version := r.Signs.Silence(node.Name)
+func (r *Reconciler) confirmSilent(ctx context.Context, node *corev1.Node) error {
+	_, version := r.Signs.SilentFor(node.Name)
 	if version == "" && !hasTaint(node, isShutDown) {
-		return fmt.Errorf("%w: of node %s", errBlind, node.Name)
+		return fmt.Errorf("%w: of node %s", errStale, node.Name)
 	}
 	var lease coordinationv1.Lease
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: node.Name}, &lease)
@@ -144,22 +144,22 @@ func (r *Reconciler) confirm(ctx context.Context, node *corev1.Node) error {
 		return fmt.Errorf("reading the lease of node %s: %w", node.Name, err)
 	}
 	if version != "" && lease.ResourceVersion != version {
-		r.Signs.See(node.Name, lease.ResourceVersion)
+		r.Signs.RecordLease(node.Name, lease.ResourceVersion)
 		return fmt.Errorf("%w: %s", errSignOfLife, node.Name)
 	}
 	return nil
 }
 
-// evictBereft evicts the gang members that cannot work without the pods of a node about to be declared dead. It runs before the declaration: after a
+// evictStranded evicts the gang members that cannot work without the pods of a node about to be declared dead. It runs before the declaration: after a
 // crash the node is found again, because it is not declared yet. A refused eviction leaves a member in place and does not block others.
-func (r *Reconciler) evictBereft(ctx context.Context, node *corev1.Node, dead []string) error {
+func (r *Reconciler) evictStranded(ctx context.Context, node *corev1.Node, dead []string) error {
 	pods, err := r.podsOn(ctx, node.Name)
 	if err != nil {
 		return err
 	}
 	reader, seen := gangs.Reader{Cache: r.Client, Live: r.Live}, map[*gangs.Gang]bool{}
 	for _, pod := range pods {
-		gang, err := reader.Of(ctx, pod)
+		gang, err := reader.GangOf(ctx, pod)
 		if err != nil {
 			return err
 		}
@@ -167,15 +167,15 @@ func (r *Reconciler) evictBereft(ctx context.Context, node *corev1.Node, dead []
 			continue
 		}
 		seen[gang] = true
-		for _, member := range Bereft(gang.Members, dead, gang.Least) {
-			r.evict(ctx, member, node.Name)
+		for _, member := range StrandedMembers(gang.Members, dead, gang.Least) {
+			r.evictPod(ctx, member, node.Name)
 		}
 	}
 	return nil
 }
 
-// evict requests the eviction of a pod within disruption budgets, which costs no retry.
-func (r *Reconciler) evict(ctx context.Context, pod *corev1.Pod, dead string) {
+// evictPod requests the eviction of a pod within disruption budgets, which costs no retry.
+func (r *Reconciler) evictPod(ctx context.Context, pod *corev1.Pod, dead string) {
 	outcome, err := eviction.Evict(ctx, evictions.Client{Client: r.Client}, pod)
 	switch outcome {
 	case eviction.Gone:

@@ -43,20 +43,20 @@ type Reconciler struct {
 	Events events.EventRecorder
 	Clock  clock.PassiveClock
 
-	pace pace
+	limiter replacementLimiter
 }
 
 // SetUp adds the controller to a manager, whose cache has the indexes of package index.
 func (r *Reconciler) SetUp(manager ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(manager).Named(Name).
-		For(&batchv1.Job{}, builder.WithPredicates(predicate.NewPredicateFuncs(remembers))).
+		For(&batchv1.Job{}, builder.WithPredicates(predicate.NewPredicateFuncs(hasFailures))).
 		Owns(&corev1.Pod{}, builder.WithPredicates(predicate.NewPredicateFuncs(isOfInterest))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		Complete(traced.Reconciler(Name, r))
+		Complete(traced.NewReconciler(Name, r))
 }
 
-// remembers reports whether a Job has failures to restore on its pods: its annotation changed after the pods were created, or we saw it later.
-func remembers(object client.Object) bool {
+// hasFailures reports whether a Job has failures to restore on its pods: its annotation changed after the pods were created, or we saw it later.
+func hasFailures(object client.Object) bool {
 	return object.GetAnnotations()[g8s.AnnotationIndexFailures] != ""
 }
 
@@ -84,7 +84,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		r.Events.Eventf(&job, nil, corev1.EventTypeWarning, eventUnreadable, "Replace", "%v: disrupted pods are replaced when Kubernetes does it", err)
 		return ctrl.Result{}, reconcile.TerminalError(err)
 	}
-	return ctrl.Result{}, r.carryOut(ctx, &job, plan)
+	return ctrl.Result{}, r.applyPlan(ctx, &job, plan)
 }
 
 // podsOf returns the cached pods that a Job controls.
@@ -100,29 +100,29 @@ func (r *Reconciler) podsOf(ctx context.Context, job *batchv1.Job) ([]*corev1.Po
 	return pods, nil
 }
 
-// carryOut records failures before it releases the pods that carry them.
-func (r *Reconciler) carryOut(ctx context.Context, job *batchv1.Job, plan Plan) error {
+// applyPlan records failures before it releases the pods that carry them.
+func (r *Reconciler) applyPlan(ctx context.Context, job *batchv1.Job, plan Plan) error {
 	if plan.Remember != nil {
-		if err := r.remember(ctx, job, plan.Remember); err != nil {
+		if err := r.rememberFailures(ctx, job, plan.Remember); err != nil {
 			return err
 		}
 	}
 	var failed []error
 	for _, pod := range plan.Release {
-		at := place{job: job.UID, index: pod.Annotations[batchv1.JobCompletionIndexAnnotation]}
-		if r.pace.allow(pod.UID, at, r.Clock.Now()) {
-			failed = append(failed, r.release(ctx, job, pod))
+		at := memberKey{job: job.UID, index: pod.Annotations[batchv1.JobCompletionIndexAnnotation]}
+		if r.limiter.allowReplacement(pod.UID, at, r.Clock.Now()) {
+			failed = append(failed, r.releasePod(ctx, job, pod))
 		}
 	}
 	for _, restoration := range plan.Restore {
-		failed = append(failed, r.restore(ctx, restoration))
+		failed = append(failed, r.restoreFailures(ctx, restoration))
 	}
 	return errors.Join(failed...)
 }
 
-// remember writes failures on a Job if it is unchanged. Otherwise its next event triggers another reconciliation.
-func (r *Reconciler) remember(ctx context.Context, job *batchv1.Job, failures Failures) error {
-	text, err := failures.text()
+// rememberFailures writes failures on a Job if it is unchanged. Otherwise its next event triggers another reconciliation.
+func (r *Reconciler) rememberFailures(ctx context.Context, job *batchv1.Job, failures Failures) error {
+	text, err := failures.encodeText()
 	if err != nil {
 		return fmt.Errorf("writing the failures of the members of Job %s: %w", job.Name, err)
 	}
@@ -135,8 +135,8 @@ func (r *Reconciler) remember(ctx context.Context, job *batchv1.Job, failures Fa
 	return nil
 }
 
-// release removes the Job controller's finalizer from a pod, as that controller does.
-func (r *Reconciler) release(ctx context.Context, job *batchv1.Job, pod *corev1.Pod) error {
+// releasePod removes the Job controller's finalizer from a pod, as that controller does.
+func (r *Reconciler) releasePod(ctx context.Context, job *batchv1.Job, pod *corev1.Pod) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"$deleteFromPrimitiveList/finalizers":[%q]}}`, pod.UID, batchv1.JobTrackingFinalizer)
 	err := r.Client.Patch(ctx, pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, patch))
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
@@ -152,7 +152,7 @@ func (r *Reconciler) release(ctx context.Context, job *batchv1.Job, pod *corev1.
 	return nil
 }
 
-func (r *Reconciler) restore(ctx context.Context, to Restoration) error {
+func (r *Reconciler) restoreFailures(ctx context.Context, to Restoration) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%q}}}`,
 		to.Pod.UID, batchv1.JobIndexFailureCountAnnotation, strconv.Itoa(int(to.Failures)))
 	err := r.Client.Patch(ctx, to.Pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, patch))

@@ -107,14 +107,14 @@ func isIgnored(policy *batchv1.PodFailurePolicy, pod *corev1.Pod) bool {
 		if rule.OnExitCodes != nil {
 			return false
 		}
-		if matches(rule.OnPodConditions, pod.Status.Conditions) {
+		if matchConditions(rule.OnPodConditions, pod.Status.Conditions) {
 			return rule.Action == batchv1.PodFailurePolicyActionIgnore
 		}
 	}
 	return false
 }
 
-func matches(patterns []batchv1.PodFailurePolicyOnPodConditionsPattern, conditions []corev1.PodCondition) bool {
+func matchConditions(patterns []batchv1.PodFailurePolicyOnPodConditionsPattern, conditions []corev1.PodCondition) bool {
 	return slices.ContainsFunc(patterns, func(p batchv1.PodFailurePolicyOnPodConditionsPattern) bool {
 		return slices.ContainsFunc(conditions, func(c corev1.PodCondition) bool {
 			return c.Type == p.Type && c.Status == p.Status
@@ -151,8 +151,8 @@ func readFailures(text string) (Failures, error) {
 	return failures, nil
 }
 
-// text returns the annotation.
-func (f Failures) text() (string, error) {
+// encodeText returns the annotation.
+func (f Failures) encodeText() (string, error) {
 	text, err := json.Marshal(map[int]int32(f))
 	return string(text), err
 }

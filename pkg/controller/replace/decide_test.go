@@ -203,7 +203,7 @@ func TestDecide(t *testing.T) {
 
 func TestFailuresAreReadAsTheyAreWritten(t *testing.T) {
 	want := Failures{0: 1, 15: 2}
-	text, err := want.text()
+	text, err := want.encodeText()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,32 +218,32 @@ func TestFailuresAreReadAsTheyAreWritten(t *testing.T) {
 
 // TestPace: a place that is disrupted all the time gets five replacements at once, and then one a minute.
 func TestPace(t *testing.T) {
-	var p pace
+	var p replacementLimiter
 	now := time.Unix(0, 0)
 	allowed := 0
 	for i := range 600 { // ten minutes
-		if p.allow(uid(i), place{job: "a"}, now.Add(time.Duration(i)*time.Second)) {
+		if p.allowReplacement(uid(i), memberKey{job: "a"}, now.Add(time.Duration(i)*time.Second)) {
 			allowed++
 		}
-		if i%100 == 0 && !p.allow(uid(i), place{job: "b"}, now.Add(time.Duration(i)*time.Second)) {
+		if i%100 == 0 && !p.allowReplacement(uid(i), memberKey{job: "b"}, now.Add(time.Duration(i)*time.Second)) {
 			t.Errorf("after %d s another job had to wait, too", i)
 		}
 	}
 	if allowed < 5+9 || allowed > 5+10 {
 		t.Errorf("%d replacements at once in ten minutes, want 5 and one a minute", allowed)
 	}
-	p.allow("z", place{job: "z"}, now.Add(time.Hour))
-	if len(p.places) != 1 {
-		t.Errorf("%d places are remembered, want the one of the last hour", len(p.places))
+	p.allowReplacement("z", memberKey{job: "z"}, now.Add(time.Hour))
+	if len(p.budgets) != 1 {
+		t.Errorf("%d places are remembered, want the one of the last hour", len(p.budgets))
 	}
 }
 
 // TestAPodIsCountedOnce: a pod that is looked at again gets the same answer.
 func TestAPodIsCountedOnce(t *testing.T) {
-	var p pace
+	var p replacementLimiter
 	now := time.Unix(0, 0)
 	for range 3 * burst {
-		if !p.allow("a", place{job: "a"}, now) {
+		if !p.allowReplacement("a", memberKey{job: "a"}, now) {
 			t.Fatal("a pod that was allowed once was not again")
 		}
 	}

@@ -15,11 +15,11 @@ const (
 	interval = time.Minute
 )
 
-// pace limits the immediate replacements of one member of a Job. The zero value is ready.
-type pace struct {
-	mu     sync.Mutex
-	places map[place]*budget
-	swept  time.Time
+// replacementLimiter limits the immediate replacements of one member of a Job. The zero value is ready.
+type replacementLimiter struct {
+	mu      sync.Mutex
+	budgets map[memberKey]*budget
+	swept   time.Time
 }
 
 // budget is the budget of a member, with the answer for its last pod: a pod counts once, even if it is reconciled again after an error.
@@ -29,20 +29,20 @@ type budget struct {
 	allowed bool
 }
 
-type place struct {
+type memberKey struct {
 	job   types.UID
 	index string
 }
 
-// allow reports whether a member's pod may be replaced at once now, and counts it if so.
-func (p *pace) allow(pod types.UID, at place, now time.Time) bool {
+// allowReplacement reports whether a member's pod may be replaced at once now, and counts it if so.
+func (p *replacementLimiter) allowReplacement(pod types.UID, at memberKey, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.sweep(now)
-	b := p.places[at]
+	p.sweepBudgets(now)
+	b := p.budgets[at]
 	if b == nil {
 		b = &budget{limiter: rate.NewLimiter(rate.Every(interval), burst)}
-		p.places[at] = b
+		p.budgets[at] = b
 	}
 	if b.last != pod {
 		b.last, b.allowed = pod, b.limiter.AllowN(now, 1)
@@ -50,18 +50,18 @@ func (p *pace) allow(pod types.UID, at place, now time.Time) bool {
 	return b.allowed
 }
 
-// sweep removes fully replenished budgets, once per interval.
-func (p *pace) sweep(now time.Time) {
-	if p.places == nil {
-		p.places = map[place]*budget{}
+// sweepBudgets removes fully replenished budgets, once per interval.
+func (p *replacementLimiter) sweepBudgets(now time.Time) {
+	if p.budgets == nil {
+		p.budgets = map[memberKey]*budget{}
 	}
 	if now.Sub(p.swept) < interval {
 		return
 	}
 	p.swept = now
-	for at, b := range p.places {
+	for at, b := range p.budgets {
 		if b.limiter.TokensAt(now) >= burst {
-			delete(p.places, at)
+			delete(p.budgets, at)
 		}
 	}
 }

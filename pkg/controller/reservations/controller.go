@@ -31,8 +31,8 @@ const (
 	// writesPerSecond limits the status writes of all reservations together.
 	writesPerSecond = 2
 	fieldOwner      = "gpu-controller-reservations"
-	// atOnce bounds the evictions at a time, so that a large window does not block the API server for others.
-	atOnce = 50
+	// maxEvictions bounds the evictions at a time, so that a large window does not block the API server for others.
+	maxEvictions = 50
 )
 
 // The reasons of events.
@@ -58,7 +58,7 @@ func New(c client.Client, recorder events.EventRecorder, now clock.PassiveClock)
 func (r *Reconciler) SetUp(manager ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(manager).Named(Name).
 		Watches(&g8s.GPUReservation{}, &handler.EnqueueRequestForObject{}).
-		Complete(traced.Reconciler(Name, r))
+		Complete(traced.NewReconciler(Name, r))
 }
 
 // Reconcile counts the pods in the way of a reservation, writes changed counts, and evicts pods when it is time.
@@ -73,30 +73,30 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	now := r.clock.Now()
 	status, inTheWay := StatusOf(&one, pods, now)
-	next := ctrl.Result{RequeueAfter: NextLook(&one, status, now)}
+	next := ctrl.Result{RequeueAfter: NextCheck(&one, status, now)}
 	if !equality.Semantic.DeepEqual(status, one.Status) {
 		turn := r.writes.ReserveN(now, 1)
 		if wait := turn.DelayFrom(now); wait > 0 {
 			turn.CancelAt(now)
 			return ctrl.Result{RequeueAfter: wait}, nil
 		}
-		if Begins(one.Status, status) { // before the write: a duplicate event is better than none
+		if StartsBlocked(one.Status, status) { // before the write: a duplicate event is better than none
 			r.events.Eventf(&one, nil, corev1.EventTypeWarning, eventStillThere, "Begin",
 				"it has begun, and %d pods on %d nodes are still there that may not be: gpuctl describe reservation %s names them",
 				status.InTheWay, status.NodesInTheWay, one.Name)
 		}
-		if err := r.write(ctx, one.Name, status); err != nil {
+		if err := r.writeStatus(ctx, one.Name, status); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
 	leaving := ToEvict(&one, status, inTheWay)
-	return next, r.evict(ctx, &one, leaving[:min(atOnce, len(leaving))])
+	return next, r.evictPods(ctx, &one, leaving[:min(maxEvictions, len(leaving))])
 }
 
 // podsOn returns the pods on the nodes of a reservation. They are not copied and must not be changed.
 func (r *Reconciler) podsOn(ctx context.Context, one *g8s.GPUReservation) ([]corev1.Pod, error) {
-	window := reservation.Of(one)
-	if window.Phase(r.clock.Now()) == g8s.ReservationOver {
+	window := reservation.WindowOf(one)
+	if window.PhaseAt(r.clock.Now()) == g8s.ReservationOver {
 		return nil, nil
 	}
 	nodes, err := r.nodesOf(ctx, &window)
@@ -125,7 +125,7 @@ func (r *Reconciler) nodesOf(ctx context.Context, window *reservation.Window) ([
 	}
 	var out []string
 	for i := range list.Items {
-		if window.Keeps(&list.Items[i]) {
+		if window.KeepsNode(&list.Items[i]) {
 			out = append(out, list.Items[i].Name)
 		}
 	}
@@ -133,13 +133,13 @@ func (r *Reconciler) nodesOf(ctx context.Context, window *reservation.Window) ([
 	return out, nil
 }
 
-// write applies a status.
-func (r *Reconciler) write(ctx context.Context, name string, counted g8s.GPUReservationStatus) error {
+// writeStatus applies a status.
+func (r *Reconciler) writeStatus(ctx context.Context, name string, counted g8s.GPUReservationStatus) error {
 	return statuses.Apply(ctx, r.client, statuses.Object{Kind: "GPUReservation", Name: name, Owner: fieldOwner}, &counted)
 }
 
-// evict requests the eviction of pods within disruption budgets. Pods that a budget keeps are retried.
-func (r *Reconciler) evict(ctx context.Context, one *g8s.GPUReservation, pods []*corev1.Pod) error {
+// evictPods requests the eviction of pods within disruption budgets. Pods that a budget keeps are retried.
+func (r *Reconciler) evictPods(ctx context.Context, one *g8s.GPUReservation, pods []*corev1.Pod) error {
 	var failed []error
 	for _, pod := range pods {
 		outcome, err := eviction.Evict(ctx, evictions.Client{Client: r.client}, pod)

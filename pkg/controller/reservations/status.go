@@ -16,18 +16,18 @@ import (
 
 // How often the pods in the way are counted. Nothing depends on the exact number, so pods are not watched.
 const (
-	// countsSoon is the interval while a window is near or active, recountLater before that, and evictInterval while pods are being evicted.
-	countsSoon = 30 * time.Second
-	countsLate = 10 * time.Minute
-	evicts     = 5 * time.Second
+	// recountSoon is the interval while a window is near or active, recountLater before that, and evictInterval while pods are being evicted.
+	recountSoon   = 30 * time.Second
+	recountLater  = 10 * time.Minute
+	evictInterval = 5 * time.Second
 	// near is how long before a window the short interval applies.
 	near = time.Hour
 )
 
 // StatusOf returns the status of a reservation whose nodes have the given pods, and the pods that are in its way.
 func StatusOf(r *g8s.GPUReservation, pods []corev1.Pod, now time.Time) (g8s.GPUReservationStatus, []*corev1.Pod) {
-	window := reservation.Of(r)
-	out := g8s.GPUReservationStatus{ObservedGeneration: r.Generation, Phase: window.Phase(now)}
+	window := reservation.WindowOf(r)
+	out := g8s.GPUReservationStatus{ObservedGeneration: r.Generation, Phase: window.PhaseAt(now)}
 	var inTheWay []*corev1.Pod
 	nodes := map[string]bool{}
 	for i := range pods {
@@ -40,24 +40,24 @@ func StatusOf(r *g8s.GPUReservation, pods []corev1.Pod, now time.Time) (g8s.GPUR
 	return out, inTheWay
 }
 
-// Begins reports whether pods are still in the way as a window begins, which is reported once.
-func Begins(before, after g8s.GPUReservationStatus) bool {
+// StartsBlocked reports whether pods are still in the way as a window begins, which is reported once.
+func StartsBlocked(before, after g8s.GPUReservationStatus) bool {
 	return after.Phase == g8s.ReservationActive && before.Phase != g8s.ReservationActive && after.InTheWay > 0
 }
 
-// NextLook returns how long after a time a reservation must be checked again, 0 for never.
-func NextLook(r *g8s.GPUReservation, status g8s.GPUReservationStatus, now time.Time) time.Duration {
-	window := reservation.Of(r)
-	turn := window.Turn(now)
+// NextCheck returns how long after a time a reservation must be checked again, 0 for never.
+func NextCheck(r *g8s.GPUReservation, status g8s.GPUReservationStatus, now time.Time) time.Duration {
+	window := reservation.WindowOf(r)
+	turn := window.NextPhaseChange(now)
 	if turn.IsZero() {
 		return 0
 	}
-	wait := countsSoon
+	wait := recountSoon
 	switch {
 	case status.Phase == g8s.ReservationUpcoming && window.From.Sub(now) > near:
-		wait = min(countsLate, window.From.Sub(now)-near)
+		wait = min(recountLater, window.From.Sub(now)-near)
 	case status.Phase == g8s.ReservationActive && r.Spec.Evict && status.InTheWay > 0:
-		wait = evicts
+		wait = evictInterval
 	}
 	return max(min(wait, turn.Sub(now)), time.Millisecond)
 }

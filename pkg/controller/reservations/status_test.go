@@ -69,7 +69,7 @@ func TestItIsToldOnce(t *testing.T) {
 		"somebody is there": {ahead, there, true}, "nobody is": {ahead, empty, false}, "it has begun before": {there, there, false},
 		"it was made meanwhile": {g8s.GPUReservationStatus{}, there, true}, "it lies ahead": {ahead, ahead, false},
 	} {
-		if got := Begins(tc.before, tc.after); got != tc.want {
+		if got := StartsBlocked(tc.before, tc.after); got != tc.want {
 			t.Errorf("%s: told %v, want %v", name, got, tc.want)
 		}
 	}
@@ -81,17 +81,17 @@ func TestNextLook(t *testing.T) {
 		pods []corev1.Pod
 		want time.Duration
 	}{
-		"a day ahead":                   {kept(24, 25, false), nil, countsLate},
+		"a day ahead":                   {kept(24, 25, false), nil, recountLater},
 		"the hour before is not missed": {kept(1.1, 2, false), nil, 6 * time.Minute},
-		"an hour ahead":                 {kept(0.9, 2, false), nil, countsSoon},
+		"an hour ahead":                 {kept(0.9, 2, false), nil, recountSoon},
 		"nor is its beginning":          {kept(1.0/360, 2, false), nil, 10 * time.Second},
-		"while it lasts":                {kept(0, 2, false), []corev1.Pod{pod("lab", "p", "a")}, countsSoon},
-		"while it evicts":               {kept(0, 2, true), []corev1.Pod{pod("lab", "p", "a")}, evicts},
-		"when all have left":            {kept(0, 2, true), nil, countsSoon},
+		"while it lasts":                {kept(0, 2, false), []corev1.Pod{pod("lab", "p", "a")}, recountSoon},
+		"while it evicts":               {kept(0, 2, true), []corev1.Pod{pod("lab", "p", "a")}, evictInterval},
+		"when all have left":            {kept(0, 2, true), nil, recountSoon},
 		"when it is over":               {kept(-2, 0, true), nil, 0},
 	} {
 		status, _ := StatusOf(tc.of, tc.pods, noon)
-		if got := NextLook(tc.of, status, noon).Round(time.Second); got != tc.want {
+		if got := NextCheck(tc.of, status, noon).Round(time.Second); got != tc.want {
 			t.Errorf("%s: again after %s, want %s", name, got, tc.want)
 		}
 	}

@@ -6,10 +6,10 @@ import (
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// adopt matches machines with instances, and creates machines for unmatched instances: from a lost status, or listed long after the purchase. This
+// adoptInstances matches machines with instances, and creates machines for unmatched instances: from a lost status, or listed long after the purchase. This
 // may exceed the wanted number, which is handled as any other excess. It leaves an instance alone that runs another owner's node, whatever its tags
 // say, because an adopted machine may be terminated.
-func (p *planner) adopt() {
+func (p *planner) adoptInstances() {
 	for i := range p.facts.Instances {
 		p.byID[p.facts.Instances[i].ID] = &p.facts.Instances[i]
 	}
@@ -46,7 +46,7 @@ func (p *planner) adopt() {
 		names[name] = true
 		orphans = append(orphans, g8s.SpotMachine{
 			Name: name, InstanceType: instance.InstanceType, Zone: instance.Zone, Instance: instance.ID,
-			Requested: p.now(), Asked: ptr.To(p.now()),
+			Requested: p.decisionTime(), Asked: ptr.To(p.decisionTime()),
 		})
 	}
 	p.machines = append(p.machines, orphans...)

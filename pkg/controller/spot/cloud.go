@@ -164,8 +164,8 @@ func kindOf(err error) Kind {
 	return Lost
 }
 
-// words returns the presentable text of an error.
-func words(err error) string {
+// errorText returns the presentable text of an error.
+func errorText(err error) string {
 	var refusal *Error
 	if errors.As(err, &refusal) {
 		return refusal.Error()

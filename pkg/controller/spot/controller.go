@@ -40,8 +40,8 @@ const (
 	// callTimeout bounds a call to a cloud.
 	callTimeout = 20 * time.Second
 	// gathering is how long changes of nodes are collected. conflictRetry is the requeue interval after a conflict.
-	gathering = time.Second
-	soon      = 200 * time.Millisecond
+	gathering     = time.Second
+	conflictRetry = 200 * time.Millisecond
 )
 
 // The reasons of events on SpotPools.
@@ -67,8 +67,8 @@ type Reconciler struct {
 	// SecretsNamespace is where the Secrets are that SpotPools name.
 	SecretsNamespace string
 
-	// told is the last message about each pod that stays, by UID, and each refused node, by name and instance.
-	told sync.Map
+	// reported is the last message about each pod that stays, by UID, and each refused node, by name and instance.
+	reported sync.Map
 	// secrets watches the Secrets once a SpotPool names one; nil where nothing watches them.
 	secrets *secretWatch
 }
@@ -81,14 +81,14 @@ func (r *Reconciler) SetUp(manager ctrl.Manager) error {
 	}
 	return ctrl.NewControllerManagedBy(manager).Named(Name).
 		For(&g8s.SpotPool{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&corev1.Node{}, r.afterAWhile()).
+		Watches(&corev1.Node{}, r.enqueueGathered()).
 		WatchesRawSource(source.Channel(r.secrets.changes, handler.EnqueueRequestsFromMapFunc(r.poolsNaming))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		Complete(traced.Reconciler(Name, r))
+		Complete(traced.NewReconciler(Name, r))
 }
 
-// afterAWhile enqueues the SpotPools of changed nodes. It collects changes, because each reconciliation lists the cloud's machines.
-func (r *Reconciler) afterAWhile() handler.EventHandler {
+// enqueueGathered enqueues the SpotPools of changed nodes. It collects changes, because each reconciliation lists the cloud's machines.
+func (r *Reconciler) enqueueGathered() handler.EventHandler {
 	type requests = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	enqueue := func(ctx context.Context, q requests, node client.Object) {
 		for _, request := range r.poolsOf(ctx, node) {
@@ -131,39 +131,39 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 			return ctrl.Result{}, nil
 		}
 		if err := r.setFinalizer(ctx, pool, true); err != nil {
-			return again(err)
+			return requeueOnConflict(err)
 		}
 	}
-	v, err := r.gather(ctx, pool)
+	v, err := r.gatherFacts(ctx, pool)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	plan := Decide(v.facts)
 	if err := r.writeStatus(ctx, pool, v, &plan); err != nil {
-		return again(err)
+		return requeueOnConflict(err)
 	}
 	r.reportRefused(pool, plan.Refused)
-	failed := []error{r.carryOut(ctx, v, plan.Nodes)}
+	failed := []error{r.applySteps(ctx, v, plan.Nodes)}
 	if len(plan.Launch) > 0 {
-		if err := r.buy(ctx, pool, v.cloud, &plan); err != nil {
-			return again(errors.Join(append(failed, err)...))
+		if err := r.buyMachines(ctx, pool, v.cloud, &plan); err != nil {
+			return requeueOnConflict(errors.Join(append(failed, err)...))
 		}
 		plan.Again = min(plan.Again, time.Second)
 	}
-	failed = append(failed, r.terminate(ctx, v, plan))
+	failed = append(failed, r.terminateMachines(ctx, v, plan))
 	if plan.Done {
 		failed = append(failed, r.setFinalizer(ctx, pool, false))
 	}
 	if err := errors.Join(failed...); err != nil {
-		return again(err)
+		return requeueOnConflict(err)
 	}
 	return ctrl.Result{RequeueAfter: plan.Again}, nil
 }
 
-// again retries at once after a conflicting write, which is no failure.
-func again(err error) (ctrl.Result, error) {
+// requeueOnConflict retries at once after a conflicting write, which is no failure.
+func requeueOnConflict(err error) (ctrl.Result, error) {
 	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: soon}, nil
+		return ctrl.Result{RequeueAfter: conflictRetry}, nil
 	}
 	return ctrl.Result{}, err
 }
@@ -185,14 +185,14 @@ func (r *Reconciler) setFinalizer(ctx context.Context, pool *g8s.SpotPool, on bo
 // writeStatus writes the status of a plan on the SpotPool as it was read, so that a former leader cannot.
 func (r *Reconciler) writeStatus(ctx context.Context, pool *g8s.SpotPool, v *view, plan *Plan) error {
 	if !v.facts.Answered && !v.facts.Waiting {
-		Failed(&plan.Status, v.facts.Failure, v.facts.Now)
-		plan.Again = max(min(plan.Again, lookSoon), plan.Status.RetryAfter.Sub(v.facts.Now))
+		RecordFailure(&plan.Status, v.facts.Failure, v.facts.Now)
+		plan.Again = max(min(plan.Again, requeueSoon), plan.Status.RetryAfter.Sub(v.facts.Now))
 	}
-	r.announce(pool, plan)
-	return r.update(ctx, pool, plan)
+	r.announceLeaving(pool, plan)
+	return r.updateStatus(ctx, pool, plan)
 }
 
-func (r *Reconciler) update(ctx context.Context, pool *g8s.SpotPool, plan *Plan) error {
+func (r *Reconciler) updateStatus(ctx context.Context, pool *g8s.SpotPool, plan *Plan) error {
 	if equality.Semantic.DeepEqual(pool.Status, plan.Status) {
 		return nil
 	}
@@ -204,8 +204,8 @@ func (r *Reconciler) update(ctx context.Context, pool *g8s.SpotPool, plan *Plan)
 	return nil
 }
 
-// announce records an event for each machine that starts leaving.
-func (r *Reconciler) announce(pool *g8s.SpotPool, plan *Plan) {
+// announceLeaving records an event for each machine that starts leaving.
+func (r *Reconciler) announceLeaving(pool *g8s.SpotPool, plan *Plan) {
 	for _, m := range plan.Status.Machines {
 		i := indexOf(pool.Status.Machines, m.Name)
 		if m.Leaving == nil || i >= 0 && pool.Status.Machines[i].Leaving != nil && pool.Status.Machines[i].Leaving.Reason == m.Leaving.Reason {
@@ -231,14 +231,14 @@ func (r *Reconciler) announceUnjoined(pool *g8s.SpotPool, plan *Plan) {
 // reportRefused writes an event for each node that is left alone, again only when the reason changes.
 func (r *Reconciler) reportRefused(pool *g8s.SpotPool, refused []RefusedNode) {
 	for _, node := range refused {
-		if before, _ := r.told.Swap(node.Name+"/"+node.Instance, node.Why); before != node.Why {
+		if before, _ := r.reported.Swap(node.Name+"/"+node.Instance, node.Why); before != node.Why {
 			r.Events.Eventf(pool, nil, corev1.EventTypeWarning, eventRefused, "Refuse", "node %s is not taken for machine %s: %s", node.Name, node.Instance, node.Why)
 		}
 	}
 }
 
-// buy places several orders at once and records the results.
-func (r *Reconciler) buy(ctx context.Context, pool *g8s.SpotPool, cloud Cloud, plan *Plan) error {
+// buyMachines places several orders at once and records the results.
+func (r *Reconciler) buyMachines(ctx context.Context, pool *g8s.SpotPool, cloud Cloud, plan *Plan) error {
 	results := make([]Result, len(plan.Launch))
 	var group errgroup.Group
 	group.SetLimit(buyers)
@@ -255,17 +255,17 @@ func (r *Reconciler) buy(ctx context.Context, pool *g8s.SpotPool, cloud Cloud, p
 		})
 	}
 	_ = group.Wait() // the errors are in results
-	Record(&plan.Status, results, r.Clock.Now())
-	r.tellResults(pool, results)
-	return r.update(ctx, pool, plan)
+	RecordResults(&plan.Status, results, r.Clock.Now())
+	r.reportResults(pool, results)
+	return r.updateStatus(ctx, pool, plan)
 }
 
-// tellResults records an event per purchase and per kind of failure.
-func (r *Reconciler) tellResults(pool *g8s.SpotPool, results []Result) {
+// reportResults records an event per purchase and per kind of failure.
+func (r *Reconciler) reportResults(pool *g8s.SpotPool, results []Result) {
 	refused := map[string]int{}
 	for _, result := range results {
 		if result.Err != nil {
-			refused[fmt.Sprintf("%s in %s: %s", result.InstanceType, result.Zone, words(result.Err))]++
+			refused[fmt.Sprintf("%s in %s: %s", result.InstanceType, result.Zone, errorText(result.Err))]++
 			continue
 		}
 		r.Events.Eventf(pool, nil, corev1.EventTypeNormal, eventBought, "Buy", "machine %s is %s, a %s in %s",
@@ -276,8 +276,8 @@ func (r *Reconciler) tellResults(pool *g8s.SpotPool, results []Result) {
 	}
 }
 
-// terminate ends machines. It checks an idle one once more before: a pod may have started there before the node was closed.
-func (r *Reconciler) terminate(ctx context.Context, v *view, plan Plan) error {
+// terminateMachines ends machines. It checks an idle one once more before: a pod may have started there before the node was closed.
+func (r *Reconciler) terminateMachines(ctx context.Context, v *view, plan Plan) error {
 	var ids []string
 	for _, id := range plan.Terminate {
 		busy, err := r.isBusy(ctx, plan, id)
@@ -294,7 +294,7 @@ func (r *Reconciler) terminate(ctx context.Context, v *view, plan Plan) error {
 	calling, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	if err := v.cloud.Terminate(calling, ids); err != nil {
-		r.Events.Eventf(v.facts.Pool, nil, corev1.EventTypeWarning, eventNotEnded, "Terminate", "%d machines, which is tried again: %s", len(ids), words(err))
+		r.Events.Eventf(v.facts.Pool, nil, corev1.EventTypeWarning, eventNotEnded, "Terminate", "%d machines, which is tried again: %s", len(ids), errorText(err))
 		return nil //nolint:nilerr // it is in the plan until the cloud calls them ended
 	}
 	r.Events.Eventf(v.facts.Pool, nil, corev1.EventTypeNormal, eventTerminated, "Terminate", "%s", strings.Join(ids, ", "))

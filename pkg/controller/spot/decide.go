@@ -49,7 +49,7 @@ type Node struct {
 	GPUs       int64
 	// Kept says that a pod of the node requires a decision by an administrator. WantsCheckpoint says that a pod, or another of its gang, wants to
 	// save its state.
-	Kept, Asks bool
+	Kept, WantsCheckpoint bool
 }
 
 // Demand is the demand for GPUs of the pool.
@@ -93,8 +93,8 @@ type NodeStep struct {
 }
 
 const (
-	// settle is how long after the last request a bought machine is certain to be listed.
-	settle = 15 * time.Minute
+	// settleTime is how long after the last request a bought machine is certain to be listed.
+	settleTime = 15 * time.Minute
 	// replayEvery is the retry interval of an order whose answer was lost.
 	replayEvery = 4 * time.Second
 	// missingFor is how long a listed machine must be missing to count as ended. unlistedFor is the same for one that was never listed, from its last
@@ -103,9 +103,9 @@ const (
 	unlistedFor = 40 * time.Second
 	// forgetFailures is how long after the last failed call failures are forgotten.
 	forgetFailures = 5 * time.Minute
-	// look is the interval at which the cloud's machines are listed, requeueSoon the interval while something is in progress.
-	look     = 10 * time.Second
-	lookSoon = 5 * time.Second
+	// requeueInterval is the interval at which the cloud's machines are listed, requeueSoon the interval while something is in progress.
+	requeueInterval = 10 * time.Second
+	requeueSoon     = 5 * time.Second
 )
 
 // planner makes one plan.
@@ -117,66 +117,66 @@ type planner struct {
 	byID     map[string]*Instance
 	nodes    map[string]*Node // by machine
 	// claimed are the machines from the previous status.
-	claimed map[string]bool
-	blind   string
+	claimed     map[string]bool
+	staleReason string
 }
 
 // Decide returns the plan for a SpotPool.
 func Decide(facts Facts) Plan {
 	p := &planner{facts: facts, spec: &facts.Pool.Spec, byID: map[string]*Instance{}, nodes: map[string]*Node{}, claimed: map[string]bool{}}
 	p.plan.Status = *facts.Pool.Status.DeepCopy()
-	p.plan.Again = look
+	p.plan.Again = requeueInterval
 	p.machines = p.plan.Status.Machines
 	for _, machine := range p.machines {
 		p.claimed[machine.Name] = true
 	}
 	p.forgetChanged()
-	p.forgive()
-	p.adopt()
+	p.resetFailures()
+	p.adoptInstances()
 	p.matchNodes()
-	p.blind = p.seesNothing()
+	p.staleReason = p.staleListReason()
 	for i := range p.machines {
-		p.observe(&p.machines[i])
+		p.observeMachine(&p.machines[i])
 	}
 	p.forgetUnbought()
-	p.shrink()
-	p.grow()
-	p.replay()
+	p.shrinkPool()
+	p.growPool()
+	p.replayOrders()
 	for i := range p.machines {
-		p.step(&p.machines[i])
+		p.planMachine(&p.machines[i])
 	}
 	p.forgetGone()
-	p.conclude()
+	p.finishStatus()
 	return p.plan
 }
 
-func (p *planner) now() metav1.Time                  { return metav1.NewTime(p.facts.Now) }
-func (p *planner) since(t metav1.Time) time.Duration { return p.facts.Now.Sub(t.Time) }
-func (p *planner) deleted() bool                     { return p.facts.Pool.DeletionTimestamp != nil }
+func (p *planner) decisionTime() metav1.Time                { return metav1.NewTime(p.facts.Now) }
+func (p *planner) elapsedSince(t metav1.Time) time.Duration { return p.facts.Now.Sub(t.Time) }
+func (p *planner) isDeleted() bool                          { return p.facts.Pool.DeletionTimestamp != nil }
 
-// sees reports whether the list of machines can be trusted.
-func (p *planner) sees() bool { return p.facts.Answered && p.blind == "" }
+// trustsList reports whether the list of machines can be trusted.
+func (p *planner) trustsList() bool { return p.facts.Answered && p.staleReason == "" }
 
-// again limits the time until the next reconciliation.
-func (p *planner) again(after time.Duration) {
+// requeueWithin limits the time until the next reconciliation.
+func (p *planner) requeueWithin(after time.Duration) {
 	p.plan.Again = min(p.plan.Again, max(after, time.Millisecond))
 }
 
-// forgive resets failures when the cloud answers again, or after some time without calls.
-func (p *planner) forgive() {
+// resetFailures resets failures when the cloud answers again, or after some time without calls.
+func (p *planner) resetFailures() {
 	status := &p.plan.Status
 	if status.RetryAfter == nil {
 		return
 	}
 	condition := meta.FindStatusCondition(status.Conditions, g8s.ConditionCloudAnswers)
-	if p.facts.Answered && condition != nil && condition.Reason == reasonListFailed || p.since(*status.RetryAfter) >= forgetFailures {
+	if p.facts.Answered && condition != nil && condition.Reason == reasonListFailed || p.elapsedSince(*status.RetryAfter) >= forgetFailures {
 		status.Failures, status.RetryAfter = 0, nil
 	}
 }
 
-// seesNothing returns why the list of machines cannot be trusted, "" if it can: if no machine is listed but their nodes are alive, the list belongs
+// staleListReason returns why the list of machines cannot be trusted, "" if it can: if no machine is listed but their nodes are alive, the list belongs
 // to another account, or the cloud is unhealthy.
-func (p *planner) seesNothing() string {
+func (p *planner) staleListReason() string {
 	lives := 0
 	for i := range p.machines {
 		machine := &p.machines[i]
@@ -186,7 +186,7 @@ func (p *planner) seesNothing() string {
 		if p.byID[machine.Instance] != nil {
 			return ""
 		}
-		if node := p.nodes[machine.Name]; node != nil && node.Alive && !p.isToEnd(machine) {
+		if node := p.nodes[machine.Name]; node != nil && node.Alive && !p.isEnding(machine) {
 			lives++
 		}
 	}
@@ -197,27 +197,27 @@ func (p *planner) seesNothing() string {
 		" of their nodes are alive: is credentialsSecret that of another account?"
 }
 
-// isToEnd reports whether a machine is expected to end, or to have ended.
-func (p *planner) isToEnd(m *g8s.SpotMachine) bool {
+// isEnding reports whether a machine is expected to end, or to have ended.
+func (p *planner) isEnding(m *g8s.SpotMachine) bool {
 	return m.Leaving != nil && (m.Leaving.Ending || m.Leaving.End != nil && !m.Leaving.End.After(p.facts.Now))
 }
 
-// observe updates the state of a machine.
-func (p *planner) observe(m *g8s.SpotMachine) {
+// observeMachine updates the state of a machine.
+func (p *planner) observeMachine(m *g8s.SpotMachine) {
 	instance, node := p.byID[m.Instance], p.nodes[m.Name]
 	p.observeInstance(m, instance)
 	if node != nil && node.Ready && m.JoinedAt == nil {
-		m.JoinedAt = ptr.To(p.now())
-		p.joined(m)
+		m.JoinedAt = ptr.To(p.decisionTime())
+		p.recordJoined(m)
 	}
 	switch {
 	case node == nil || !node.Ready || node.Jobs > 0:
 		m.IdleSince = nil
 	case m.IdleSince == nil:
-		m.IdleSince = ptr.To(p.now())
+		m.IdleSince = ptr.To(p.decisionTime())
 	}
-	if reason, end := p.mustGo(m, instance, node); reason != "" {
-		p.leave(m, reason, end)
+	if reason, end := p.leavingReason(m, instance, node); reason != "" {
+		p.markLeaving(m, reason, end)
 	}
 }
 
@@ -228,12 +228,12 @@ func (p *planner) observeInstance(m *g8s.SpotMachine, instance *Instance) {
 		m.Listed, m.MissingSince = true, nil
 		m.PrivateIP, m.PublicIP = cmp.Or(instance.PrivateIP, m.PrivateIP), instance.PublicIP
 	case m.Instance != "" && p.facts.Answered && m.Listed && m.MissingSince == nil:
-		m.MissingSince = ptr.To(p.now())
+		m.MissingSince = ptr.To(p.decisionTime())
 	}
 }
 
-// mustGo returns why a machine must leave by itself, and when its cloud reclaims it.
-func (p *planner) mustGo(m *g8s.SpotMachine, instance *Instance, node *Node) (reason string, end *metav1.Time) {
+// leavingReason returns why a machine must leave by itself, and when its cloud reclaims it.
+func (p *planner) leavingReason(m *g8s.SpotMachine, instance *Instance, node *Node) (reason string, end *metav1.Time) {
 	if m.Leaving != nil && m.Leaving.Reason == g8s.LeavingGone {
 		return "", nil
 	}
@@ -246,7 +246,7 @@ func (p *planner) mustGo(m *g8s.SpotMachine, instance *Instance, node *Node) (re
 	if instance != nil && (instance.State == Broken || instance.State == Halted) {
 		return g8s.LeavingFailed, nil
 	}
-	if at := p.interruption(instance, node); !at.IsZero() {
+	if at := p.interruptionTime(instance, node); !at.IsZero() {
 		return g8s.LeavingInterrupted, ptr.To(metav1.NewTime(at))
 	}
 	if p.isLate(m) {
@@ -257,7 +257,7 @@ func (p *planner) mustGo(m *g8s.SpotMachine, instance *Instance, node *Node) (re
 
 // isLate reports whether a machine should have joined the cluster long ago.
 func (p *planner) isLate(m *g8s.SpotMachine) bool {
-	return m.JoinedAt == nil && m.Instance != "" && p.since(askedAt(m)) >= p.joinFor()
+	return m.JoinedAt == nil && m.Instance != "" && p.elapsedSince(askedAt(m)) >= p.joinFor()
 }
 
 // hasEnded reports whether a machine has ended, according to its cloud or because it is missing.
@@ -268,8 +268,8 @@ func (p *planner) hasEnded(m *g8s.SpotMachine, instance *Instance) bool {
 	return instance.State == Ended
 }
 
-// interruption returns when the cloud reclaims a machine, according to the cloud or the node; zero if neither says so.
-func (p *planner) interruption(instance *Instance, node *Node) time.Time {
+// interruptionTime returns when the cloud reclaims a machine, according to the cloud or the node; zero if neither says so.
+func (p *planner) interruptionTime(instance *Instance, node *Node) time.Time {
 	switch {
 	case instance != nil && instance.State == Stopping:
 		return p.facts.Now
@@ -283,25 +283,25 @@ func (p *planner) interruption(instance *Instance, node *Node) time.Time {
 
 // isMissing reports whether a machine has ended because it is no longer listed.
 func (p *planner) isMissing(m *g8s.SpotMachine) bool {
-	if m.Instance == "" || !p.sees() {
+	if m.Instance == "" || !p.trustsList() {
 		return false
 	}
 	if node := p.nodes[m.Name]; node != nil && node.Alive {
-		p.again(lookSoon)
+		p.requeueWithin(requeueSoon)
 		return false // a machine whose kubelet is alive has not ended, whatever its cloud lists
 	}
 	if m.MissingSince != nil {
-		if p.since(*m.MissingSince) >= missingFor {
+		if p.elapsedSince(*m.MissingSince) >= missingFor {
 			return true
 		}
-		p.again(lookSoon)
+		p.requeueWithin(requeueSoon)
 		return false
 	}
-	return !m.Listed && p.since(askedAt(m)) >= unlistedFor
+	return !m.Listed && p.elapsedSince(askedAt(m)) >= unlistedFor
 }
 
-// leave marks a machine as leaving, once per reason.
-func (p *planner) leave(m *g8s.SpotMachine, reason string, end *metav1.Time) {
+// markLeaving marks a machine as leaving, once per reason.
+func (p *planner) markLeaving(m *g8s.SpotMachine, reason string, end *metav1.Time) {
 	if m.Leaving != nil && m.Leaving.Reason == reason {
 		if end != nil && (m.Leaving.End == nil || end.Time.Before(m.Leaving.End.Time)) {
 			m.Leaving.End = end
@@ -312,7 +312,7 @@ func (p *planner) leave(m *g8s.SpotMachine, reason string, end *metav1.Time) {
 		m.Leaving.End = end // it is leaving already and has less time now
 		return
 	}
-	m.Leaving = &g8s.SpotLeaving{Reason: reason, Since: p.now(), End: end}
+	m.Leaving = &g8s.SpotLeaving{Reason: reason, Since: p.decisionTime(), End: end}
 	halted := p.byID[m.Instance] != nil && p.byID[m.Instance].State == Halted
 	switch {
 	case m.JoinedAt == nil && (reason == g8s.LeavingNeverJoined || reason == g8s.LeavingFailed && halted):
@@ -327,7 +327,7 @@ func (p *planner) leave(m *g8s.SpotMachine, reason string, end *metav1.Time) {
 // forgetUnbought removes leaving machines that were certainly never bought. Others are requested until the cloud reports the result.
 func (p *planner) forgetUnbought() {
 	p.machines = slices.DeleteFunc(p.machines, func(m g8s.SpotMachine) bool {
-		return m.Leaving != nil && m.Instance == "" && p.claimed[m.Name] && p.sees() && p.since(askedAt(&m)) >= settle
+		return m.Leaving != nil && m.Instance == "" && p.claimed[m.Name] && p.trustsList() && p.elapsedSince(askedAt(&m)) >= settleTime
 	})
 }
 
@@ -346,8 +346,8 @@ func (p *planner) forgetGone() {
 	})
 }
 
-// live returns the machines that are not leaving.
-func (p *planner) live() []*g8s.SpotMachine {
+// liveMachines returns the machines that are not leaving.
+func (p *planner) liveMachines() []*g8s.SpotMachine {
 	var out []*g8s.SpotMachine
 	for i := range p.machines {
 		if p.machines[i].Leaving == nil {

@@ -140,26 +140,26 @@ func TestDecide(t *testing.T) {
 			least: 1, most: 1, machines: []g8s.SpotMachine{asked("x", 5*time.Second)}, instances: running("x"), want: outcome{Machines: 1},
 		},
 		"it is, for as long as nobody says what came of it": {
-			least: 1, most: 1, machines: []g8s.SpotMachine{asked("x", 2*settle)}, want: outcome{Again: []string{"x"}, Machines: 1},
+			least: 1, most: 1, machines: []g8s.SpotMachine{asked("x", 2*settleTime)}, want: outcome{Again: []string{"x"}, Machines: 1},
 		},
 		"and not more often than a cloud can answer": {
-			least: 1, most: 1, machines: []g8s.SpotMachine{askedAgain(asked("x", settle), time.Second)}, want: outcome{Machines: 1},
+			least: 1, most: 1, machines: []g8s.SpotMachine{askedAgain(asked("x", settleTime), time.Second)}, want: outcome{Machines: 1},
 		},
 		"one that is to go is not placed again, and forgotten when it is too late for it": {
-			machines: []g8s.SpotMachine{toGo(asked("x", settle))}, deleted: true, want: outcome{Done: true},
+			machines: []g8s.SpotMachine{toGo(asked("x", settleTime))}, deleted: true, want: outcome{Done: true},
 		},
 		"which counts from when it was last asked for": {
-			machines: []g8s.SpotMachine{toGo(askedAgain(asked("x", 2*settle), settle-time.Second))}, deleted: true,
+			machines: []g8s.SpotMachine{toGo(askedAgain(asked("x", 2*settleTime), settleTime-time.Second))}, deleted: true,
 			want: outcome{Machines: 1, Leaving: map[string]string{"x": g8s.LeavingDeleted}},
 		},
 		"nor forgotten while the cloud does not answer": {
-			machines: []g8s.SpotMachine{toGo(asked("x", settle))}, deleted: true, silent: true,
+			machines: []g8s.SpotMachine{toGo(asked("x", settleTime))}, deleted: true, silent: true,
 			want: outcome{Machines: 1, Leaving: map[string]string{"x": g8s.LeavingDeleted}},
 		},
-		"a few machines are bought at once": {least: 30, most: 30, want: outcome{Buy: atOnce, Offer: "big/a", Machines: atOnce}},
+		"a few machines are bought at once": {least: 30, most: 30, want: outcome{Buy: maxOrders, Offer: "big/a", Machines: maxOrders}},
 		"orders without an answer keep no others waiting, nor these them": {
 			least: 30, most: 30, machines: many(10, func(name string) g8s.SpotMachine { return asked(name, time.Minute) }),
-			want: outcome{Buy: atOnce / 2, Offer: "big/a", Again: names(atOnce / 2), Machines: 10 + atOnce/2},
+			want: outcome{Buy: maxOrders / 2, Offer: "big/a", Again: names(maxOrders / 2), Machines: 10 + maxOrders/2},
 		},
 		"a machine whose order took long has not ended because it is not listed yet": {
 			least: 1, most: 1, machines: []g8s.SpotMachine{askedAgain(bought(asked("x", time.Hour)), unlistedFor-time.Second)}, want: outcome{Machines: 1},
@@ -282,11 +282,11 @@ func TestDecide(t *testing.T) {
 			demand: Demand{Machines: 1}, want: outcome{Machines: 3, Leaving: map[string]string{"b": g8s.LeavingIdle, "c": g8s.LeavingIdle}},
 		},
 		"an idle machine is ended once no pod can come any more": {
-			least: 0, most: 5, machines: []g8s.SpotMachine{leaving("a", g8s.LeavingIdle, closed, nil)}, instances: running("a"), nodes: []Node{empty("a")},
+			least: 0, most: 5, machines: []g8s.SpotMachine{leaving("a", g8s.LeavingIdle, closedFor, nil)}, instances: running("a"), nodes: []Node{empty("a")},
 			want: outcome{Machines: 1, Leaving: map[string]string{"a": g8s.LeavingIdle}, Terminate: []string{"ins-a"}},
 		},
 		"and stays if one has": {
-			least: 0, most: 5, machines: []g8s.SpotMachine{leaving("a", g8s.LeavingIdle, closed, nil)}, instances: running("a"), nodes: []Node{busy("a", 1)},
+			least: 0, most: 5, machines: []g8s.SpotMachine{leaving("a", g8s.LeavingIdle, closedFor, nil)}, instances: running("a"), nodes: []Node{busy("a", 1)},
 			want: outcome{Machines: 1},
 		},
 		"a machine that never joins is ended, and the next is bought later": {
@@ -354,7 +354,7 @@ func TestDecide(t *testing.T) {
 			pool := poolOf(tc.least, tc.most)
 			pool.Status = g8s.SpotPoolStatus{Machines: tc.machines, Offers: tc.offers, RetryAfter: tc.retry, Joining: tc.joining}
 			if tc.joining != nil {
-				pool.Status.Joining.Recipe = recipe(&pool.Spec)
+				pool.Status.Joining.Recipe = recipeHash(&pool.Spec)
 			}
 			var unbuyable error
 			if tc.unbuyable {

@@ -22,9 +22,9 @@ func waitingTooLong(pods []corev1.Pod, wait time.Duration, now time.Time) []*cor
 	return out
 }
 
-// fill returns how many machines of a SpotPool the pods would fill by whole GPUs, the largest pods first. It stops at twice the maximum, because more
+// machinesToFill returns how many machines of a SpotPool the pods would fill by whole GPUs, the largest pods first. It stops at twice the maximum, because more
 // makes no difference. Pods that could not run there do not count.
-func fill(pods []*corev1.Pod, spec *g8s.SpotPoolSpec) int {
+func machinesToFill(pods []*corev1.Pod, spec *g8s.SpotPoolSpec) int {
 	machine := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{g8s.LabelPool: spec.Pool}}}
 	if spec.GPUType != "" {
 		machine.Labels[g8s.LabelGPUType] = spec.GPUType
@@ -35,7 +35,7 @@ func fill(pods []*corev1.Pod, spec *g8s.SpotPoolSpec) int {
 		if err != nil || request.Whole < 1 || request.Whole > int64(spec.Template.GPUs) {
 			continue
 		}
-		if types, err := gpu.PodTypes(pod); err != nil || spec.GPUType != "" && !types.Match(machine) {
+		if types, err := gpu.PodTypes(pod); err != nil || spec.GPUType != "" && !types.MatchesNode(machine) {
 			continue
 		}
 		wanted = append(wanted, request.Whole)

@@ -39,7 +39,7 @@ func TestWhatWaitsFillsMachines(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := fill(waitingTooLong(tc.pods, 30*time.Second, t0), machinesOf(8, 10)); got != tc.want {
+			if got := machinesToFill(waitingTooLong(tc.pods, 30*time.Second, t0), machinesOf(8, 10)); got != tc.want {
 				t.Errorf("it fills %d machines, want %d", got, tc.want)
 			}
 		})
@@ -49,7 +49,7 @@ func TestWhatWaitsFillsMachines(t *testing.T) {
 // TestVeryManyThatWait are not all counted, which would take time with the square of their number: there is a bound to what is bought.
 func TestVeryManyThatWait(t *testing.T) {
 	pods := slices.Repeat([]corev1.Pod{waits(5, time.Hour)}, 100_000)
-	if got := fill(waitingTooLong(pods, 0, t0), machinesOf(8, 500)); got != 1000 {
+	if got := machinesToFill(waitingTooLong(pods, 0, t0), machinesOf(8, 500)); got != 1000 {
 		t.Errorf("they fill %d machines, want 1000: twice the most", got)
 	}
 }

@@ -10,12 +10,12 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// asking returns the pods of a gang that want to be told to save their state, while they can.
-func asking(ctx context.Context, reader *gangs.Reader, pod *corev1.Pod) ([]*corev1.Pod, error) {
+// podsToCheckpoint returns the pods of a gang that want to be told to save their state, while they can.
+func podsToCheckpoint(ctx context.Context, reader *gangs.Reader, pod *corev1.Pod) ([]*corev1.Pod, error) {
 	if pod.DeletionTimestamp != nil {
 		return nil, nil
 	}
-	all, err := reader.Of(ctx, pod)
+	all, err := reader.GangOf(ctx, pod)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says what was read
 	}

@@ -22,8 +22,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// renewed is the maximum age of the lease of a live kubelet.
-const renewed = 15 * time.Second
+// leaseMaxAge is the maximum age of the lease of a live kubelet.
+const leaseMaxAge = 15 * time.Second
 
 // view is what was read about one SpotPool: the facts and the objects behind them.
 type view struct {
@@ -35,8 +35,8 @@ type view struct {
 	gangs *gangs.Reader
 }
 
-// gather reads the input of a decision about a SpotPool.
-func (r *Reconciler) gather(ctx context.Context, pool *g8s.SpotPool) (*view, error) {
+// gatherFacts reads the input of a decision about a SpotPool.
+func (r *Reconciler) gatherFacts(ctx context.Context, pool *g8s.SpotPool) (*view, error) {
 	v := &view{facts: Facts{Pool: pool, Now: r.Clock.Now()}, nodes: map[string]*corev1.Node{}, pods: map[string][]*corev1.Pod{}}
 	v.gangs = &gangs.Reader{Cache: r.Client, Live: r.Live}
 	if err := r.askCloud(ctx, v); err != nil {
@@ -46,7 +46,7 @@ func (r *Reconciler) gather(ctx context.Context, pool *g8s.SpotPool) (*view, err
 		return nil, err
 	}
 	var err error
-	v.facts.Demand, err = r.demand(ctx, pool, v.facts.Now)
+	v.facts.Demand, err = r.readDemand(ctx, pool, v.facts.Now)
 	return v, err
 }
 
@@ -61,7 +61,7 @@ func (r *Reconciler) askCloud(ctx context.Context, v *view) error {
 		v.facts.Waiting = true
 		return nil
 	}
-	account, err := r.account(ctx, pool, secrets)
+	account, err := r.buildAccount(ctx, pool, secrets)
 	v.facts.Unbuyable = secrets.userData.err
 	if err == nil {
 		connect := r.Clouds[pool.Spec.Provider.Name]
@@ -88,8 +88,8 @@ func (r *Reconciler) askCloud(ctx context.Context, v *view) error {
 	return ctx.Err()
 }
 
-// account returns the input for connecting to the cloud. An [Error] describes what is wrong with a Secret, never its content.
-func (r *Reconciler) account(ctx context.Context, pool *g8s.SpotPool, secrets *secrets) (Account, error) {
+// buildAccount returns the input for connecting to the cloud. An [Error] describes what is wrong with a Secret, never its content.
+func (r *Reconciler) buildAccount(ctx context.Context, pool *g8s.SpotPool, secrets *secrets) (Account, error) {
 	cluster, err := r.clusterUID(ctx)
 	if err != nil {
 		return Account{}, err
@@ -171,7 +171,7 @@ func instanceOf(node *corev1.Node) string {
 func (r *Reconciler) nodeFacts(ctx context.Context, v *view, node *corev1.Node) (Node, error) {
 	out := Node{Name: node.Name, Instance: instanceOf(node), Origin: originOf(node), Ready: isReady(node)}
 	out.Alive = out.Ready
-	if out.Ready && v.facts.Answered && !v.lists(out) {
+	if out.Ready && v.facts.Answered && !v.listsMachine(out) {
 		var err error
 		if out.Alive, err = r.isAlive(ctx, v, node.Name); err != nil {
 			return Node{}, err
@@ -185,19 +185,19 @@ func (r *Reconciler) nodeFacts(ctx context.Context, v *view, node *corev1.Node) 
 		return Node{}, err
 	}
 	for _, pod := range pods {
-		out.count(pod)
-		asks, err := asking(ctx, v.gangs, pod)
+		out.countPod(pod)
+		asks, err := podsToCheckpoint(ctx, v.gangs, pod)
 		if err != nil {
 			return Node{}, err
 		}
-		out.Asks = out.Asks || len(asks) > 0
+		out.WantsCheckpoint = out.WantsCheckpoint || len(asks) > 0
 	}
 	v.pods[node.Name] = pods
 	return out, nil
 }
 
-// count adds a pod of the node.
-func (n *Node) count(pod *corev1.Pod) {
+// countPod adds a pod of the node.
+func (n *Node) countPod(pod *corev1.Pod) {
 	n.Pods++
 	n.Kept = n.Kept || eviction.HoldOf(pod, eviction.SpotMachine) != ""
 	request, err := gpu.RequestOf(pod)
@@ -210,8 +210,8 @@ func (n *Node) count(pod *corev1.Pod) {
 	}
 }
 
-// lists reports whether the cloud lists the machine of a node.
-func (v *view) lists(node Node) bool {
+// listsMachine reports whether the cloud lists the machine of a node.
+func (v *view) listsMachine(node Node) bool {
 	return slices.ContainsFunc(v.facts.Instances, func(instance Instance) bool {
 		return instance.ID == node.Instance || instance.Machine == node.Name
 	})
@@ -227,7 +227,7 @@ func (r *Reconciler) isAlive(ctx context.Context, v *view, node string) (bool, e
 	if err != nil {
 		return false, fmt.Errorf("reading the lease of node %s: %w", node, err)
 	}
-	return lease.Spec.RenewTime != nil && v.facts.Now.Sub(lease.Spec.RenewTime.Time) < renewed, nil
+	return lease.Spec.RenewTime != nil && v.facts.Now.Sub(lease.Spec.RenewTime.Time) < leaseMaxAge, nil
 }
 
 // podsOn returns the pods that must be moved before a node goes.
@@ -251,14 +251,14 @@ func isReady(node *corev1.Node) bool {
 	})
 }
 
-// demand reads the demand for GPUs of the pool.
-func (r *Reconciler) demand(ctx context.Context, pool *g8s.SpotPool, now time.Time) (Demand, error) {
-	facts, err := pools.Gather(ctx, r.Client, pool.Spec.Pool)
+// readDemand reads the demand for GPUs of the pool.
+func (r *Reconciler) readDemand(ctx context.Context, pool *g8s.SpotPool, now time.Time) (Demand, error) {
+	facts, err := pools.GatherFacts(ctx, r.Client, pool.Spec.Pool)
 	if err != nil {
 		return Demand{}, err
 	}
-	waiting := waitingTooLong(facts.Waiting, time.Duration(seconds(pool.Spec.WaitSeconds, 30))*time.Second, now)
-	out := Demand{Machines: fill(waiting, &pool.Spec)}
+	waiting := waitingTooLong(facts.Waiting, time.Duration(secondsOr(pool.Spec.WaitSeconds, 30))*time.Second, now)
+	out := Demand{Machines: machinesToFill(waiting, &pool.Spec)}
 	if len(waiting) == 0 {
 		return out, nil
 	}

@@ -20,16 +20,16 @@ const (
 	joinFirst = 5 * time.Minute
 	joinMost  = 4 * time.Hour
 	// mostUnproven bounds the machines in progress before the first one of a recipe has joined.
-	mostUnproven = atOnce
+	mostUnproven = maxOrders
 )
 
 // joinFor is how long a machine may take to become a ready node.
 func (p *planner) joinFor() time.Duration {
-	return time.Duration(seconds(p.spec.JoinSeconds, 900)) * time.Second
+	return time.Duration(secondsOr(p.spec.JoinSeconds, 900)) * time.Second
 }
 
-// recipe returns a hash of the settings that machines are made from.
-func recipe(spec *g8s.SpotPoolSpec) string {
+// recipeHash returns a hash of the settings that machines are made from.
+func recipeHash(spec *g8s.SpotPoolSpec) string {
 	text, _ := json.Marshal(struct { // plain values always marshal
 		Template    g8s.MachineTemplate
 		JoinSeconds *int32
@@ -48,7 +48,7 @@ func (p *planner) forgetChanged() {
 	if isChanged(p.facts.Pool, p.facts.Secrets) {
 		status.Failures, status.RetryAfter, status.Offers = 0, nil, nil
 	}
-	made := recipe(p.spec)
+	made := recipeHash(p.spec)
 	switch {
 	case status.Joining.Recipe != made:
 		status.Joining = &g8s.SpotJoining{Recipe: made}
@@ -57,8 +57,8 @@ func (p *planner) forgetChanged() {
 	}
 }
 
-// joined records that a machine became a ready node, and thus that machines of its offer do.
-func (p *planner) joined(m *g8s.SpotMachine) {
+// recordJoined records that a machine became a ready node, and thus that machines of its offer do.
+func (p *planner) recordJoined(m *g8s.SpotMachine) {
 	joining := p.plan.Status.Joining
 	*joining = g8s.SpotJoining{Recipe: joining.Recipe, LastJoined: m.JoinedAt, Offers: slices.DeleteFunc(joining.Offers, func(o g8s.UnjoinedOffer) bool {
 		return o.InstanceType == m.InstanceType && o.Zone == m.Zone
@@ -71,22 +71,22 @@ func (p *planner) failedToJoin(m *g8s.SpotMachine, halted bool) {
 	if !slices.ContainsFunc(p.machines, func(other g8s.SpotMachine) bool {
 		return other.InstanceType == m.InstanceType && other.Zone == m.Zone && other.JoinedAt != nil && other.JoinedAt.After(m.Requested.Time)
 	}) {
-		p.avoid(offer{m.InstanceType, m.Zone})
+		p.avoidOffer(offer{m.InstanceType, m.Zone})
 	}
 	if joining.LastJoined != nil && joining.LastJoined.After(m.Requested.Time) {
 		return
 	}
-	joining.LastJoined, joining.Reason = nil, p.whyNotJoined(m, halted)
+	joining.LastJoined, joining.Reason = nil, p.notJoinedReason(m, halted)
 	if joining.RetryAfter == nil || !joining.RetryAfter.After(p.facts.Now) { // simultaneous failures count once
 		joining.Failures = min(joining.Failures+1, maxFailures)
 		joining.RetryAfter = ptr.To(metav1.NewTime(p.facts.Now.Add(backOff(joining.Failures, joinFirst, joinMost))))
 	}
 }
 
-// avoid records that machines of a type in a zone do not join.
-func (p *planner) avoid(where offer) {
+// avoidOffer records that machines of a type in a zone do not join.
+func (p *planner) avoidOffer(where offer) {
 	joining := p.plan.Status.Joining
-	i := p.unjoined(where)
+	i := p.unjoinedIndex(where)
 	if i < 0 {
 		joining.Offers = append(joining.Offers, g8s.UnjoinedOffer{InstanceType: where.instanceType, Zone: where.zone})
 		i = len(joining.Offers) - 1
@@ -98,15 +98,15 @@ func (p *planner) avoid(where offer) {
 	}
 }
 
-// unjoined returns the index of a type and zone among the offers whose machines do not join, -1 if they do.
-func (p *planner) unjoined(where offer) int {
+// unjoinedIndex returns the index of a type and zone among the offers whose machines do not join, -1 if they do.
+func (p *planner) unjoinedIndex(where offer) int {
 	return slices.IndexFunc(p.plan.Status.Joining.Offers, func(o g8s.UnjoinedOffer) bool {
 		return o.InstanceType == where.instanceType && o.Zone == where.zone
 	})
 }
 
-// whyNotJoined returns why a machine did not become a ready node, as far as the cluster shows it.
-func (p *planner) whyNotJoined(m *g8s.SpotMachine, halted bool) string {
+// notJoinedReason returns why a machine did not become a ready node, as far as the cluster shows it.
+func (p *planner) notJoinedReason(m *g8s.SpotMachine, halted bool) string {
 	after := int(p.joinFor().Seconds())
 	if halted {
 		return fmt.Sprintf("machine %s (%s, %s in %s) was shut down before it was a ready node", m.Name, m.Instance, m.InstanceType, m.Zone)
@@ -124,8 +124,8 @@ func (p *planner) whyNotJoined(m *g8s.SpotMachine, halted bool) string {
 		m.Name, m.Instance, m.InstanceType, m.Zone, after)
 }
 
-// joinsIn returns how long purchases pause because the last machines did not join.
-func (p *planner) joinsIn() time.Duration {
+// joinRetryIn returns how long purchases pause because the last machines did not join.
+func (p *planner) joinRetryIn() time.Duration {
 	if after := p.plan.Status.Joining.RetryAfter; after != nil {
 		return after.Sub(p.facts.Now)
 	}
@@ -135,9 +135,9 @@ func (p *planner) joinsIn() time.Duration {
 // joiningOffer returns the type and zone to buy, "" if there is none now, and how long until there may be one. If machines do not join at all, offers
 // with the fewest failures go first; otherwise the preferred ones do.
 func (p *planner) joiningOffer() (instanceType, zone string, left time.Duration) {
-	offers, left := p.offered()
+	offers, left := p.availableOffers()
 	failures := func(where offer) int32 {
-		if i := p.unjoined(where); i >= 0 {
+		if i := p.unjoinedIndex(where); i >= 0 {
 			return p.plan.Status.Joining.Offers[i].Failures
 		}
 		return 0
@@ -146,19 +146,19 @@ func (p *planner) joiningOffer() (instanceType, zone string, left time.Duration)
 		slices.SortStableFunc(offers, func(a, b offer) int { return int(failures(a) - failures(b)) })
 	}
 	for _, where := range offers {
-		if p.mayTry(where.instanceType, where.zone) > 0 {
+		if p.maxToTry(where.instanceType, where.zone) > 0 {
 			return where.instanceType, where.zone, 0
 		}
 	}
 	return "", "", left
 }
 
-// mayTry returns how many machines of a type in a zone may be bought now, given whether they join. Only machines that the cloud has confirmed count
+// maxToTry returns how many machines of a type in a zone may be bought now, given whether they join. Only machines that the cloud has confirmed count
 // as in progress.
-func (p *planner) mayTry(instanceType, zone string) int {
+func (p *planner) maxToTry(instanceType, zone string) int {
 	coming, comingThere := 0, 0
 	proven := p.plan.Status.Joining.LastJoined != nil
-	for _, m := range p.live() {
+	for _, m := range p.liveMachines() {
 		switch {
 		case m.JoinedAt != nil:
 			proven = true
@@ -172,11 +172,11 @@ func (p *planner) mayTry(instanceType, zone string) int {
 	most := int(p.spec.Maximum)
 	switch {
 	case p.plan.Status.Joining.Failures > 0:
-		most = 1 - p.starting()
+		most = 1 - p.countStarting()
 	case !proven:
 		most = mostUnproven - coming
 	}
-	if i := p.unjoined(offer{instanceType, zone}); i >= 0 {
+	if i := p.unjoinedIndex(offer{instanceType, zone}); i >= 0 {
 		if p.plan.Status.Joining.Offers[i].RetryAfter.After(p.facts.Now) {
 			return 0
 		}
@@ -185,8 +185,8 @@ func (p *planner) mayTry(instanceType, zone string) int {
 	return max(0, most)
 }
 
-// joins returns the condition of whether machines become ready nodes.
-func (p *planner) joins() metav1.Condition {
+// joinCondition returns the condition of whether machines become ready nodes.
+func (p *planner) joinCondition() metav1.Condition {
 	joining := p.plan.Status.Joining
 	out := metav1.Condition{Type: g8s.ConditionMachinesJoin, Status: metav1.ConditionTrue, Reason: "Joined", Message: "machines become ready nodes"}
 	switch {

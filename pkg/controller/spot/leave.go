@@ -10,42 +10,42 @@ import (
 )
 
 const (
-	// ending is how long before a machine's end its pods are evicted at the latest: their termination time plus a margin.
-	ending = 40 * time.Second
-	// closed is how long the node of an idle machine gets no new pods before the machine is terminated. A pod that was being bound is visible by
+	// evictLead is how long before a machine's end its pods are evicted at the latest: their termination time plus a margin.
+	evictLead = 40 * time.Second
+	// closedFor is how long the node of an idle machine gets no new pods before the machine is terminated. A pod that was being bound is visible by
 	// then.
-	closed = 5 * time.Second
-	// overdue is how long after its announced end an empty machine that still runs is terminated by us.
-	overdue = 2 * time.Minute
-	// patience is how long the jobs of a deleted SpotPool may keep a machine after their deadline.
-	patience = 5 * time.Minute
+	closedFor = 5 * time.Second
+	// overdueAfter is how long after its announced end an empty machine that still runs is terminated by us.
+	overdueAfter = 2 * time.Minute
+	// deletionGrace is how long the jobs of a deleted SpotPool may keep a machine after their deadline.
+	deletionGrace = 5 * time.Minute
 	// deleteAfter is how long the node of an ended machine stays at most while its pods are ended.
 	deleteAfter = 60 * time.Second
 )
 
-// step plans the actions for a machine and its node.
-func (p *planner) step(m *g8s.SpotMachine) {
+// planMachine plans the actions for a machine and its node.
+func (p *planner) planMachine(m *g8s.SpotMachine) {
 	node := p.nodes[m.Name]
 	m.State = stateOf(m, node)
 	if node == nil {
 		if m.Leaving != nil {
-			p.again(lookSoon)
-			p.end(m, p.mayEndWithoutNode(m))
+			p.requeueWithin(requeueSoon)
+			p.endMachine(m, p.mayEndWithoutNode(m))
 		}
 		return
 	}
 	out := NodeStep{Name: node.Name, Machine: m.Name, Starting: m.JoinedAt == nil}
 	if m.Leaving != nil {
-		p.again(lookSoon)
+		p.requeueWithin(requeueSoon)
 		out.Leaving = m.Leaving.Reason
-		p.empty(m, node, &out)
+		p.planEmptying(m, node, &out)
 	}
 	p.plan.Nodes = append(p.plan.Nodes, out)
 }
 
-// empty plans the emptying of a leaving machine's node, and then the machine's termination.
-func (p *planner) empty(m *g8s.SpotMachine, node *Node, out *NodeStep) {
-	since := p.since(m.Leaving.Since)
+// planEmptying plans the emptying of a leaving machine's node, and then the machine's termination.
+func (p *planner) planEmptying(m *g8s.SpotMachine, node *Node, out *NodeStep) {
+	since := p.elapsedSince(m.Leaving.Since)
 	if m.Leaving.Reason == g8s.LeavingGone {
 		out.Gone, out.Evict = true, node.Pods > 0
 		out.Delete = node.Pods == 0 || since >= deleteAfter
@@ -54,30 +54,30 @@ func (p *planner) empty(m *g8s.SpotMachine, node *Node, out *NodeStep) {
 	out.Evict = true
 	switch m.Leaving.Reason {
 	case g8s.LeavingIdle:
-		p.end(m, node.Pods == 0 && since >= closed)
+		p.endMachine(m, node.Pods == 0 && since >= closedFor)
 		return
 	case g8s.LeavingNeverJoined, g8s.LeavingFailed:
-		p.end(m, true)
+		p.endMachine(m, true)
 		return
 	}
 	until := p.evictAt(m, node)
 	if left := until.Sub(p.facts.Now); left > 0 {
 		out.Evict, out.Checkpoint = false, until
-		p.again(left)
+		p.requeueWithin(left)
 	}
-	p.end(m, p.mayEnd(m, node.Pods == 0, until))
+	p.endMachine(m, p.mayEnd(m, node.Pods == 0, until))
 }
 
 // mayEnd reports whether a machine may be terminated that leaves for a reason that gives its pods time.
 func (p *planner) mayEnd(m *g8s.SpotMachine, isEmpty bool, until time.Time) bool {
-	isClosed := isEmpty && p.since(m.Leaving.Since) >= closed
+	isClosed := isEmpty && p.elapsedSince(m.Leaving.Since) >= closedFor
 	switch m.Leaving.Reason {
 	case g8s.LeavingInterrupted:
 		return isEmpty && p.isOverdue(m)
 	case g8s.LeavingExcess:
 		return isClosed
 	case g8s.LeavingDeleted:
-		return isClosed || p.facts.Now.Sub(until) >= patience
+		return isClosed || p.facts.Now.Sub(until) >= deletionGrace
 	}
 	return false
 }
@@ -85,12 +85,12 @@ func (p *planner) mayEnd(m *g8s.SpotMachine, isEmpty bool, until time.Time) bool
 // evictAt returns when the pods of a machine are evicted: at once, unless one asks for time to save its state.
 func (p *planner) evictAt(m *g8s.SpotMachine, node *Node) time.Time {
 	since := m.Leaving.Since.Time
-	if !node.Asks {
+	if !node.WantsCheckpoint {
 		return since
 	}
-	until := since.Add(time.Duration(seconds(p.spec.DrainSeconds, 60)) * time.Second)
-	if end := m.Leaving.End; end != nil && until.After(end.Add(-ending)) {
-		until = end.Add(-ending)
+	until := since.Add(time.Duration(secondsOr(p.spec.DrainSeconds, 60)) * time.Second)
+	if end := m.Leaving.End; end != nil && until.After(end.Add(-evictLead)) {
+		until = end.Add(-evictLead)
 	}
 	if until.Before(since) {
 		return since
@@ -110,11 +110,11 @@ func (p *planner) mayEndWithoutNode(m *g8s.SpotMachine) bool {
 }
 
 func (p *planner) isOverdue(m *g8s.SpotMachine) bool {
-	return m.Leaving.End == nil || p.since(*m.Leaving.End) >= overdue
+	return m.Leaving.End == nil || p.elapsedSince(*m.Leaving.End) >= overdueAfter
 }
 
-// end plans the termination of a machine, after the status records it. It is requested until the cloud reports the end.
-func (p *planner) end(m *g8s.SpotMachine, may bool) {
+// endMachine plans the termination of a machine, after the status records it. It is requested until the cloud reports the end.
+func (p *planner) endMachine(m *g8s.SpotMachine, may bool) {
 	m.Leaving.Ending = m.Leaving.Ending || may
 	if !m.Leaving.Ending || m.Instance == "" || !p.facts.Answered {
 		return
@@ -148,8 +148,8 @@ type Result struct {
 	Replayed bool
 }
 
-// Record updates the status with the results of orders.
-func Record(status *g8s.SpotPoolStatus, results []Result, now time.Time) {
+// RecordResults updates the status with the results of orders.
+func RecordResults(status *g8s.SpotPoolStatus, results []Result, now time.Time) {
 	refused := map[g8s.SpotOffer]bool{}
 	for _, result := range results {
 		i := indexOf(status.Machines, result.Machine)
@@ -162,10 +162,10 @@ func Record(status *g8s.SpotPoolStatus, results []Result, now time.Time) {
 			status.Machines[i].Instance = result.Instance
 			status.Machines[i].State = g8s.MachineStarting
 			status.Failures, status.RetryAfter = 0, nil
-			status.Offers = without(status.Offers, result.InstanceType, result.Zone)
+			status.Offers = withoutOffer(status.Offers, result.InstanceType, result.Zone)
 			continue
 		case kind == SoldOut || kind == Refused:
-			refused[g8s.SpotOffer{InstanceType: result.InstanceType, Zone: result.Zone, Reason: words(result.Err)}] = true
+			refused[g8s.SpotOffer{InstanceType: result.InstanceType, Zone: result.Zone, Reason: errorText(result.Err)}] = true
 		}
 		// A repeated token returns the result of the first request, but a throttled request is not processed at all.
 		if kind == SoldOut || kind == Refused || kind != Lost && !result.Replayed {
@@ -176,7 +176,7 @@ func Record(status *g8s.SpotPoolStatus, results []Result, now time.Time) {
 		status.Offers = failedOffer(status.Offers, offer, now)
 	}
 	if err := callFailure(results); err != nil {
-		Failed(status, err, now)
+		RecordFailure(status, err, now)
 	}
 }
 
@@ -195,9 +195,9 @@ func callFailure(results []Result) (worst error) {
 	return worst
 }
 
-// Failed updates the status after a failed call. Occasional failures are retried soon, because machines may be missing meanwhile; persistent ones are
+// RecordFailure updates the status after a failed call. Occasional failures are retried soon, because machines may be missing meanwhile; persistent ones are
 // retried less often.
-func Failed(status *g8s.SpotPoolStatus, err error, now time.Time) {
+func RecordFailure(status *g8s.SpotPoolStatus, err error, now time.Time) {
 	status.Failures = min(status.Failures+1, maxFailures)
 	first, most := 2*time.Second, 5*time.Second
 	switch {
@@ -234,10 +234,10 @@ func failedOffer(offers []g8s.SpotOffer, offer g8s.SpotOffer, now time.Time) []g
 	}
 	offer.Failures++
 	offer.RetryAfter = metav1.NewTime(now.Add(backOff(offer.Failures, 10*time.Second, 5*time.Minute)))
-	return append(without(offers, offer.InstanceType, offer.Zone), offer)
+	return append(withoutOffer(offers, offer.InstanceType, offer.Zone), offer)
 }
 
-func without(offers []g8s.SpotOffer, instanceType, zone string) []g8s.SpotOffer {
+func withoutOffer(offers []g8s.SpotOffer, instanceType, zone string) []g8s.SpotOffer {
 	var out []g8s.SpotOffer
 	for _, offer := range offers {
 		if offer.InstanceType != instanceType || offer.Zone != zone {

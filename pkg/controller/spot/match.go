@@ -68,22 +68,22 @@ func (p *planner) matchNodes() {
 		if machine.Instance != "" {
 			candidates = append(candidates, byInstance[machine.Instance]...)
 		}
-		if node := p.choose(machine, candidates); node != nil {
+		if node := p.chooseNode(machine, candidates); node != nil {
 			p.nodes[machine.Name] = node
 		}
 	}
 }
 
-// choose returns the node of a machine among the candidates: the one with its name, or the one adopted before, or the only other one. If two only
+// chooseNode returns the node of a machine among the candidates: the one with its name, or the one adopted before, or the only other one. If two only
 // claim to be it, neither is chosen.
-func (p *planner) choose(m *g8s.SpotMachine, candidates []*Node) *Node {
+func (p *planner) chooseNode(m *g8s.SpotMachine, candidates []*Node) *Node {
 	var fitting []*Node
 	for _, node := range candidates {
 		if slices.Contains(fitting, node) {
 			continue
 		}
-		if why := p.refuses(m, node); why != "" {
-			p.refuse(node, m.Instance, why)
+		if why := p.refusalReason(m, node); why != "" {
+			p.recordRefusal(node, m.Instance, why)
 			continue
 		}
 		fitting = append(fitting, node)
@@ -100,7 +100,7 @@ func (p *planner) choose(m *g8s.SpotMachine, candidates []*Node) *Node {
 	}
 	for i, node := range fitting {
 		if i != best {
-			p.refuse(node, m.Instance, "another node says the same of itself")
+			p.recordRefusal(node, m.Instance, "another node says the same of itself")
 		}
 	}
 	if best < 0 {
@@ -109,18 +109,18 @@ func (p *planner) choose(m *g8s.SpotMachine, candidates []*Node) *Node {
 	return fitting[best]
 }
 
-// refuses returns why a node does not belong to a machine although its name or provider ID says so, "" if it does. The node of a bought machine is
+// refusalReason returns why a node does not belong to a machine although its name or provider ID says so, "" if it does. The node of a bought machine is
 // new, is in no pool yet, and has the address that its cloud assigned.
-func (p *planner) refuses(m *g8s.SpotMachine, node *Node) string {
+func (p *planner) refusalReason(m *g8s.SpotMachine, node *Node) string {
 	instance := p.byID[m.Instance]
-	if why := p.belongsElsewhere(node); why != "" {
+	if why := p.foreignReason(node); why != "" {
 		return why
 	}
 	if node.SpotPool == p.facts.Pool.Name {
 		return "" // it was adopted before, while the machine was known
 	}
 	bought := p.boughtAt(m, instance)
-	if why := olderThan(node, bought); why != "" {
+	if why := tooOldReason(node, bought); why != "" {
 		return why
 	}
 	if node.Name == m.Name {
@@ -139,8 +139,8 @@ func (p *planner) refuses(m *g8s.SpotMachine, node *Node) string {
 	return ""
 }
 
-// belongsElsewhere returns why a node has another owner, by facts that no kubelet writes, "" if it may be ours.
-func (p *planner) belongsElsewhere(node *Node) string {
+// foreignReason returns why a node has another owner, by facts that no kubelet writes, "" if it may be ours.
+func (p *planner) foreignReason(node *Node) string {
 	switch pool := p.facts.Pool; {
 	case node.ControlPlane:
 		return "it is a node of the control plane"
@@ -163,8 +163,8 @@ func (p *planner) boughtAt(m *g8s.SpotMachine, instance *Instance) time.Time {
 	return time.Time{}
 }
 
-// olderThan returns a reason if the node is older than its machine, "" if not.
-func olderThan(node *Node, bought time.Time) string {
+// tooOldReason returns a reason if the node is older than its machine, "" if not.
+func tooOldReason(node *Node, bought time.Time) string {
 	if bought.IsZero() || node.Created.IsZero() || !node.Created.Before(bought.Add(-clockSkew)) {
 		return ""
 	}
@@ -176,23 +176,23 @@ func (p *planner) isForeign(instance *Instance) bool {
 	foreign := false
 	for i := range p.facts.Nodes {
 		node := &p.facts.Nodes[i]
-		if !node.claims(instance) || node.SpotPool == p.facts.Pool.Name && !node.ControlPlane {
+		if !node.mayRunOn(instance) || node.SpotPool == p.facts.Pool.Name && !node.ControlPlane {
 			continue
 		}
-		why := p.belongsElsewhere(node)
+		why := p.foreignReason(node)
 		if why == "" {
-			why = olderThan(node, instance.Created)
+			why = tooOldReason(node, instance.Created)
 		}
 		if why != "" {
-			p.refuse(node, instance.ID, why)
+			p.recordRefusal(node, instance.ID, why)
 			foreign = true
 		}
 	}
 	return foreign
 }
 
-// claims reports whether a node may run on an instance, by its name, its provider ID or its address.
-func (n *Node) claims(instance *Instance) bool {
+// mayRunOn reports whether a node may run on an instance, by its name, its provider ID or its address.
+func (n *Node) mayRunOn(instance *Instance) bool {
 	named := n.Name == instance.Machine && !n.isOther(instance.ID)
 	return named || n.Instance == instance.ID || n.Instance == "" && instance.PrivateIP != "" && slices.Contains(n.Addresses, instance.PrivateIP)
 }
@@ -203,8 +203,8 @@ func (n *Node) isOther(instance string) bool {
 	return instance != "" && n.Instance != "" && n.Instance != n.Name && n.Instance != instance
 }
 
-// refuse records a rejected node, once.
-func (p *planner) refuse(node *Node, instance, why string) {
+// recordRefusal records a rejected node, once.
+func (p *planner) recordRefusal(node *Node, instance, why string) {
 	refused := RefusedNode{Name: node.Name, Instance: instance, Why: why}
 	if !slices.Contains(p.plan.Refused, refused) {
 		p.plan.Refused = append(p.plan.Refused, refused)

@@ -30,8 +30,8 @@ const (
 	eventNotMoved   = "NotMovedFromSpotMachine"
 )
 
-// carryOut performs the node steps of a plan. A failed step does not block the others.
-func (r *Reconciler) carryOut(ctx context.Context, v *view, steps []NodeStep) error {
+// applySteps performs the node steps of a plan. A failed step does not block the others.
+func (r *Reconciler) applySteps(ctx context.Context, v *view, steps []NodeStep) error {
 	var failed []error
 	var emptied []string
 	for _, step := range steps {
@@ -40,7 +40,7 @@ func (r *Reconciler) carryOut(ctx context.Context, v *view, steps []NodeStep) er
 		}
 	}
 	for _, step := range steps {
-		failed = append(failed, r.mark(ctx, v, step))
+		failed = append(failed, r.markNode(ctx, v, step))
 	}
 	for _, step := range steps {
 		pods := v.pods[step.Name]
@@ -48,7 +48,7 @@ func (r *Reconciler) carryOut(ctx context.Context, v *view, steps []NodeStep) er
 		case !step.Checkpoint.IsZero():
 			failed = append(failed, r.askCheckpoints(ctx, v, pods, step))
 		case step.Evict:
-			failed = append(failed, r.empty(ctx, v, pods, step, emptied))
+			failed = append(failed, r.emptyNode(ctx, v, pods, step, emptied))
 		}
 		if step.Gone {
 			failed = append(failed, r.endPods(ctx, pods))
@@ -60,8 +60,8 @@ func (r *Reconciler) carryOut(ctx context.Context, v *view, steps []NodeStep) er
 	return errors.Join(failed...)
 }
 
-// mark sets the required labels and taints of a node.
-func (r *Reconciler) mark(ctx context.Context, v *view, step NodeStep) error {
+// markNode sets the required labels and taints of a node.
+func (r *Reconciler) markNode(ctx context.Context, v *view, step NodeStep) error {
 	node := v.nodes[step.Name]
 	changed := node.DeepCopy()
 	if changed.Labels == nil {
@@ -126,7 +126,7 @@ func isGone(t corev1.Taint) bool {
 func (r *Reconciler) askCheckpoints(ctx context.Context, v *view, pods []*corev1.Pod, step NodeStep) error {
 	var failed []error
 	for _, pod := range pods {
-		asked, err := asking(ctx, v.gangs, pod)
+		asked, err := podsToCheckpoint(ctx, v.gangs, pod)
 		if err != nil {
 			return err
 		}
@@ -152,24 +152,24 @@ func (r *Reconciler) askCheckpoints(ctx context.Context, v *view, pods []*corev1
 	return errors.Join(failed...)
 }
 
-// empty evicts the pods of a node, and then the members of their gangs that cannot continue without them. emptied are all nodes being emptied.
-func (r *Reconciler) empty(ctx context.Context, v *view, pods []*corev1.Pod, step NodeStep, emptied []string) error {
+// emptyNode evicts the pods of a node, and then the members of their gangs that cannot continue without them. emptied are all nodes being emptied.
+func (r *Reconciler) emptyNode(ctx context.Context, v *view, pods []*corev1.Pod, step NodeStep, emptied []string) error {
 	var failed []error
 	for _, pod := range pods {
 		leaves := pod.DeletionTimestamp != nil // a killed controller may not have evicted the rest of the gang
-		if !leaves && !r.evict(ctx, pod, step.Name) && !step.Gone {
+		if !leaves && !r.evictPod(ctx, pod, step.Name) && !step.Gone {
 			continue
 		}
-		all, err := v.gangs.Of(ctx, pod)
+		all, err := v.gangs.GangOf(ctx, pod)
 		if err != nil {
 			failed = append(failed, err)
 			continue
 		}
-		for _, member := range recovery.Bereft(all.Members, emptied, all.Least) {
+		for _, member := range recovery.StrandedMembers(all.Members, emptied, all.Least) {
 			if leaves && recovery.IsNewer(member, pod) {
 				continue
 			}
-			if r.evict(ctx, member, step.Name) {
+			if r.evictPod(ctx, member, step.Name) {
 				member.DeletionTimestamp = ptr.To(metav1.NewTime(v.facts.Now)) // do not evict it again for the next member
 			}
 		}
@@ -177,27 +177,27 @@ func (r *Reconciler) empty(ctx context.Context, v *view, pods []*corev1.Pod, ste
 	return errors.Join(failed...)
 }
 
-// evict requests the eviction of a pod within disruption budgets, which costs no retry, and reports whether it leaves.
-func (r *Reconciler) evict(ctx context.Context, pod *corev1.Pod, node string) bool {
+// evictPod requests the eviction of a pod within disruption budgets, which costs no retry, and reports whether it leaves.
+func (r *Reconciler) evictPod(ctx context.Context, pod *corev1.Pod, node string) bool {
 	if eviction.HoldOf(pod, eviction.SpotMachine) != "" {
-		r.tell(pod, "it is not to be moved without a person, though the machine of node "+node+" is to go")
+		r.reportOnce(pod, "it is not to be moved without a person, though the machine of node "+node+" is to go")
 		return false
 	}
 	outcome, err := eviction.Evict(ctx, evictions.Client{Client: r.Client}, pod)
 	if err != nil {
-		r.tell(pod, fmt.Sprintf("the machine of node %s is to go, and it stays: %v", node, err))
+		r.reportOnce(pod, fmt.Sprintf("the machine of node %s is to go, and it stays: %v", node, err))
 	}
 	if outcome != eviction.Evicted {
-		return outcome.Leaves()
+		return outcome.IsLeaving()
 	}
-	r.told.Delete(pod.UID)
+	r.reported.Delete(pod.UID)
 	r.Events.Eventf(pod, nil, corev1.EventTypeNormal, eventMoved, "Move", "the machine of node %s is to go: it, or its gang, starts again elsewhere", node)
 	return true
 }
 
-// tell records an event about a pod that stays, once per message.
-func (r *Reconciler) tell(pod *corev1.Pod, text string) {
-	if before, _ := r.told.Swap(pod.UID, text); before != text {
+// reportOnce records an event about a pod that stays, once per message.
+func (r *Reconciler) reportOnce(pod *corev1.Pod, text string) {
+	if before, _ := r.reported.Swap(pod.UID, text); before != text {
 		r.Events.Eventf(pod, nil, corev1.EventTypeWarning, eventNotMoved, "Move", "%s", text)
 	}
 }

@@ -45,7 +45,7 @@ func TestAMachineThatStartsGetsNoPods(t *testing.T) {
 // TestWhenAMachineIsEmptied says when the pods of a machine that is to go are asked for a checkpoint and moved, and when it ends.
 func TestWhenAMachineIsEmptied(t *testing.T) {
 	in := func(d time.Duration) func(*g8s.SpotLeaving) { return func(l *g8s.SpotLeaving) { l.End = ago(-d) } }
-	asking := Node{Name: "x", Ready: true, Alive: true, Jobs: 1, Pods: 1, Asks: true}
+	asking := Node{Name: "x", Ready: true, Alive: true, Jobs: 1, Pods: 1, WantsCheckpoint: true}
 	tests := map[string]struct {
 		machine g8s.SpotMachine
 		node    Node
@@ -70,17 +70,17 @@ func TestWhenAMachineIsEmptied(t *testing.T) {
 			machine: leaving("x", g8s.LeavingInterrupted, time.Minute, in(time.Minute)), node: empty("x"), want: NodeStep{Leaving: "Interrupted", Evict: true},
 		},
 		"but if it runs on, empty": {
-			machine: leaving("x", g8s.LeavingInterrupted, time.Hour, in(-overdue)), node: empty("x"), ends: true,
+			machine: leaving("x", g8s.LeavingInterrupted, time.Hour, in(-overdueAfter)), node: empty("x"), ends: true,
 			want: NodeStep{Leaving: "Interrupted", Evict: true},
 		},
 		"of a deleted pool it ends when it is empty": {
-			machine: leaving("x", g8s.LeavingDeleted, closed, nil), node: empty("x"), ends: true, want: NodeStep{Leaving: "Deleted", Evict: true},
+			machine: leaving("x", g8s.LeavingDeleted, closedFor, nil), node: empty("x"), ends: true, want: NodeStep{Leaving: "Deleted", Evict: true},
 		},
 		"not before": {
 			machine: leaving("x", g8s.LeavingDeleted, time.Minute, nil), node: busy("x", 8), want: NodeStep{Leaving: "Deleted", Evict: true},
 		},
 		"but does not wait for ever": {
-			machine: leaving("x", g8s.LeavingDeleted, patience, nil), node: busy("x", 8), ends: true, want: NodeStep{Leaving: "Deleted", Evict: true},
+			machine: leaving("x", g8s.LeavingDeleted, deletionGrace, nil), node: busy("x", 8), ends: true, want: NodeStep{Leaving: "Deleted", Evict: true},
 		},
 		"one that has ended has its pods ended, too": {
 			machine: leaving("x", g8s.LeavingGone, 0, nil), node: busy("x", 8), want: NodeStep{Leaving: "Gone", Evict: true, Gone: true},
@@ -143,7 +143,7 @@ func TestRecord(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			status := g8s.SpotPoolStatus{Machines: slices.Clone(two)}
-			Record(&status, tc.results, t0)
+			RecordResults(&status, tc.results, t0)
 			var machines []string
 			for _, m := range status.Machines {
 				machines = append(machines, m.Instance)

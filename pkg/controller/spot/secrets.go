@@ -44,7 +44,7 @@ func (r *Reconciler) readSecrets(ctx context.Context, pool *g8s.SpotPool) *secre
 	out := &secrets{}
 	credentials, userData := secretNames(pool)
 	if credentials != "" || userData != "" {
-		r.secrets.start()
+		r.secrets.requestStart()
 	}
 	out.credentials = r.readSecret(ctx, pool, credentials, out)
 	out.userData = r.readSecret(ctx, pool, userData, out)

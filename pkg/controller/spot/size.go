@@ -15,30 +15,30 @@ import (
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// shrink marks excess machines as leaving: all of a deleted SpotPool, those beyond the maximum, and those beyond the minimum that have been idle for
+// shrinkPool marks excess machines as leaving: all of a deleted SpotPool, those beyond the maximum, and those beyond the minimum that have been idle for
 // a while. Marked machines that are no longer in excess stay.
-func (p *planner) shrink() {
-	if p.deleted() {
-		for _, m := range p.live() {
-			p.leave(m, g8s.LeavingDeleted, nil)
+func (p *planner) shrinkPool() {
+	if p.isDeleted() {
+		for _, m := range p.liveMachines() {
+			p.markLeaving(m, g8s.LeavingDeleted, nil)
 		}
 		return
 	}
-	p.keep()
-	live := p.live()
+	p.keepWanted()
+	live := p.liveMachines()
 	if excess := len(live) - int(p.spec.Maximum); excess > 0 {
 		for _, m := range p.leastLoaded(live)[:excess] {
-			p.leave(m, g8s.LeavingExcess, nil)
+			p.markLeaving(m, g8s.LeavingExcess, nil)
 		}
 		return
 	}
-	if p.more() > 0 {
+	if p.machinesWanted() > 0 {
 		return
 	}
-	idle := time.Duration(seconds(p.spec.IdleSeconds, 600)) * time.Second
-	spare := len(live) - p.starting() - int(p.spec.Minimum)
+	idle := time.Duration(secondsOr(p.spec.IdleSeconds, 600)) * time.Second
+	spare := len(live) - p.countStarting() - int(p.spec.Minimum)
 	if demand := p.facts.Demand; demand.Advice == nil { // the waiting pods may need as many of them as they would fill
-		spare = min(spare, p.idle()-demand.Machines)
+		spare = min(spare, p.countIdle()-demand.Machines)
 	}
 	for _, m := range p.leastLoaded(live) {
 		if spare <= 0 {
@@ -47,19 +47,19 @@ func (p *planner) shrink() {
 		if m.IdleSince == nil || m.JoinedAt == nil {
 			continue
 		}
-		if left := idle - p.since(*m.IdleSince); left > 0 {
-			p.again(left)
+		if left := idle - p.elapsedSince(*m.IdleSince); left > 0 {
+			p.requeueWithin(left)
 			continue
 		}
-		p.leave(m, g8s.LeavingIdle, nil)
+		p.markLeaving(m, g8s.LeavingIdle, nil)
 		spare--
 	}
 }
 
-// keep unmarks excess machines: a job arrived before the node was closed, or they are needed again.
-func (p *planner) keep() {
-	room := int(p.spec.Maximum) - len(p.live())
-	short := max(int(p.spec.Minimum)-len(p.live()), p.more()-p.starting())
+// keepWanted unmarks excess machines: a job arrived before the node was closed, or they are needed again.
+func (p *planner) keepWanted() {
+	room := int(p.spec.Maximum) - len(p.liveMachines())
+	short := max(int(p.spec.Minimum)-len(p.liveMachines()), p.machinesWanted()-p.countStarting())
 	for i := range p.machines {
 		m := &p.machines[i]
 		if m.Leaving == nil || m.Leaving.Ending || m.Leaving.End != nil || room <= 0 {
@@ -108,10 +108,10 @@ func (p *planner) leastLoaded(machines []*g8s.SpotMachine) []*g8s.SpotMachine {
 	return out
 }
 
-// more returns how many machines beside the joined ones would start the waiting pods.
-func (p *planner) more() int {
+// machinesWanted returns how many machines beside the joined ones would start the waiting pods.
+func (p *planner) machinesWanted() int {
 	demand := p.facts.Demand
-	for _, m := range p.live() {
+	for _, m := range p.liveMachines() {
 		if m.JoinedAt != nil && demand.Advice != nil && m.JoinedAt.After(demand.AsOf) {
 			return 0 // the advice did not include it
 		}
@@ -119,13 +119,13 @@ func (p *planner) more() int {
 	if demand.Advice != nil {
 		return *demand.Advice
 	}
-	return max(0, demand.Machines-p.idle()) // another machine does not help what waits beside an idle one
+	return max(0, demand.Machines-p.countIdle()) // another machine does not help what waits beside an idle one
 }
 
-// idle returns how many machines run nothing.
-func (p *planner) idle() int {
+// countIdle returns how many machines run nothing.
+func (p *planner) countIdle() int {
 	count := 0
-	for _, m := range p.live() {
+	for _, m := range p.liveMachines() {
 		if m.IdleSince != nil {
 			count++
 		}
@@ -133,10 +133,10 @@ func (p *planner) idle() int {
 	return count
 }
 
-// starting returns how many machines have not joined yet.
-func (p *planner) starting() int {
+// countStarting returns how many machines have not joined yet.
+func (p *planner) countStarting() int {
 	count := 0
-	for _, m := range p.live() {
+	for _, m := range p.liveMachines() {
 		if m.JoinedAt == nil {
 			count++
 		}
@@ -144,71 +144,71 @@ func (p *planner) starting() int {
 	return count
 }
 
-// grow buys machines up to the minimum, and up to the maximum for waiting pods.
-func (p *planner) grow() {
-	if p.deleted() || !p.sees() || p.facts.Unbuyable != nil {
+// growPool buys machines up to the minimum, and up to the maximum for waiting pods.
+func (p *planner) growPool() {
+	if p.isDeleted() || !p.trustsList() || p.facts.Unbuyable != nil {
 		return
 	}
-	live := len(p.live())
-	count := max(int(p.spec.Minimum)-live, min(p.more()-p.starting(), int(p.spec.Maximum)-live))
+	live := len(p.liveMachines())
+	count := max(int(p.spec.Minimum)-live, min(p.machinesWanted()-p.countStarting(), int(p.spec.Maximum)-live))
 	if count <= 0 {
 		return
 	}
-	if left := max(p.retryIn(), p.joinsIn()); left > 0 {
-		p.again(left)
+	if left := max(p.retryIn(), p.joinRetryIn()); left > 0 {
+		p.requeueWithin(left)
 		return
 	}
 	instanceType, zone, left := p.joiningOffer()
 	if instanceType == "" {
-		p.again(left)
+		p.requeueWithin(left)
 		return
 	}
-	for range min(count, p.mayTry(instanceType, zone), atOnce-min(len(p.doubtful()), atOnce/2)) {
+	for range min(count, p.maxToTry(instanceType, zone), maxOrders-min(len(p.unconfirmedMachines()), maxOrders/2)) {
 		name := machineName(p.facts.Pool.Name, string(p.facts.Pool.UID)+"/"+strconv.FormatInt(p.plan.Status.Serial, 10))
 		p.plan.Status.Serial++
-		p.machines = append(p.machines, g8s.SpotMachine{Name: name, InstanceType: instanceType, Zone: zone, Requested: p.now()})
-		p.order(&p.machines[len(p.machines)-1])
+		p.machines = append(p.machines, g8s.SpotMachine{Name: name, InstanceType: instanceType, Zone: zone, Requested: p.decisionTime()})
+		p.orderMachine(&p.machines[len(p.machines)-1])
 	}
 }
 
-// atOnce bounds the machines ordered at a time. All orders of a plan are placed at once, so that each is placed when its status says so: a queued
+// maxOrders bounds the machines ordered at a time. All orders of a plan are placed at once, so that each is placed when its status says so: a queued
 // order might be forgotten as never bought, and be bought later.
-const atOnce = buyers
+const maxOrders = buyers
 
-// doubtful returns the machines whose purchase is unconfirmed, the longest waiting first: their answers were lost, or received by a former
+// unconfirmedMachines returns the machines whose purchase is unconfirmed, the longest waiting first: their answers were lost, or received by a former
 // controller.
-func (p *planner) doubtful() []*g8s.SpotMachine {
-	out := slices.DeleteFunc(p.live(), func(m *g8s.SpotMachine) bool { return m.Instance != "" || !p.claimed[m.Name] })
+func (p *planner) unconfirmedMachines() []*g8s.SpotMachine {
+	out := slices.DeleteFunc(p.liveMachines(), func(m *g8s.SpotMachine) bool { return m.Instance != "" || !p.claimed[m.Name] })
 	slices.SortStableFunc(out, func(a, b *g8s.SpotMachine) int { return askedAt(a).Compare(askedAt(b).Time) })
 	return out
 }
 
-// replay repeats unconfirmed orders until they are confirmed: with the same token the cloud returns the first result, and ordering another machine
+// replayOrders repeats unconfirmed orders until they are confirmed: with the same token the cloud returns the first result, and ordering another machine
 // instead could buy two.
-func (p *planner) replay() {
+func (p *planner) replayOrders() {
 	p.plan.Replay = map[string]bool{}
-	doubtful := p.doubtful()
+	doubtful := p.unconfirmedMachines()
 	if !p.facts.Answered || p.facts.Unbuyable != nil || len(doubtful) == 0 {
 		return // there may be no account
 	}
-	p.again(lookSoon)
+	p.requeueWithin(requeueSoon)
 	if left := p.retryIn(); left > 0 {
-		p.again(left)
+		p.requeueWithin(left)
 		return
 	}
-	for _, m := range doubtful[:min(len(doubtful), atOnce-len(p.plan.Launch))] {
-		if p.since(askedAt(m)) >= replayEvery {
+	for _, m := range doubtful[:min(len(doubtful), maxOrders-len(p.plan.Launch))] {
+		if p.elapsedSince(askedAt(m)) >= replayEvery {
 			p.plan.Replay[m.Name] = true
-			p.order(m)
+			p.orderMachine(m)
 		}
 	}
 }
 
-// order plans the purchase of a machine, which the status records first.
-func (p *planner) order(m *g8s.SpotMachine) {
-	m.Asked = ptr.To(p.now())
+// orderMachine plans the purchase of a machine, which the status records first.
+func (p *planner) orderMachine(m *g8s.SpotMachine) {
+	m.Asked = ptr.To(p.decisionTime())
 	p.plan.Launch = append(p.plan.Launch, Order{
-		Machine: m.Name, Token: Token(p.facts.Pool, m.Name), InstanceType: m.InstanceType, Zone: m.Zone,
+		Machine: m.Name, Token: OrderToken(p.facts.Pool, m.Name), InstanceType: m.InstanceType, Zone: m.Zone,
 	})
 }
 
@@ -220,9 +220,9 @@ func (p *planner) retryIn() time.Duration {
 	return 0
 }
 
-// offered returns the types and zones that may be available, the preferred first, and if there is none how long until one may be tried.
-func (p *planner) offered() (out []offer, left time.Duration) {
-	left = look
+// availableOffers returns the types and zones that may be available, the preferred first, and if there is none how long until one may be tried.
+func (p *planner) availableOffers() (out []offer, left time.Duration) {
+	left = requeueInterval
 	for _, instanceType := range p.spec.Template.InstanceTypes {
 		for _, zone := range p.spec.Template.Zones {
 			i := slices.IndexFunc(p.plan.Status.Offers, func(o g8s.SpotOffer) bool {
@@ -241,8 +241,8 @@ func (p *planner) offered() (out []offer, left time.Duration) {
 // offer is a type in a zone.
 type offer struct{ instanceType, zone string }
 
-// Token returns the order token of a machine: it follows from its name and is unique to the SpotPool.
-func Token(pool *g8s.SpotPool, machine string) string {
+// OrderToken returns the order token of a machine: it follows from its name and is unique to the SpotPool.
+func OrderToken(pool *g8s.SpotPool, machine string) string {
 	sum := sha256.Sum256([]byte(string(pool.UID) + "/" + machine))
 	return hex.EncodeToString(sum[:20])
 }
@@ -261,8 +261,8 @@ func isMachineName(pool, name string) bool {
 	return ok && seedPattern.MatchString(seed)
 }
 
-// seconds returns a number of seconds of a spec, or its default.
-func seconds(value *int32, otherwise int32) int32 {
+// secondsOr returns a number of seconds of a spec, or its default.
+func secondsOr(value *int32, otherwise int32) int32 {
 	if value == nil {
 		return otherwise
 	}

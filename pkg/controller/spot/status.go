@@ -10,13 +10,13 @@ import (
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// conclude completes the status and determines whether anything is left.
-func (p *planner) conclude() {
+// finishStatus completes the status and determines whether anything is left.
+func (p *planner) finishStatus() {
 	status := &p.plan.Status
 	status.Machines = p.machines
 	status.ObservedGeneration = p.facts.Pool.Generation
 	status.Size, status.Joined = 0, 0
-	for _, m := range p.live() {
+	for _, m := range p.liveMachines() {
 		status.Size++
 		if node := p.nodes[m.Name]; node != nil && node.Ready && m.JoinedAt != nil {
 			status.Joined++
@@ -24,11 +24,11 @@ func (p *planner) conclude() {
 	}
 	status.Offers = slices.DeleteFunc(status.Offers, func(offer g8s.SpotOffer) bool { return !p.isOffered(offer) })
 	status.ObservedSecrets = p.facts.Secrets
-	for _, condition := range []metav1.Condition{p.ready(), p.answers(), p.capacity(), p.joins()} {
-		condition.ObservedGeneration, condition.LastTransitionTime = p.facts.Pool.Generation, p.now()
+	for _, condition := range []metav1.Condition{p.readyCondition(), p.cloudCondition(), p.capacityCondition(), p.joinCondition()} {
+		condition.ObservedGeneration, condition.LastTransitionTime = p.facts.Pool.Generation, p.decisionTime()
 		meta.SetStatusCondition(&status.Conditions, condition)
 	}
-	p.plan.Done = p.deleted() && p.facts.Answered && len(p.machines) == 0
+	p.plan.Done = p.isDeleted() && p.facts.Answered && len(p.machines) == 0
 }
 
 // isOffered reports whether the spec still has a type in a zone.
@@ -37,18 +37,18 @@ func (p *planner) isOffered(offer g8s.SpotOffer) bool {
 		slices.ContainsFunc(p.spec.Template.Zones, func(zone g8s.MachineZone) bool { return zone.Name == offer.Zone })
 }
 
-func (p *planner) ready() metav1.Condition {
+func (p *planner) readyCondition() metav1.Condition {
 	out := metav1.Condition{
 		Type: g8s.ConditionReady, Status: metav1.ConditionTrue, Reason: "EnoughMachines",
 		Message: fmt.Sprintf("%d machines are ready nodes, and %d must be", p.plan.Status.Joined, p.spec.Minimum),
 	}
 	switch {
-	case p.deleted():
+	case p.isDeleted():
 		out.Status, out.Reason = metav1.ConditionFalse, "Deleted"
 		out.Message = fmt.Sprintf("it is deleted, and %d machines are to end", len(p.machines))
 	case p.plan.Status.Joined < p.spec.Minimum:
 		out.Status, out.Reason = metav1.ConditionFalse, "TooFewMachines"
-		if starting := p.starting(); starting > 0 {
+		if starting := p.countStarting(); starting > 0 {
 			out.Message += fmt.Sprintf("; %d are on their way", starting)
 		}
 		if p.plan.Status.Joining.Failures > 0 {
@@ -58,7 +58,7 @@ func (p *planner) ready() metav1.Condition {
 	return out
 }
 
-func (p *planner) answers() metav1.Condition {
+func (p *planner) cloudCondition() metav1.Condition {
 	out := metav1.Condition{
 		Type: g8s.ConditionCloudAnswers, Status: metav1.ConditionTrue, Reason: "Answers", Message: "the cloud does what is asked of it",
 	}
@@ -68,11 +68,11 @@ func (p *planner) answers() metav1.Condition {
 			return *before
 		}
 	case !p.facts.Answered:
-		out.Status, out.Reason, out.Message = metav1.ConditionFalse, reasonListFailed, "listing the machines: "+words(p.facts.Failure)
-	case p.blind != "":
-		out.Status, out.Reason, out.Message = metav1.ConditionFalse, "MachinesUnknown", p.blind
+		out.Status, out.Reason, out.Message = metav1.ConditionFalse, reasonListFailed, "listing the machines: "+errorText(p.facts.Failure)
+	case p.staleReason != "":
+		out.Status, out.Reason, out.Message = metav1.ConditionFalse, "MachinesUnknown", p.staleReason
 	case p.facts.Unbuyable != nil:
-		out.Status, out.Reason, out.Message = metav1.ConditionFalse, "CannotBuy", "buying machines: "+words(p.facts.Unbuyable)
+		out.Status, out.Reason, out.Message = metav1.ConditionFalse, "CannotBuy", "buying machines: "+errorText(p.facts.Unbuyable)
 	case p.plan.Status.Failures > 0:
 		out.Status, out.Reason = metav1.ConditionFalse, "CallsFail"
 		out.Message = fmt.Sprintf("%d calls in a row have failed: the events say why", p.plan.Status.Failures)
@@ -80,8 +80,8 @@ func (p *planner) answers() metav1.Condition {
 	return out
 }
 
-func (p *planner) capacity() metav1.Condition {
-	if offers, _ := p.offered(); len(offers) > 0 {
+func (p *planner) capacityCondition() metav1.Condition {
+	if offers, _ := p.availableOffers(); len(offers) > 0 {
 		return metav1.Condition{
 			Type: g8s.ConditionCapacityAvailable, Status: metav1.ConditionTrue, Reason: "Offered",
 			Message: "a type that is asked for can be tried in a zone",

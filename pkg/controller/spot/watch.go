@@ -41,8 +41,8 @@ func newSecretWatch(manager ctrl.Manager, namespace string) (*secretWatch, error
 	return out, nil
 }
 
-// start begins the watch.
-func (w *secretWatch) start() {
+// requestStart begins the watch.
+func (w *secretWatch) requestStart() {
 	if w != nil {
 		w.once.Do(func() { close(w.wanted) })
 	}

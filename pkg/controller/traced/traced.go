@@ -21,8 +21,8 @@ type reconciler struct {
 	tracer trace.Tracer
 }
 
-// Reconciler wraps inner with a span per call, named by the controller. Errors appear only in the log: they may contain text of a cloud or a user.
-func Reconciler(name string, inner reconcile.Reconciler) reconcile.Reconciler {
+// NewReconciler wraps inner with a span per call, named by the controller. Errors appear only in the log: they may contain text of a cloud or a user.
+func NewReconciler(name string, inner reconcile.Reconciler) reconcile.Reconciler {
 	return &reconciler{name: name, inner: inner, tracer: otel.Tracer(scope)}
 }
 

@@ -33,7 +33,7 @@ func TestReconcilesLeaveSpans(t *testing.T) {
 			seen := tracetest.NewInMemoryExporter()
 			otel.SetTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSyncer(seen)))
 			t.Cleanup(func() { otel.SetTracerProvider(noop.NewTracerProvider()) })
-			result, err := Reconciler("a-controller", reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+			result, err := NewReconciler("a-controller", reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
 				return reconcile.Result{RequeueAfter: time.Minute}, tc.err
 			})).Reconcile(t.Context(), request)
 			if !errors.Is(err, tc.err) || result.RequeueAfter != time.Minute {
@@ -54,7 +54,7 @@ func TestReconcilesLeaveSpans(t *testing.T) {
 // TestOffItIsTheReconciler: without tracing the call is passed on, and its context has no span that anybody records.
 func TestOffItIsTheReconciler(t *testing.T) {
 	called := false
-	if _, err := Reconciler("a", reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+	if _, err := NewReconciler("a", reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
 		called = true
 		return reconcile.Result{}, nil
 	})).Reconcile(t.Context(), reconcile.Request{}); err != nil || !called {

@@ -15,8 +15,8 @@ import (
 // Unfit is the value of a node that cannot take the pod. All other values are 0 or more.
 const Unfit int64 = -1
 
-// unjudged is the value of a state that has not been evaluated yet.
-const unjudged int64 = -2
+// valueUnknown is the value of a state that has not been evaluated yet.
+const valueUnknown int64 = -2
 
 // Bounds of what is remembered.
 const (
@@ -31,8 +31,8 @@ const (
 // Kind identifies pods for which a candidate has the same value, and determines which kinds are outdated.
 type Kind[K any] interface {
 	comparable
-	// Ends reports whether no more pods of another kind will come, now that there is one of this kind.
-	Ends(other K) bool
+	// Supersedes reports whether no more pods of another kind will come, now that there is one of this kind.
+	Supersedes(other K) bool
 }
 
 // Rankings caches a [Ranking] for each kind of pod, the most recently used ones. It keeps nothing outdated: neither nodes of an earlier snapshot
@@ -53,29 +53,29 @@ type Lister interface {
 	Get(name string) (fwk.NodeInfo, error)
 }
 
-// Of returns the ranking for pods of a kind, with the current states of the nodes. A kind should include its candidates, and everything else
+// RankingFor returns the ranking for pods of a kind, with the current states of the nodes. A kind should include its candidates, and everything else
 // that changes a value.
-func (k *Rankings[K, S]) Of(kind K, q Question, lister Lister, stateOf func(fwk.NodeInfo) S) *Ranking[S] {
+func (k *Rankings[K, S]) RankingFor(kind K, q Question, lister Lister, stateOf func(fwk.NodeInfo) S) *Ranking[S] {
 	k.asked++
 	if k.known == nil || !cycle.SameNodes(k.all, q.Nodes) {
 		*k = Rankings[K, S]{known: map[K]*Ranking[S]{}, tables: map[*Candidates]*table[S]{}, all: q.Nodes, asked: k.asked}
 	}
 	r := k.known[kind]
 	if r == nil {
-		k.makeRoom(kind)
-		r = &Ranking[S]{table: k.tableOf(q, lister)}
+		k.evictKinds(kind)
+		r = &Ranking[S]{table: k.tableFor(q, lister)}
 		k.known[kind] = r
 	}
 	r.asked = k.asked
-	r.table.update(q.Changes, stateOf)
+	r.table.updateStates(q.Changes, stateOf)
 	return r
 }
 
-// makeRoom drops superseded kinds, and then the least recently used ones until there is room for a new one.
-func (k *Rankings[K, S]) makeRoom(kind K) {
+// evictKinds drops superseded kinds, and then the least recently used ones until there is room for a new one.
+func (k *Rankings[K, S]) evictKinds(kind K) {
 	values := 0
 	for other, r := range k.known {
-		if kind.Ends(other) {
+		if kind.Supersedes(other) {
 			delete(k.known, other)
 			continue
 		}
@@ -90,8 +90,8 @@ func (k *Rankings[K, S]) makeRoom(kind K) {
 	}
 }
 
-// tableOf returns the table of candidates. Unused tables are dropped, and all of them if they are too many.
-func (k *Rankings[K, S]) tableOf(q Question, lister Lister) *table[S] {
+// tableFor returns the table of candidates. Unused tables are dropped, and all of them if they are too many.
+func (k *Rankings[K, S]) tableFor(q Question, lister Lister) *table[S] {
 	if t := k.tables[q.Candidates]; t != nil {
 		return t
 	}
@@ -125,38 +125,38 @@ type Ranking[S comparable] struct {
 	asked      int64 // when, counted in questions
 }
 
-// Update evaluates the states that had no nodes at the last update. It calls worth for one node of each.
-func (r *Ranking[S]) Update(worth func(S, fwk.NodeInfo) int64) {
+// UpdateValues evaluates the states that had no nodes at the last update. It calls worth for one node of each.
+func (r *Ranking[S]) UpdateValues(worth func(S, fwk.NodeInfo) int64) {
 	t := r.table
 	if r.renumbered != t.renumbered {
 		r.values, r.renumbered = r.values[:0], t.renumbered
 	}
 	r.values = slices.Grow(r.values, len(t.count)-len(r.values))
 	for len(r.values) < len(t.count) {
-		r.values = append(r.values, unjudged)
+		r.values = append(r.values, valueUnknown)
 	}
-	if !r.lacks() {
+	if !r.lacksValues() {
 		return
 	}
 	for i, number := range t.states {
-		if r.values[number] == unjudged {
+		if r.values[number] == valueUnknown {
 			r.values[number] = worth(t.named[number], t.nodes[i])
 		}
 	}
 }
 
-// lacks reports whether a node is in a state without a value. A state may have had no nodes so far.
-func (r *Ranking[S]) lacks() bool {
+// lacksValues reports whether a node is in a state without a value. A state may have had no nodes so far.
+func (r *Ranking[S]) lacksValues() bool {
 	for number, nodes := range r.table.count {
-		if nodes > 0 && r.values[number] == unjudged {
+		if nodes > 0 && r.values[number] == valueUnknown {
 			return true
 		}
 	}
 	return false
 }
 
-// Fit returns how many of the nodes can take the pod.
-func (r *Ranking[S]) Fit() int {
+// CountFitting returns how many of the nodes can take the pod.
+func (r *Ranking[S]) CountFitting() int {
 	fit := 0
 	for state, nodes := range r.table.count {
 		if nodes > 0 && r.values[state] != Unfit {
@@ -166,8 +166,8 @@ func (r *Ranking[S]) Fit() int {
 	return fit
 }
 
-// Highest returns the highest value of any node, Unfit if none can take the pod.
-func (r *Ranking[S]) Highest() int64 {
+// HighestValue returns the highest value of any node, Unfit if none can take the pod.
+func (r *Ranking[S]) HighestValue() int64 {
 	highest := Unfit
 	for state, nodes := range r.table.count {
 		if nodes > 0 {
@@ -177,9 +177,9 @@ func (r *Ranking[S]) Highest() int64 {
 	return highest
 }
 
-// Fitting iterates over the nodes that can take the pod, in order of name. Positions are those among all candidates, which are stable as long as
+// FittingNodes iterates over the nodes that can take the pod, in order of name. Positions are those among all candidates, which are stable as long as
 // the candidates are.
-func (r *Ranking[S]) Fitting() iter.Seq2[int, fwk.NodeInfo] {
+func (r *Ranking[S]) FittingNodes() iter.Seq2[int, fwk.NodeInfo] {
 	return func(yield func(int, fwk.NodeInfo) bool) {
 		for i, state := range r.table.states {
 			if r.values[state] != Unfit && !yield(i, r.table.nodes[i]) {
@@ -189,8 +189,8 @@ func (r *Ranking[S]) Fitting() iter.Seq2[int, fwk.NodeInfo] {
 	}
 }
 
-// Best returns the suitable nodes of the highest values, at most count, the best first and equal ones by name. nil accepts all.
-func (r *Ranking[S]) Best(count int, suits func(fwk.NodeInfo) bool) []fwk.NodeInfo {
+// BestNodes returns the suitable nodes of the highest values, at most count, the best first and equal ones by name. nil accepts all.
+func (r *Ranking[S]) BestNodes(count int, suits func(fwk.NodeInfo) bool) []fwk.NodeInfo {
 	best := make([]fwk.NodeInfo, 0, count)
 	for nodes := range r.byValue(count) {
 		for _, node := range nodes {
@@ -209,7 +209,7 @@ func (r *Ranking[S]) Best(count int, suits func(fwk.NodeInfo) bool) []fwk.NodeIn
 func (r *Ranking[S]) InOrder(likely int, suits func(fwk.NodeInfo) bool) iter.Seq[fwk.NodeInfo] {
 	return func(yield func(fwk.NodeInfo) bool) {
 		// Thousands of nodes may have the highest value, of which one of the first few is enough, so they are not collected.
-		highest := r.Highest()
+		highest := r.HighestValue()
 		for i, state := range r.table.states {
 			if r.values[state] == highest && highest != Unfit && suits(r.table.nodes[i]) && !yield(r.table.nodes[i]) {
 				return
@@ -228,8 +228,8 @@ func (r *Ranking[S]) InOrder(likely int, suits func(fwk.NodeInfo) bool) iter.Seq
 	}
 }
 
-// Sparing iterates over the nodes as InOrder does, with spared nodes last among equals.
-func (r *Ranking[S]) Sparing(likely int, suits, spared func(fwk.NodeInfo) bool) iter.Seq[fwk.NodeInfo] {
+// InOrderSparing iterates over the nodes as InOrder does, with spared nodes last among equals.
+func (r *Ranking[S]) InOrderSparing(likely int, suits, spared func(fwk.NodeInfo) bool) iter.Seq[fwk.NodeInfo] {
 	return func(yield func(fwk.NodeInfo) bool) {
 		for equals := range r.byValue(likely) {
 			var last []fwk.NodeInfo
@@ -259,13 +259,13 @@ type Ties struct {
 	Turn uint64
 }
 
-// First returns the nodes to try first: the suitable nodes of the highest value, up to Most, spread over their names and zones; and those of
+// FirstNodes returns the nodes to try first: the suitable nodes of the highest value, up to Most, spread over their names and zones; and those of
 // lower values as long as the total does not exceed Size. Otherwise equal nodes stay together, since other plugins decide among them. It also
 // returns the highest value of any of them.
-func (r *Ranking[S]) First(ties Ties, suits func(fwk.NodeInfo) bool) (first []fwk.NodeInfo, highest int64) {
+func (r *Ranking[S]) FirstNodes(ties Ties, suits func(fwk.NodeInfo) bool) (first []fwk.NodeInfo, highest int64) {
 	highest = Unfit
 	for equals, value := range r.byValue(1) {
-		suiting := ties.some(equals, suits)
+		suiting := ties.selectTied(equals, suits)
 		if len(first) > 0 && len(first)+len(suiting) > ties.Size {
 			break
 		}
@@ -277,8 +277,8 @@ func (r *Ranking[S]) First(ties Ties, suits func(fwk.NodeInfo) bool) (first []fw
 	return first, highest
 }
 
-// some returns the suitable ones of equal nodes, up to Most: spread over the list.
-func (t *Ties) some(equals []fwk.NodeInfo, suits func(fwk.NodeInfo) bool) []fwk.NodeInfo {
+// selectTied returns the suitable ones of equal nodes, up to Most: spread over the list.
+func (t *Ties) selectTied(equals []fwk.NodeInfo, suits func(fwk.NodeInfo) bool) []fwk.NodeInfo {
 	var some []fwk.NodeInfo
 	at, step := 0, 1
 	if len(equals) > t.Most {

@@ -55,8 +55,8 @@ type List struct {
 	// Rank answers a question.
 	Rank func(Question) (Answer, error)
 
-	answer          Answer
-	used, withdrawn bool
+	answer              Answer
+	isUsed, isWithdrawn bool
 }
 
 // Answer is which nodes to try first. The zero value stands for all nodes.
@@ -70,8 +70,8 @@ type Answer struct {
 // IsZero reports whether all nodes are to be tried.
 func (a *Answer) IsZero() bool { return len(a.Names) == 0 && a.InOrder == nil }
 
-// Take returns which nodes to try first.
-func (l *List) Take(q Question) (Answer, error) {
+// FirstNodes returns which nodes to try first.
+func (l *List) FirstNodes(q Question) (Answer, error) {
 	if l == nil || l.Rank == nil {
 		return Answer{}, nil
 	}
@@ -79,7 +79,7 @@ func (l *List) Take(q Question) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	l.answer, l.used = answer, !answer.IsZero()
+	l.answer, l.isUsed = answer, !answer.IsZero()
 	return answer, nil
 }
 
@@ -104,20 +104,20 @@ func Offer(cs fwk.CycleState) *List {
 // Open returns the offered list, nil if there is none.
 func Open(cs fwk.CycleState) *List {
 	l, err := cycle.Read[*List](cs, key)
-	if err != nil || l.withdrawn {
+	if err != nil || l.isWithdrawn {
 		return nil
 	}
 	return l
 }
 
-// Repeated reports whether this is the second attempt of a pod, after a list without success.
-func Repeated(cs fwk.CycleState) bool {
+// IsRepeated reports whether this is the second attempt of a pod, after a list without success.
+func IsRepeated(cs fwk.CycleState) bool {
 	l, err := cycle.Read[*List](cs, key)
-	return err == nil && l.withdrawn
+	return err == nil && l.isWithdrawn
 }
 
-// Used reports whether the attempt was narrowed down, now or before the offer was withdrawn.
-func (l *List) Used() bool { return l != nil && l.used }
+// IsUsed reports whether the attempt was narrowed down, now or before the offer was withdrawn.
+func (l *List) IsUsed() bool { return l != nil && l.isUsed }
 
 // Withdraw ends the offer: the attempt is repeated with all nodes.
-func (l *List) Withdraw() { l.withdrawn = true }
+func (l *List) Withdraw() { l.isWithdrawn = true }

@@ -45,7 +45,7 @@ type kind struct {
 	age  int
 }
 
-func (k kind) Ends(other kind) bool { return k.age > other.age }
+func (k kind) Supersedes(other kind) bool { return k.age > other.age }
 
 func (s snapshot) question(names ...string) Question {
 	return Question{Candidates: &Candidates{Names: sets.New(names...)}, Nodes: s}
@@ -128,16 +128,16 @@ func TestWhichNodesAreFirst(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			s, rankings := inStates(tc.states...), Rankings[kind, string]{}
-			ranking := rankings.Of(kind{}, s.question("n0", "n1", "n2", "n3", "n4"), s, stateOf)
-			ranking.Update(worthIn)
-			first, highest := ranking.First(Ties{Size: 3, Most: 4}, tc.suits)
+			ranking := rankings.RankingFor(kind{}, s.question("n0", "n1", "n2", "n3", "n4"), s, stateOf)
+			ranking.UpdateValues(worthIn)
+			first, highest := ranking.FirstNodes(Ties{Size: 3, Most: 4}, tc.suits)
 			if diff := gocmp.Diff(tc.first, namesOf(first)); diff != "" {
 				t.Errorf("first (-want +got):\n%s", diff)
 			}
-			if len(first) > 0 && highest != worth(first[0]) || len(first) == 0 && highest != Unfit || tc.suits == nil && highest != ranking.Highest() {
-				t.Errorf("the highest value is %d, of all %d", highest, ranking.Highest())
+			if len(first) > 0 && highest != worth(first[0]) || len(first) == 0 && highest != Unfit || tc.suits == nil && highest != ranking.HighestValue() {
+				t.Errorf("the highest value is %d, of all %d", highest, ranking.HighestValue())
 			}
-			if diff := gocmp.Diff(tc.best, namesOf(ranking.Best(3, tc.suits))); diff != "" {
+			if diff := gocmp.Diff(tc.best, namesOf(ranking.BestNodes(3, tc.suits))); diff != "" {
 				t.Errorf("best (-want +got):\n%s", diff)
 			}
 			suits := tc.suits
@@ -145,15 +145,15 @@ func TestWhichNodesAreFirst(t *testing.T) {
 				suits = func(fwk.NodeInfo) bool { return true }
 			}
 			inOrder := slices.Collect(ranking.InOrder(1, suits))
-			if diff := gocmp.Diff(namesOf(ranking.Best(5, suits)), namesOf(inOrder)); diff != "" {
+			if diff := gocmp.Diff(namesOf(ranking.BestNodes(5, suits)), namesOf(inOrder)); diff != "" {
 				t.Errorf("in order (-best +in order):\n%s", diff)
 			}
 			fit := 0
-			for range ranking.Fitting() {
+			for range ranking.FittingNodes() {
 				fit++
 			}
-			if fit != ranking.Fit() {
-				t.Errorf("%d nodes fit, and %d are listed", ranking.Fit(), fit)
+			if fit != ranking.CountFitting() {
+				t.Errorf("%d nodes fit, and %d are listed", ranking.CountFitting(), fit)
 			}
 		})
 	}
@@ -173,13 +173,13 @@ func TestTheOrderIsThatOfValueAndName(t *testing.T) {
 			s.change(i, state)
 		}
 		rankings := Rankings[kind, string]{}
-		ranking := rankings.Of(kind{}, Question{Candidates: &Candidates{}, Nodes: s}, s, stateOf)
-		ranking.Update(func(state string, _ fwk.NodeInfo) int64 { return value[state] - 1 }) // some are worth nothing and fit
+		ranking := rankings.RankingFor(kind{}, Question{Candidates: &Candidates{}, Nodes: s}, s, stateOf)
+		ranking.UpdateValues(func(state string, _ fwk.NodeInfo) int64 { return value[state] - 1 }) // some are worth nothing and fit
 		sorted := slices.SortedFunc(slices.Values(s), func(a, b fwk.NodeInfo) int {
 			return cmp.Or(cmp.Compare(value[stateOf(b)], value[stateOf(a)]), cmp.Compare(a.Node().Name, b.Node().Name))
 		})
 		for _, count := range []int{1, 5, 64, 65, 500} {
-			if diff := gocmp.Diff(namesOf(sorted[:count]), namesOf(ranking.Best(count, nil))); diff != "" {
+			if diff := gocmp.Diff(namesOf(sorted[:count]), namesOf(ranking.BestNodes(count, nil))); diff != "" {
 				t.Errorf("the best %d of %d states (-want +got):\n%s", count, states, diff)
 			}
 		}
@@ -198,10 +198,10 @@ func TestOfManyEqualsSomeAreTried(t *testing.T) {
 		s.change(i, "9")
 	}
 	rankings := Rankings[kind, string]{}
-	ranking := rankings.Of(kind{}, Question{Candidates: &Candidates{}, Nodes: s}, s, stateOf)
-	ranking.Update(worthIn)
+	ranking := rankings.RankingFor(kind{}, Question{Candidates: &Candidates{}, Nodes: s}, s, stateOf)
+	ranking.UpdateValues(worthIn)
 	first := func(turn uint64, suits func(fwk.NodeInfo) bool) []string {
-		nodes, _ := ranking.First(Ties{Size: 16, Most: 5, Turn: turn}, suits)
+		nodes, _ := ranking.FirstNodes(Ties{Size: 16, Most: 5, Turn: turn}, suits)
 		return namesOf(nodes)
 	}
 	// In order of name: n0, n1, n10, n11, ...
@@ -234,7 +234,7 @@ func TestSomeOfManyAreOfEachZone(t *testing.T) {
 				"one after the other": func(i int) int { return i * zones / nodes },
 			} {
 				ties, count := Ties{Size: 16, Most: most, Turn: 12345}, make([]int, zones)
-				some := ties.some(equals, nil)
+				some := ties.selectTied(equals, nil)
 				for _, node := range some {
 					count[zoneOf(position[node])]++
 				}
@@ -251,7 +251,7 @@ func TestOnlyNewStatesAreJudged(t *testing.T) {
 	q := s.question("n0", "n2", "not yet in the snapshot")
 	judged := func(name string, nodes snapshot) (names []string) {
 		q.Nodes = nodes
-		rankings.Of(kind{name: name}, q, nodes, stateOf).Update(func(_ string, node fwk.NodeInfo) int64 {
+		rankings.RankingFor(kind{name: name}, q, nodes, stateOf).UpdateValues(func(_ string, node fwk.NodeInfo) int64 {
 			names = append(names, node.Node().Name)
 			return worth(node)
 		})
@@ -292,16 +292,16 @@ func TestChangesThatAreToldAreEnough(t *testing.T) {
 		for range []int{0, 1, 1, 3, 40}[r.IntN(5)] {
 			i := r.IntN(len(s))
 			s.change(i, fmt.Sprint(1+r.IntN(9), "-", r.IntN(3)))
-			changes.Note(fmt.Sprint("n", i))
+			changes.RecordNode(fmt.Sprint("n", i))
 		}
-		changes.Note("of another pool")
-		changes.Taken()
+		changes.RecordNode("of another pool")
+		changes.RecordSnapshot()
 		age := step / 100 // where nodes are forgotten between
-		ranking := told.Of(kind{age: age}, q, s, stateOf)
-		ranking.Update(worthIn)
-		full := afresh.Of(kind{age: age}, Question{Candidates: q.Candidates, Nodes: s}, s, stateOf)
-		full.Update(worthIn)
-		if diff := gocmp.Diff(namesOf(full.Best(50, nil)), namesOf(ranking.Best(50, nil))); diff != "" {
+		ranking := told.RankingFor(kind{age: age}, q, s, stateOf)
+		ranking.UpdateValues(worthIn)
+		full := afresh.RankingFor(kind{age: age}, Question{Candidates: q.Candidates, Nodes: s}, s, stateOf)
+		full.UpdateValues(worthIn)
+		if diff := gocmp.Diff(namesOf(full.BestNodes(50, nil)), namesOf(ranking.BestNodes(50, nil))); diff != "" {
 			t.Fatalf("step %d (-all looked at +told):\n%s", step, diff)
 		}
 	}
@@ -313,13 +313,13 @@ func TestStatesOfThePastAreForgotten(t *testing.T) {
 	q := s.question("n0", "n1")
 	for i := range 2000 {
 		s.change(1, fmt.Sprint(1+i%9, "-", i))
-		ranking := rankings.Of(kind{}, q, s, stateOf)
-		ranking.Update(worthIn)
+		ranking := rankings.RankingFor(kind{}, q, s, stateOf)
+		ranking.UpdateValues(worthIn)
 		want := "n0"
 		if 1+i%9 > 5 {
 			want = "n1"
 		}
-		if got := namesOf(ranking.Best(1, nil)); got[0] != want {
+		if got := namesOf(ranking.BestNodes(1, nil)); got[0] != want {
 			t.Fatalf("in state %d %s is the best, want %s", i, got[0], want)
 		}
 		if known := len(ranking.table.numbers); known > 100 {
@@ -349,7 +349,7 @@ func TestWhatIsOutOfDateIsForgotten(t *testing.T) {
 		{why: "a node has gone, and no ranking keeps it", kind: kind{name: "b", age: 1}, nodes: newSnapshot(2), q: y, want: held{1, 1}},
 	} {
 		step.q.Nodes = step.nodes
-		rankings.Of(step.kind, step.q, step.nodes, stateOf)
+		rankings.RankingFor(step.kind, step.q, step.nodes, stateOf)
 		if diff := gocmp.Diff(step.want, held{len(rankings.known), len(rankings.tables)}); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", step.why, diff)
 		}
@@ -361,10 +361,10 @@ func TestTheKindsAskedForLastAreRemembered(t *testing.T) {
 	s := newSnapshot(1)
 	q := s.question("n0")
 	rankings := Rankings[kind, string]{}
-	often := rankings.Of(kind{name: "often"}, q, s, stateOf)
+	often := rankings.RankingFor(kind{name: "often"}, q, s, stateOf)
 	for i := range 2 * maxKinds {
-		rankings.Of(kind{name: fmt.Sprint(i)}, q, s, stateOf)
-		if rankings.Of(kind{name: "often"}, q, s, stateOf) != often {
+		rankings.RankingFor(kind{name: fmt.Sprint(i)}, q, s, stateOf)
+		if rankings.RankingFor(kind{name: "often"}, q, s, stateOf) != often {
 			t.Fatalf("after %d kinds, the one asked for all the time is forgotten", i)
 		}
 	}
@@ -374,7 +374,7 @@ func TestTheKindsAskedForLastAreRemembered(t *testing.T) {
 	for _, r := range rankings.known {
 		r.values = make([]int64, 2*maxValues/maxKinds)
 	}
-	rankings.Of(kind{name: "one more"}, q, s, stateOf)
+	rankings.RankingFor(kind{name: "one more"}, q, s, stateOf)
 	if _, kept := rankings.known[kind{name: "often"}]; !kept || len(rankings.known) > maxKinds/2+1 {
 		t.Errorf("%d kinds are left with twice the values that there is room for, the last among them: %t", len(rankings.known), kept)
 	}
@@ -392,9 +392,9 @@ func BenchmarkBest(b *testing.B) {
 			value := func(_ string, node fwk.NodeInfo) int64 { return int64(len(node.Node().Name)) * worth(node) }
 			for i := 0; b.Loop(); i++ {
 				s.change(i%len(s), fmt.Sprint(i%9, "-", i%states))
-				ranking := rankings.Of(kind{}, q, s, stateOf)
-				ranking.Update(value)
-				ranking.Best(16, nil)
+				ranking := rankings.RankingFor(kind{}, q, s, stateOf)
+				ranking.UpdateValues(value)
+				ranking.BestNodes(16, nil)
 			}
 		})
 	}
@@ -402,33 +402,33 @@ func BenchmarkBest(b *testing.B) {
 
 func TestAnAttempt(t *testing.T) {
 	cs := framework.NewCycleState()
-	if Open(cs) != nil || Repeated(cs) || Open(cs).InOrder() != nil {
+	if Open(cs) != nil || IsRepeated(cs) || Open(cs).InOrder() != nil {
 		t.Error("there is a list that nobody offered")
 	}
-	if answer, err := Open(cs).Take(Question{}); !answer.IsZero() || err != nil {
+	if answer, err := Open(cs).FirstNodes(Question{}); !answer.IsZero() || err != nil {
 		t.Errorf("%v, %v of no list, want all nodes", answer, err)
 	}
 	list := Offer(cs)
-	if answer, err := Open(cs).Take(Question{}); !answer.IsZero() || err != nil || list.Used() {
+	if answer, err := Open(cs).FirstNodes(Question{}); !answer.IsZero() || err != nil || list.IsUsed() {
 		t.Errorf("%v, %v that nobody ranked, want all nodes", answer, err)
 	}
 	Open(cs).Rank = func(Question) (Answer, error) { return Answer{}, errors.New("no") }
-	if _, err := Open(cs).Take(Question{}); err == nil || list.Used() {
+	if _, err := Open(cs).FirstNodes(Question{}); err == nil || list.IsUsed() {
 		t.Error("an answer that failed is used")
 	}
 	Open(cs).Rank = func(Question) (Answer, error) { return Answer{Names: sets.New("n")}, nil }
-	if answer, err := Open(cs).Take(Question{}); !answer.Names.Has("n") || err != nil || !list.Used() || list.InOrder() != nil {
+	if answer, err := Open(cs).FirstNodes(Question{}); !answer.Names.Has("n") || err != nil || !list.IsUsed() || list.InOrder() != nil {
 		t.Errorf("%v, %v, want the one ranked", answer, err)
 	}
 	Open(cs).Rank = func(Question) (Answer, error) { return Answer{InOrder: slices.Values(newSnapshot(2))}, nil }
-	if _, err := Open(cs).Take(Question{}); err != nil || !list.Used() {
+	if _, err := Open(cs).FirstNodes(Question{}); err != nil || !list.IsUsed() {
 		t.Errorf("an order is not used: %v", err)
 	}
 	if diff := gocmp.Diff([]string{"n0", "n1"}, namesOf(slices.Collect(list.InOrder()))); diff != "" {
 		t.Errorf("in order (-want +got):\n%s", diff)
 	}
 	list.Withdraw()
-	if Open(cs) != nil || !Repeated(cs) {
+	if Open(cs) != nil || !IsRepeated(cs) {
 		t.Error("the list is open after it was withdrawn")
 	}
 }

@@ -41,12 +41,12 @@ func newTable[S comparable](q Question, lister Lister) *table[S] {
 			}
 		}
 	}
-	t.forget()
+	t.resetNodes()
 	return t
 }
 
-// forget forces all nodes to be read again.
-func (t *table[S]) forget() {
+// resetNodes forces all nodes to be read again.
+func (t *table[S]) resetNodes() {
 	t.generations, t.states = make([]int64, len(t.nodes)), make([]int32, len(t.nodes))
 	for i := range t.generations {
 		t.generations[i] = -1 // which no node has
@@ -60,15 +60,15 @@ func (t *table[S]) forget() {
 // part of a full scan.
 const fewChanged = 4
 
-// update finds the state of the nodes that changed since the last time.
-func (t *table[S]) update(changes *cycle.Changes, stateOf func(fwk.NodeInfo) S) {
+// updateStates finds the state of the nodes that changed since the last time.
+func (t *table[S]) updateStates(changes *cycle.Changes, stateOf func(fwk.NodeInfo) S) {
 	if len(t.count) > 4*len(t.nodes)+64 { // most of them are past
-		t.forget()
+		t.resetNodes()
 	}
-	changed, known := changes.Since(&t.seen, len(t.nodes)*fewChanged/16)
+	changed, known := changes.ChangedSince(&t.seen, len(t.nodes)*fewChanged/16)
 	if !known {
 		for i := range t.nodes {
-			t.look(i, stateOf)
+			t.refreshNode(i, stateOf)
 		}
 		return
 	}
@@ -80,13 +80,13 @@ func (t *table[S]) update(changes *cycle.Changes, stateOf func(fwk.NodeInfo) S) 
 	}
 	for _, name := range changed {
 		if i, ok := t.positions[name]; ok {
-			t.look(int(i), stateOf)
+			t.refreshNode(int(i), stateOf)
 		}
 	}
 }
 
-// look finds the state of a node, if it has changed.
-func (t *table[S]) look(i int, stateOf func(fwk.NodeInfo) S) {
+// refreshNode finds the state of a node, if it has changed.
+func (t *table[S]) refreshNode(i int, stateOf func(fwk.NodeInfo) S) {
 	generation := t.nodes[i].GetGeneration()
 	if generation == t.generations[i] {
 		return
@@ -94,11 +94,11 @@ func (t *table[S]) look(i int, stateOf func(fwk.NodeInfo) S) {
 	if t.generations[i] >= 0 {
 		t.count[t.states[i]]--
 	}
-	t.generations[i], t.states[i] = generation, t.number(stateOf(t.nodes[i]))
+	t.generations[i], t.states[i] = generation, t.stateNumber(stateOf(t.nodes[i]))
 	t.count[t.states[i]]++
 }
 
-func (t *table[S]) number(state S) int32 {
+func (t *table[S]) stateNumber(state S) int32 {
 	number, known := t.numbers[state]
 	if !known {
 		number = int32(len(t.count))
@@ -112,10 +112,10 @@ func (t *table[S]) number(state S) int32 {
 // collected for several values at once, as many as are likely to be needed, and twice as many each time.
 func (r *Ranking[S]) byValue(likely int) iter.Seq2[[]fwk.NodeInfo, int64] {
 	return func(yield func([]fwk.NodeInfo, int64) bool) {
-		order := r.order()
+		order := r.newOrder()
 		places := make([]int32, len(r.values))
 		for len(order.states) > 0 {
-			groups, values := r.gather(order.next(likely), places)
+			groups, values := r.gatherNodes(order.nextStates(likely), places)
 			for i, equals := range groups {
 				if !yield(equals, values[i]) {
 					return
@@ -126,9 +126,9 @@ func (r *Ranking[S]) byValue(likely int) iter.Seq2[[]fwk.NodeInfo, int64] {
 	}
 }
 
-// gather returns the nodes in some states, of descending value, and the values: one group of nodes for each. places is scratch space with an
+// gatherNodes returns the nodes in some states, of descending value, and the values: one group of nodes for each. places is scratch space with an
 // entry for each state, all 0.
-func (r *Ranking[S]) gather(states, places []int32) (groups [][]fwk.NodeInfo, values []int64) {
+func (r *Ranking[S]) gatherNodes(states, places []int32) (groups [][]fwk.NodeInfo, values []int64) {
 	for i, state := range states {
 		if i == 0 || r.values[state] != r.values[states[i-1]] {
 			values = append(values, r.values[state])
@@ -147,16 +147,16 @@ func (r *Ranking[S]) gather(states, places []int32) (groups [][]fwk.NodeInfo, va
 	return groups, values
 }
 
-// order is the states of fitting nodes that have not been collected yet.
-type order[S comparable] struct {
+// stateOrder is the states of fitting nodes that have not been collected yet.
+type stateOrder[S comparable] struct {
 	*Ranking[S]
 	states []int32
 	// sorted says that they are in descending order of value.
 	sorted bool
 }
 
-func (r *Ranking[S]) order() *order[S] {
-	o := &order[S]{Ranking: r, states: make([]int32, 0, len(r.table.count))}
+func (r *Ranking[S]) newOrder() *stateOrder[S] {
+	o := &stateOrder[S]{Ranking: r, states: make([]int32, 0, len(r.table.count))}
 	for state, nodes := range r.table.count {
 		if nodes > 0 && r.values[state] != Unfit {
 			o.states = append(o.states, int32(state))
@@ -165,16 +165,16 @@ func (r *Ranking[S]) order() *order[S] {
 	return o
 }
 
-// selected is the number of nodes up to which states are selected from an unsorted list; beyond that they are sorted.
-const selected = 64
+// maxSelected is the number of nodes up to which states are selected from an unsorted list; beyond that they are sorted.
+const maxSelected = 64
 
-// next returns the next states, of descending value, with so many nodes together; all states of a value or none.
-func (o *order[S]) next(nodes int) []int32 {
-	if !o.sorted && nodes <= selected {
-		return o.above(o.threshold(nodes))
+// nextStates returns the next states, of descending value, with so many nodes together; all states of a value or none.
+func (o *stateOrder[S]) nextStates(nodes int) []int32 {
+	if !o.sorted && nodes <= maxSelected {
+		return o.takeAbove(o.valueThreshold(nodes))
 	}
 	if !o.sorted {
-		slices.SortFunc(o.states, o.descending)
+		slices.SortFunc(o.states, o.compareDescending)
 		o.sorted = true
 	}
 	end, got := 0, 0
@@ -187,14 +187,14 @@ func (o *order[S]) next(nodes int) []int32 {
 	return next
 }
 
-// threshold returns the value of the last of so many nodes, the best ones.
-func (o *order[S]) threshold(nodes int) int64 {
+// valueThreshold returns the value of the last of so many nodes, the best ones.
+func (o *stateOrder[S]) valueThreshold(nodes int) int64 {
 	best := make([]int32, 0, nodes+1)
 	for _, state := range o.states {
 		if len(best) == nodes && o.values[state] <= o.values[best[nodes-1]] {
 			continue
 		}
-		at, _ := slices.BinarySearchFunc(best, state, o.descending)
+		at, _ := slices.BinarySearchFunc(best, state, o.compareDescending)
 		best = slices.Insert(best, at, state)
 		best = best[:min(len(best), nodes)]
 	}
@@ -207,8 +207,8 @@ func (o *order[S]) threshold(nodes int) int64 {
 	return o.values[best[len(best)-1]]
 }
 
-// above removes the states of at least a value, and sorts them.
-func (o *order[S]) above(value int64) []int32 {
+// takeAbove removes the states of at least a value, and sorts them.
+func (o *stateOrder[S]) takeAbove(value int64) []int32 {
 	var above []int32
 	rest := o.states[:0]
 	for _, state := range o.states {
@@ -219,8 +219,10 @@ func (o *order[S]) above(value int64) []int32 {
 		}
 	}
 	o.states = rest
-	slices.SortFunc(above, o.descending)
+	slices.SortFunc(above, o.compareDescending)
 	return above
 }
 
-func (o *order[S]) descending(a, b int32) int { return cmp.Compare(o.values[b], o.values[a]) }
+func (o *stateOrder[S]) compareDescending(a, b int32) int {
+	return cmp.Compare(o.values[b], o.values[a])
+}

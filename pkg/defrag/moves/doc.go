@@ -7,25 +7,25 @@ package moves
 
 // Cluster is a set of pods on nodes. Nodes are numbered from 0. The search modifies it and undoes all changes.
 type Cluster[P comparable] interface {
-	// Nodes returns the number of nodes.
-	Nodes() int
-	// Movable returns the pods of a node that may leave it, the largest first.
-	Movable(node int) []P
-	// Fits reports whether a pod currently fits on a node.
-	Fits(pod P, node int) bool
-	// Rooms returns the nodes, except one, on which a pod currently fits and would be placed, the most likely first.
-	Rooms(pod P, but int) []int
-	// Put places a pod on a node on which it fits. PlacePod and RemovePod return undo functions, which are called in reverse order. The exception is
+	// CountNodes returns the number of nodes.
+	CountNodes() int
+	// MovablePods returns the pods of a node that may leave it, the largest first.
+	MovablePods(node int) []P
+	// FitsOn reports whether a pod currently fits on a node.
+	FitsOn(pod P, node int) bool
+	// NodesWithRoom returns the nodes, except one, on which a pod currently fits and would be placed, the most likely first.
+	NodesWithRoom(pod P, but int) []int
+	// PlacePod places a pod on a node on which it fits. PlacePod and RemovePod return undo functions, which are called in reverse order. The exception is
 	// a check of one node's pods, during which pods are taken and put back in other orders and Rooms is not called.
-	Put(pod P, node int) (undo func())
-	// Take removes a pod from its node.
-	Take(pod P, node int) (undo func())
-	// Free returns the free part of a node's GPUs in thousandths of a GPU. It may be too high, but never too low.
-	Free(node int) int64
-	// Milli returns what a pod holds, in thousandths of a GPU.
-	Milli(pod P) int64
-	// Kind is equal for pods that fit on the same nodes.
-	Kind(pod P) int
+	PlacePod(pod P, node int) (undo func())
+	// RemovePod removes a pod from its node.
+	RemovePod(pod P, node int) (undo func())
+	// FreeMilli returns the free part of a node's GPUs in thousandths of a GPU. It may be too high, but never too low.
+	FreeMilli(node int) int64
+	// PodMilli returns what a pod holds, in thousandths of a GPU.
+	PodMilli(pod P) int64
+	// PodClass is equal for pods that fit on the same nodes.
+	PodClass(pod P) int
 }
 
 // Limits bound a search.

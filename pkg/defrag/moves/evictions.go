@@ -21,33 +21,33 @@ type eviction[P comparable] struct {
 	least int
 }
 
-func (s *search[P]) eviction(node int, pods []P) eviction[P] {
+func (s *search[P]) newEviction(node int, pods []P) eviction[P] {
 	e := eviction[P]{node: node, pods: pods, least: len(pods)}
 	for _, pod := range pods {
-		e.milli += s.Milli(pod)
-		if s.homeless[s.Kind(pod)] {
+		e.milli += s.PodMilli(pod)
+		if s.roomless[s.PodClass(pod)] {
 			e.least++
 		}
 	}
 	return e
 }
 
-// evictions returns the sets of pods that could leave a node for the pod to place, the most promising first. All other nodes together must have room
+// findEvictions returns the sets of pods that could leave a node for the pod to place, the most promising first. All other nodes together must have room
 // for them, however pods displace each other.
-func (s *search[P]) evictions() []eviction[P] {
+func (s *search[P]) findEvictions() []eviction[P] {
 	var all []eviction[P]
 	free := int64(0)
 	for node := range s.movable {
-		free += s.Free(node)
+		free += s.FreeMilli(node)
 		all = append(all, s.evictionsFrom(node, s.pod, s.limits.Moves)...)
 	}
-	return sorted(slices.DeleteFunc(all, func(e eviction[P]) bool {
-		return e.least > s.limits.Moves || e.milli > free-s.Free(e.node)
+	return sortEvictions(slices.DeleteFunc(all, func(e eviction[P]) bool {
+		return e.least > s.limits.Moves || e.milli > free-s.FreeMilli(e.node)
 	}))
 }
 
-// sorted sorts sets that need the fewest moves first, then the smallest.
-func sorted[P comparable](all []eviction[P]) []eviction[P] {
+// sortEvictions sorts sets that need the fewest moves first, then the smallest.
+func sortEvictions[P comparable](all []eviction[P]) []eviction[P] {
 	slices.SortStableFunc(all, func(a, b eviction[P]) int {
 		return cmp.Or(cmp.Compare(a.least, b.least), cmp.Compare(a.milli, b.milli))
 	})
@@ -58,10 +58,10 @@ func sorted[P comparable](all []eviction[P]) []eviction[P] {
 func (s *search[P]) evictionsFrom(node int, pod P, most int) []eviction[P] {
 	c := chooser[P]{search: s, pod: pod, most: most, node: node, candidates: s.movable[node], back: make([]func(), len(s.movable[node]))}
 	for at := range c.candidates {
-		c.take(at)
+		c.takeAway(at)
 	}
-	if s.Fits(pod, node) {
-		c.choose(len(c.candidates)-1, nil)
+	if s.FitsOn(pod, node) {
+		c.chooseLeaving(len(c.candidates)-1, nil)
 	}
 	for at := range slices.Backward(c.candidates) {
 		c.putBack(at)
@@ -79,40 +79,40 @@ type chooser[P comparable] struct {
 	back       []func() // what puts each candidate back
 	decisions  int
 	found      []eviction[P]
-	kinds      [][]int // of the found sets
+	classes    [][]int // of the found sets
 }
 
-func (c *chooser[P]) take(at int) { c.back[at] = c.Take(c.candidates[at], c.node) }
+func (c *chooser[P]) takeAway(at int) { c.back[at] = c.RemovePod(c.candidates[at], c.node) }
 
 func (c *chooser[P]) putBack(at int) { c.back[at]() }
 
 // couldStay reports whether the pod fits beside a removed candidate and those put back.
 func (c *chooser[P]) couldStay(at int) bool {
 	c.putBack(at)
-	defer c.take(at)
-	return c.Fits(c.pod, c.node)
+	defer c.takeAway(at)
+	return c.FitsOn(c.pod, c.node)
 }
 
-// choose decides for the candidates up to a position whether they stay or leave, the small ones first, because staying is free. If a staying pod
+// chooseLeaving decides for the candidates up to a position whether they stay or leave, the small ones first, because staying is free. If a staying pod
 // blocks the way, so do all sets without it.
-func (c *chooser[P]) choose(at int, leaving []P) {
+func (c *chooser[P]) chooseLeaving(at int, leaving []P) {
 	if c.decisions++; c.decisions > maxDecisions || len(leaving) > c.most || len(c.found) == maxEvictions {
 		return
 	}
 	if at < 0 {
-		c.note(leaving)
+		c.addFound(leaving)
 		return
 	}
 	if c.couldStay(at) {
 		c.putBack(at)
-		c.choose(at-1, leaving)
-		c.take(at)
+		c.chooseLeaving(at-1, leaving)
+		c.takeAway(at)
 	}
-	c.choose(at-1, append(slices.Clip(leaving), c.candidates[at]))
+	c.chooseLeaving(at-1, append(slices.Clip(leaving), c.candidates[at]))
 }
 
-// note records a set, unless one of its pods could stay, or an equivalent set is known.
-func (c *chooser[P]) note(leaving []P) {
+// addFound records a set, unless one of its pods could stay, or an equivalent set is known.
+func (c *chooser[P]) addFound(leaving []P) {
 	if len(leaving) == 0 {
 		return
 	}
@@ -121,14 +121,14 @@ func (c *chooser[P]) note(leaving []P) {
 		if c.couldStay(slices.Index(c.candidates, pod)) {
 			return
 		}
-		kinds[i] = c.Kind(pod)
+		kinds[i] = c.PodClass(pod)
 	}
 	slices.Sort(kinds)
-	if slices.ContainsFunc(c.kinds, func(known []int) bool { return slices.Equal(known, kinds) }) {
+	if slices.ContainsFunc(c.classes, func(known []int) bool { return slices.Equal(known, kinds) }) {
 		return
 	}
 	leaving = slices.Clone(leaving)
 	slices.Reverse(leaving)
-	c.kinds = append(c.kinds, kinds)
-	c.found = append(c.found, c.eviction(c.node, leaving))
+	c.classes = append(c.classes, kinds)
+	c.found = append(c.found, c.newEviction(c.node, leaving))
 }

@@ -75,20 +75,22 @@ func (s *shelves) count(b *box, node, sign int) {
 	s.cpu[node] += sign * b.cpu
 }
 
-func (s *shelves) Nodes() int { return len(s.on) }
+func (s *shelves) CountNodes() int { return len(s.on) }
 
-func (s *shelves) Movable(node int) []*box {
+func (s *shelves) MovablePods(node int) []*box {
 	movable := slices.DeleteFunc(slices.Clone(s.on[node]), func(b *box) bool { return b.fixed })
 	slices.SortStableFunc(movable, func(a, b *box) int { return b.gpus - a.gpus })
 	return movable
 }
 
-func (s *shelves) Fits(b *box, node int) bool { return b.gpus <= s.gpus[node] && b.cpu <= s.cpu[node] }
+func (s *shelves) FitsOn(b *box, node int) bool {
+	return b.gpus <= s.gpus[node] && b.cpu <= s.cpu[node]
+}
 
-func (s *shelves) Rooms(b *box, but int) []int {
+func (s *shelves) NodesWithRoom(b *box, but int) []int {
 	var rooms []int
 	for node := range s.on {
-		if node != but && s.Fits(b, node) {
+		if node != but && s.FitsOn(b, node) {
 			rooms = append(rooms, node)
 		}
 	}
@@ -96,21 +98,21 @@ func (s *shelves) Rooms(b *box, but int) []int {
 	return rooms
 }
 
-func (s *shelves) Put(b *box, node int) func() {
+func (s *shelves) PlacePod(b *box, node int) func() {
 	s.count(b, node, -1)
 	return func() { s.count(b, node, 1) }
 }
 
-func (s *shelves) Take(b *box, node int) func() {
+func (s *shelves) RemovePod(b *box, node int) func() {
 	s.count(b, node, 1)
 	return func() { s.count(b, node, -1) }
 }
 
-func (s *shelves) Free(node int) int64 { return int64(s.gpus[node]) * 1000 }
+func (s *shelves) FreeMilli(node int) int64 { return int64(s.gpus[node]) * 1000 }
 
-func (s *shelves) Milli(b *box) int64 { return int64(b.gpus) * 1000 }
+func (s *shelves) PodMilli(b *box) int64 { return int64(b.gpus) * 1000 }
 
-func (s *shelves) Kind(b *box) int { return b.gpus<<8 | b.cpu }
+func (s *shelves) PodClass(b *box) int { return b.gpus<<8 | b.cpu }
 
 const amplyMany = 1 << 22
 
@@ -199,7 +201,7 @@ func TestFindAgreesWithExhaustion(t *testing.T) {
 	helped, worse := 0, 0
 	for range rounds {
 		s, pod := anyShelves(random), &box{gpus: 1 + random.IntN(4), cpu: 1 + random.IntN(6)}
-		if len(s.Rooms(pod, -1)) > 0 {
+		if len(s.NodesWithRoom(pod, -1)) > 0 {
 			continue
 		}
 		const most = 4
@@ -234,7 +236,7 @@ func anyShelves(random *rand.Rand) *shelves {
 	}
 	for i := range 8 {
 		b := &box{name: string(rune('a' + i)), gpus: random.IntN(3), cpu: 1 + random.IntN(3), fixed: random.IntN(8) == 0}
-		if node := random.IntN(len(s.on)); s.Fits(b, node) {
+		if node := random.IntN(len(s.on)); s.FitsOn(b, node) {
 			s.on[node] = append(s.on[node], b)
 			s.count(b, node, -1)
 		}
@@ -277,7 +279,7 @@ type exhaustion struct {
 
 // reach reports whether a number of moves is enough.
 func (e *exhaustion) reach(left int) bool {
-	if e.Fits(e.pod, e.target) {
+	if e.FitsOn(e.pod, e.target) {
 		return true
 	}
 	state := []byte{byte(left)}
@@ -289,9 +291,9 @@ func (e *exhaustion) reach(left int) bool {
 	}
 	e.seen[string(state)] = true
 	for _, b := range e.pods {
-		for _, to := range e.Rooms(b, e.target) {
+		for _, to := range e.NodesWithRoom(b, e.target) {
 			from := e.at[b]
-			back, away := e.Take(b, from), e.Put(b, to)
+			back, away := e.RemovePod(b, from), e.PlacePod(b, to)
 			e.at[b] = to
 			found := e.reach(left - 1)
 			away()
@@ -308,13 +310,13 @@ func (e *exhaustion) reach(left int) bool {
 func carryOut(t *testing.T, s *shelves, pod *box, plan moves.Plan[*box]) {
 	t.Helper()
 	for _, m := range plan.Moves {
-		if !s.Fits(m.Pod, m.To) {
+		if !s.FitsOn(m.Pod, m.To) {
 			t.Errorf("%s finds no room on node %d: %s", m.Pod.name, m.To, draw(plan))
 		}
-		defer s.Put(m.Pod, m.To)()
-		defer s.Take(m.Pod, m.From)()
+		defer s.PlacePod(m.Pod, m.To)()
+		defer s.RemovePod(m.Pod, m.From)()
 	}
-	if !s.Fits(pod, plan.Node) {
+	if !s.FitsOn(pod, plan.Node) {
 		t.Errorf("after the moves there is no room: %s", draw(plan))
 	}
 }

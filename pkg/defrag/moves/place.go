@@ -29,8 +29,8 @@ type attempt[P comparable] struct {
 	left  int
 }
 
-// homeless is a pod without a place.
-type homeless[P comparable] struct {
+// displacedPod is a pod without a place.
+type displacedPod[P comparable] struct {
 	pod  P
 	from int
 	// via are the nodes that wait for this pod to leave: the one that it leaves, if another pod takes its place there, and so on.
@@ -46,7 +46,7 @@ type handover[P comparable] struct {
 }
 
 // isVia reports whether a node waits for a pod to leave.
-func (h *homeless[P]) isVia(node int) bool {
+func (h *displacedPod[P]) isVia(node int) bool {
 	return slices.ContainsFunc(h.via, func(v handover[P]) bool { return v.node == node })
 }
 
@@ -63,15 +63,15 @@ type step[P comparable] struct {
 	undo      []func()
 }
 
-// run makes an attempt and undoes its changes. The moves of the plan may be impossible in their order.
-func (a *attempt[P]) run(pods []P, extra int) (plan Plan[P], ok bool) {
+// runAttempt makes an attempt and undoes its changes. The moves of the plan may be impossible in their order.
+func (a *attempt[P]) runAttempt(pods []P, extra int) (plan Plan[P], ok bool) {
 	var undo []func()
-	var waiting []homeless[P]
+	var waiting []displacedPod[P]
 	for _, pod := range pods {
-		undo = append(undo, a.Take(pod, a.node))
-		waiting = append(waiting, homeless[P]{pod: pod, from: a.node})
+		undo = append(undo, a.RemovePod(pod, a.node))
+		waiting = append(waiting, displacedPod[P]{pod: pod, from: a.node})
 	}
-	undo = append(undo, a.Put(a.pod, a.node))
+	undo = append(undo, a.PlacePod(a.pod, a.node))
 	if ok = a.placeAll(waiting, extra); ok {
 		plan = Plan[P]{Node: a.node, Moves: inOrder(a.steps)}
 	}
@@ -80,7 +80,7 @@ func (a *attempt[P]) run(pods []P, extra int) (plan Plan[P], ok bool) {
 	}
 	undoAll(undo)
 	for _, move := range plan.Moves {
-		plan.Milli += a.Milli(move.Pod)
+		plan.Milli += a.PodMilli(move.Pod)
 	}
 	return plan, ok
 }
@@ -91,16 +91,16 @@ func (s *search[P]) canBeMade(plan *Plan[P]) bool {
 	var undo []func()
 	defer func() { undoAll(undo) }()
 	for _, move := range plan.Moves {
-		if !s.Fits(move.Pod, move.To) {
+		if !s.FitsOn(move.Pod, move.To) {
 			return false
 		}
-		undo = append(undo, s.Take(move.Pod, move.From), s.Put(move.Pod, move.To))
+		undo = append(undo, s.RemovePod(move.Pod, move.From), s.PlacePod(move.Pod, move.To))
 	}
-	return s.Fits(s.pod, plan.Node)
+	return s.FitsOn(s.pod, plan.Node)
 }
 
 // placeAll finds places for all waiting pods and may displace a number of others. On failure it restores the state.
-func (a *attempt[P]) placeAll(waiting []homeless[P], extra int) bool {
+func (a *attempt[P]) placeAll(waiting []displacedPod[P], extra int) bool {
 	if len(waiting) == 0 {
 		return true
 	}
@@ -108,8 +108,8 @@ func (a *attempt[P]) placeAll(waiting []homeless[P], extra int) bool {
 	if len(first.via) == 0 && len(waiting) < a.left {
 		a.stuck, a.left = first.pod, len(waiting)
 	}
-	for to := range a.places(&first, extra) {
-		displaced := a.step(&first, to)
+	for to := range a.placesFor(&first, extra) {
+		displaced := a.takeStep(&first, to)
 		if a.placeAll(append(displaced, rest...), extra-len(to.others)) {
 			return true
 		}
@@ -118,16 +118,16 @@ func (a *attempt[P]) placeAll(waiting []homeless[P], extra int) bool {
 	return false
 }
 
-// step moves a pod to a place, and returns the pods that it displaces.
-func (a *attempt[P]) step(first *homeless[P], to place[P]) (displaced []homeless[P]) {
+// takeStep moves a pod to a place, and returns the pods that it displaces.
+func (a *attempt[P]) takeStep(first *displacedPod[P], to place[P]) (displaced []displacedPod[P]) {
 	s := step[P]{Move: Move[P]{Pod: first.pod, From: first.from, To: to.node}, displaced: to.others}
 	for i, other := range to.others {
 		via := append(slices.Clip(first.via), handover[P]{node: to.node, comes: first.pod, still: to.others[i:]})
-		displaced = append(displaced, homeless[P]{pod: other, from: to.node, via: via})
-		s.undo = append(s.undo, a.Take(other, to.node))
+		displaced = append(displaced, displacedPod[P]{pod: other, from: to.node, via: via})
+		s.undo = append(s.undo, a.RemovePod(other, to.node))
 		a.evicted[other] = true
 	}
-	s.undo = append(s.undo, a.Put(first.pod, to.node))
+	s.undo = append(s.undo, a.PlacePod(first.pod, to.node))
 	a.steps = append(a.steps, s)
 	return displaced
 }
@@ -151,36 +151,36 @@ func undoAll(undo []func()) {
 // inOrder returns the moves in an order in which each has room: displaced pods go first.
 func inOrder[P comparable](steps []step[P]) (moves []Move[P]) {
 	for len(steps) > 0 {
-		moves, steps = follow(moves, steps)
+		moves, steps = appendChain(moves, steps)
 	}
 	return moves
 }
 
-// follow appends the move of the first step after those of the pods that it displaced, and returns the remaining steps.
-func follow[P comparable](moves []Move[P], steps []step[P]) ([]Move[P], []step[P]) {
+// appendChain appends the move of the first step after those of the pods that it displaced, and returns the remaining steps.
+func appendChain[P comparable](moves []Move[P], steps []step[P]) ([]Move[P], []step[P]) {
 	first, rest := steps[0], steps[1:]
 	for range first.displaced {
-		moves, rest = follow(moves, rest)
+		moves, rest = appendChain(moves, rest)
 	}
 	return append(moves, first.Move), rest
 }
 
-// places yields the current places for a pod, the most promising first: free places, then those of one other pod, then those of several.
-func (a *attempt[P]) places(of *homeless[P], extra int) iter.Seq[place[P]] {
+// placesFor yields the current places for a pod, the most promising first: free places, then those of one other pod, then those of several.
+func (a *attempt[P]) placesFor(of *displacedPod[P], extra int) iter.Seq[place[P]] {
 	return func(yield func(place[P]) bool) {
-		if !a.rooms(of, yield) || extra == 0 || len(of.via) == maxChain || a.single && len(of.via) > 0 {
+		if !a.yieldRooms(of, yield) || extra == 0 || len(of.via) == maxChain || a.single && len(of.via) > 0 {
 			return
 		}
-		if !yieldAll(a.placesOf(a.others(of.pod), of, extra), yield) || extra == 1 || a.single {
+		if !yieldAll(a.placesOf(a.singleOptions(of.pod), of, extra), yield) || extra == 1 || a.single {
 			return
 		}
-		yieldAll(a.placesOf(a.groups(of.pod), of, extra), yield)
+		yieldAll(a.placesOf(a.groupOptions(of.pod), of, extra), yield)
 	}
 }
 
-// rooms yields the nodes with room for a pod, and reports whether to continue.
-func (a *attempt[P]) rooms(of *homeless[P], yield func(place[P]) bool) bool {
-	for _, room := range a.Rooms(of.pod, a.node) {
+// yieldRooms yields the nodes with room for a pod, and reports whether to continue.
+func (a *attempt[P]) yieldRooms(of *displacedPod[P], yield func(place[P]) bool) bool {
+	for _, room := range a.NodesWithRoom(of.pod, a.node) {
 		if a.tries++; a.tries > a.until || a.fitsNow(of, room) && !yield(place[P]{node: room}) {
 			return false
 		}
@@ -190,7 +190,7 @@ func (a *attempt[P]) rooms(of *homeless[P], yield func(place[P]) bool) bool {
 
 // fitsNow reports whether a pod that fits on a node after the moves of those that wait for it also fits before them, because it moves first. The
 // remaining pods may get other GPUs here than they hold: [search.canBeMade] decides.
-func (a *attempt[P]) fitsNow(of *homeless[P], node int) bool {
+func (a *attempt[P]) fitsNow(of *displacedPod[P], node int) bool {
 	if node == of.from || a.strict && of.isVia(node) {
 		return false
 	}
@@ -198,15 +198,15 @@ func (a *attempt[P]) fitsNow(of *homeless[P], node int) bool {
 	if i < 0 {
 		return true
 	}
-	undo := []func(){a.Take(of.via[i].comes, node)}
+	undo := []func(){a.RemovePod(of.via[i].comes, node)}
 	defer func() { undoAll(undo) }()
 	for _, other := range of.via[i].still {
-		if !a.Fits(other, node) {
+		if !a.FitsOn(other, node) {
 			return false
 		}
-		undo = append(undo, a.Put(other, node))
+		undo = append(undo, a.PlacePod(other, node))
 	}
-	return a.Fits(of.pod, node)
+	return a.FitsOn(of.pod, node)
 }
 
 // yieldAll yields another sequence, and reports whether to continue.
@@ -220,7 +220,7 @@ func yieldAll[T any](of iter.Seq[T], yield func(T) bool) bool {
 }
 
 // placesOf yields the places of other pods that a pod can take with at most a number of moves.
-func (a *attempt[P]) placesOf(options []eviction[P], of *homeless[P], most int) iter.Seq[place[P]] {
+func (a *attempt[P]) placesOf(options []eviction[P], of *displacedPod[P], most int) iter.Seq[place[P]] {
 	if a.single {
 		most = 1
 	}
@@ -244,9 +244,9 @@ func (a *attempt[P]) placesOf(options []eviction[P], of *homeless[P], most int) 
 // haveRoom reports whether each of the pods currently finds room. It checks once per class.
 func (a *attempt[P]) haveRoom(pods []P, found map[int]bool) bool {
 	return !slices.ContainsFunc(pods, func(pod P) bool {
-		kind := a.Kind(pod)
+		kind := a.PodClass(pod)
 		if _, known := found[kind]; !known {
-			found[kind] = len(a.Rooms(pod, a.node)) > 0
+			found[kind] = len(a.NodesWithRoom(pod, a.node)) > 0
 		}
 		return !found[kind]
 	})
@@ -260,10 +260,10 @@ func (a *attempt[P]) canGo(pod P, o *eviction[P]) bool {
 	a.tries++
 	var undo []func()
 	for _, other := range o.pods {
-		undo = append(undo, a.Take(other, o.node))
+		undo = append(undo, a.RemovePod(other, o.node))
 	}
 	defer undoAll(undo)
-	return a.Fits(pod, o.node)
+	return a.FitsOn(pod, o.node)
 }
 
 // lookup is a query on the initial state, with all pods in place: in whose place a pod fits.
@@ -273,18 +273,18 @@ type lookup[P comparable] struct {
 	groups bool
 }
 
-// others returns the single pods in whose place a pod fits, the most promising first.
-func (a *attempt[P]) others(pod P) []eviction[P] {
-	options, known := a.alone[a.Kind(pod)]
+// singleOptions returns the single pods in whose place a pod fits, the most promising first.
+func (a *attempt[P]) singleOptions(pod P) []eviction[P] {
+	options, known := a.alone[a.PodClass(pod)]
 	if !known {
 		a.unknown = append(a.unknown, lookup[P]{pod, false})
 	}
 	return options
 }
 
-// groups returns the sets of two or more pods in whose place a pod fits, the most promising first.
-func (a *attempt[P]) groups(pod P) []eviction[P] {
-	options, known := a.together[a.Kind(pod)]
+// groupOptions returns the sets of two or more pods in whose place a pod fits, the most promising first.
+func (a *attempt[P]) groupOptions(pod P) []eviction[P] {
+	options, known := a.together[a.PodClass(pod)]
 	if !known {
 		a.unknown = append(a.unknown, lookup[P]{pod, true})
 	}
@@ -294,7 +294,7 @@ func (a *attempt[P]) groups(pod P) []eviction[P] {
 // lookUp makes the missing lookups of an attempt, and reports whether there were any.
 func (a *attempt[P]) lookUp() bool {
 	for _, l := range a.unknown {
-		kind := a.Kind(l.pod)
+		kind := a.PodClass(l.pod)
 		if _, known := a.together[kind]; l.groups && !known {
 			a.together[kind] = a.findGroups(l.pod)
 		}
@@ -309,14 +309,14 @@ func (s *search[P]) findOthers(pod P) []eviction[P] {
 	var options []eviction[P]
 	for node, there := range s.movable {
 		for i, other := range there {
-			back := s.Take(other, node)
-			if s.Fits(pod, node) {
-				options = append(options, s.eviction(node, there[i:i+1]))
+			back := s.RemovePod(other, node)
+			if s.FitsOn(pod, node) {
+				options = append(options, s.newEviction(node, there[i:i+1]))
 			}
 			back()
 		}
 	}
-	return sorted(options)
+	return sortEvictions(options)
 }
 
 func (s *search[P]) findGroups(pod P) []eviction[P] {
@@ -324,5 +324,5 @@ func (s *search[P]) findGroups(pod P) []eviction[P] {
 	for node := range s.movable {
 		options = append(options, s.evictionsFrom(node, pod, maxGroup)...)
 	}
-	return sorted(slices.DeleteFunc(options, func(e eviction[P]) bool { return len(e.pods) == 1 }))
+	return sortEvictions(slices.DeleteFunc(options, func(e eviction[P]) bool { return len(e.pods) == 1 }))
 }

@@ -13,12 +13,12 @@ import (
 // and thoroughly with one move, two, and so on, up to the best known plan.
 func Find[P comparable](cluster Cluster[P], pod P, limits Limits) (Plan[P], bool) {
 	s := newSearch(cluster, pod, limits)
-	evictions := s.evictions()
-	s.sweep(evictions, direct[P]())
-	s.sweep(evictions, s.chains())
+	evictions := s.findEvictions()
+	s.searchEvictions(evictions, directStrategy[P]())
+	s.searchEvictions(evictions, s.chainStrategy())
 	s.tries, s.limits.Tries = 0, limits.Tries/improvingShare
-	for total := 1; total <= s.most() && s.tries < s.limits.Tries; total++ {
-		s.sweep(evictions, s.thorough(total))
+	for total := 1; total <= s.maxMoves() && s.tries < s.limits.Tries; total++ {
+		s.searchEvictions(evictions, s.thoroughStrategy(total))
 	}
 	return s.best, s.found
 }
@@ -32,62 +32,62 @@ type search[P comparable] struct {
 	best    Plan[P]
 	found   bool
 	movable [][]P // by node, in the initial state
-	// homeless are the classes of pods that currently find no room. alone are the pods in whose place a pod of a class fits, and together the sets of
+	// roomless are the classes of pods that currently find no room. alone are the pods in whose place a pod of a class fits, and together the sets of
 	// several pods of a node.
-	homeless        map[int]bool
+	roomless        map[int]bool
 	alone, together map[int][]eviction[P]
 }
 
 func newSearch[P comparable](cluster Cluster[P], pod P, limits Limits) *search[P] {
 	s := &search[P]{
-		Cluster: cluster, pod: pod, limits: limits, movable: make([][]P, cluster.Nodes()),
-		homeless: map[int]bool{}, alone: map[int][]eviction[P]{}, together: map[int][]eviction[P]{},
+		Cluster: cluster, pod: pod, limits: limits, movable: make([][]P, cluster.CountNodes()),
+		roomless: map[int]bool{}, alone: map[int][]eviction[P]{}, together: map[int][]eviction[P]{},
 	}
 	for node := range s.movable {
-		s.movable[node] = cluster.Movable(node)
+		s.movable[node] = cluster.MovablePods(node)
 		for _, pod := range s.movable[node] {
-			kind := s.Kind(pod)
-			if _, known := s.homeless[kind]; !known {
-				s.homeless[kind] = len(s.Rooms(pod, -1)) == 0
+			kind := s.PodClass(pod)
+			if _, known := s.roomless[kind]; !known {
+				s.roomless[kind] = len(s.NodesWithRoom(pod, -1)) == 0
 			}
 		}
 	}
 	return s
 }
 
-// most returns the most moves of a plan: those of the best known plan, or the limit.
-func (s *search[P]) most() int {
+// maxMoves returns the most moves of a plan: those of the best known plan, or the limit.
+func (s *search[P]) maxMoves() int {
 	if s.found {
 		return len(s.best.Moves)
 	}
 	return s.limits.Moves
 }
 
-// sweep searches places for each eviction that could beat the best known plan.
-func (s *search[P]) sweep(evictions []eviction[P], how strategy[P]) {
+// searchEvictions searches places for each eviction that could beat the best known plan.
+func (s *search[P]) searchEvictions(evictions []eviction[P], how strategy[P]) {
 	for i := range evictions {
 		e := &evictions[i]
-		if e.least > s.most() || s.tries > s.limits.Tries {
+		if e.least > s.maxMoves() || s.tries > s.limits.Tries {
 			return // the same holds for all after it
 		}
-		if how.extra(e) < e.least-len(e.pods) || s.found && e.least == s.most() && e.milli >= s.best.Milli {
+		if how.extra(e) < e.least-len(e.pods) || s.found && e.least == s.maxMoves() && e.milli >= s.best.Milli {
 			continue
 		}
-		if plan, found := s.settle(e, how); found && (!s.found || plan.beats(&s.best)) {
+		if plan, found := s.placeEviction(e, how); found && (!s.found || plan.isBetterThan(&s.best)) {
 			s.best, s.found = plan, true
 		}
 	}
 }
 
-// settle searches places for the pods of an eviction. If one of them finds none, another may have taken it: then that one chooses first. Missing
+// placeEviction searches places for the pods of an eviction. If one of them finds none, another may have taken it: then that one chooses first. Missing
 // lookups are made after an attempt, for the next one. If a plan is impossible in its order, the next attempt keeps pods off the nodes that wait for
 // them.
-func (s *search[P]) settle(e *eviction[P], how strategy[P]) (Plan[P], bool) {
+func (s *search[P]) placeEviction(e *eviction[P], how strategy[P]) (Plan[P], bool) {
 	until, pods, extra := min(s.limits.Tries, s.tries+how.tries), slices.Clone(e.pods), how.extra(e)
 	strict := false
 	for reordered := 0; ; {
 		a := &attempt[P]{search: s, node: e.node, single: how.single, strict: strict, until: until, evicted: map[P]bool{}, left: len(pods) + 1}
-		plan, ok := a.run(pods, extra)
+		plan, ok := a.runAttempt(pods, extra)
 		switch {
 		case ok && s.canBeMade(&plan):
 			return plan, true
@@ -109,6 +109,6 @@ func (s *search[P]) settle(e *eviction[P], how strategy[P]) (Plan[P], bool) {
 	}
 }
 
-func (p *Plan[P]) beats(other *Plan[P]) bool {
+func (p *Plan[P]) isBetterThan(other *Plan[P]) bool {
 	return cmp.Or(cmp.Compare(len(p.Moves), len(other.Moves)), cmp.Compare(p.Milli, other.Milli)) < 0
 }

@@ -19,20 +19,20 @@ type strategy[P comparable] struct {
 	tries int
 }
 
-// direct displaces no pods, which is fast.
-func direct[P comparable]() strategy[P] {
+// directStrategy displaces no pods, which is fast.
+func directStrategy[P comparable]() strategy[P] {
 	return strategy[P]{tries: directTries, extra: func(*eviction[P]) int { return 0 }}
 }
 
-// chains displaces as many single pods as allowed that find room themselves: it finds a plan even if almost nothing is free.
-func (s *search[P]) chains() strategy[P] {
-	return strategy[P]{tries: singleTries, single: true, extra: func(e *eviction[P]) int { return s.most() - len(e.pods) }}
+// chainStrategy displaces as many single pods as allowed that find room themselves: it finds a plan even if almost nothing is free.
+func (s *search[P]) chainStrategy() strategy[P] {
+	return strategy[P]{tries: singleTries, single: true, extra: func(e *eviction[P]) int { return s.maxMoves() - len(e.pods) }}
 }
 
-// thorough searches all plans with a number of moves.
-func (s *search[P]) thorough(moves int) strategy[P] {
+// thoroughStrategy searches all plans with a number of moves.
+func (s *search[P]) thoroughStrategy(moves int) strategy[P] {
 	return strategy[P]{
 		tries: s.limits.Tries / attemptShare,
-		extra: func(e *eviction[P]) int { return min(moves, s.most()) - len(e.pods) },
+		extra: func(e *eviction[P]) int { return min(moves, s.maxMoves()) - len(e.pods) },
 	}
 }

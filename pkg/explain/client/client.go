@@ -52,9 +52,9 @@ func New(config *rest.Config, o Options) (*Client, error) {
 	return &Client{address: address, http: client}, nil
 }
 
-// Path returns the path of the records of a job's pods, or of all pods of a namespace for the job "". The right to get this path is the right
+// RecordsPath returns the path of the records of a job's pods, or of all pods of a namespace for the job "". The right to get this path is the right
 // to read the records.
-func Path(namespace, job string) string {
+func RecordsPath(namespace, job string) string {
 	path := server.Root + "pods/" + url.PathEscape(namespace) + "/"
 	if job != "" {
 		path += "?job=" + url.QueryEscape(job)
@@ -70,7 +70,7 @@ func (c *Client) Job(ctx context.Context, namespace, job string) ([]explain.Reco
 	}
 	var failures []error
 	for _, host := range hosts {
-		records, err := c.get(ctx, host, Path(namespace, job))
+		records, err := c.getRecords(ctx, host, RecordsPath(namespace, job))
 		if err == nil {
 			return records, nil
 		}
@@ -79,8 +79,8 @@ func (c *Client) Job(ctx context.Context, namespace, job string) ([]explain.Reco
 	return nil, errors.Join(failures...)
 }
 
-// get reads the records from one process.
-func (c *Client) get(ctx context.Context, host, path string) ([]explain.Record, error) {
+// getRecords reads the records from one process.
+func (c *Client) getRecords(ctx context.Context, host, path string) ([]explain.Record, error) {
 	base := *c.address
 	if base.Host = host; strings.Contains(host, ":") {
 		base.Host = "[" + host + "]"
@@ -97,11 +97,11 @@ func (c *Client) get(ctx context.Context, host, path string) ([]explain.Record, 
 		return nil, phrase.Errorf("asking the scheduler: %w", err)
 	}
 	defer func() { _ = response.Body.Close() }() // already read
-	return decode(response)
+	return decodeRecords(response)
 }
 
-func decode(response *http.Response) ([]explain.Record, error) {
-	body := json.NewDecoder(io.LimitReader(response.Body, serverclient.MostRead))
+func decodeRecords(response *http.Response) ([]explain.Record, error) {
+	body := json.NewDecoder(io.LimitReader(response.Body, serverclient.MaxResponseBytes))
 	switch response.StatusCode {
 	case http.StatusOK:
 		var answer server.List

@@ -45,10 +45,10 @@ type List struct {
 // The scheduler itself serves these requests, so the memory of answers is bounded: the number that are built at once (one per user or namespace), and
 // the bytes of those that wait to be read. No answer is larger than the recorder's content plus JSON overhead.
 const (
-	atOnce      = 2
-	waiting     = 64
-	allAnswers  = 64 << 20
-	eachAnswers = 32 << 20
+	maxConcurrent = 2
+	maxWaiting    = 64
+	allAnswers    = 64 << 20
+	eachAnswers   = 32 << 20
 	// answerTime is the time limit of an answer, longer if it is read in parts.
 	answerTime = 2 * time.Minute
 	// maxConnections is the maximum number of open connections, each of which takes some tens of kilobytes.
@@ -63,24 +63,24 @@ type handler struct {
 	answers *serving.Answers
 }
 
-// Handler serves the records of a recorder. A nil leader means that there is no election, and this process leads.
-func Handler(recorder *explain.Recorder, leader Leader) http.Handler {
+// NewHandler serves the records of a recorder. A nil leader means that there is no election, and this process leads.
+func NewHandler(recorder *explain.Recorder, leader Leader) http.Handler {
 	h := &handler{
-		recorder: recorder, leader: leader, places: fair.New(fair.Limits{Total: atOnce, Each: 1, Waiting: waiting}),
+		recorder: recorder, leader: leader, places: fair.New(fair.Limits{Total: maxConcurrent, Each: 1, Waiting: maxWaiting}),
 		answers: serving.NewAnswers(allAnswers, eachAnswers),
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+Root+"pods/{namespace}/{name}", h.pod)
-	mux.HandleFunc("GET "+Root+"pods/{namespace}/{$}", h.list)
-	return serving.Answered(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h.answers.Bounded(w, r, mux, whoAsks(r), func(w http.ResponseWriter, err error) {
-			reply(w, http.StatusTooManyRequests, Failure{Error: err.Error()})
+	mux.HandleFunc("GET "+Root+"pods/{namespace}/{name}", h.servePod)
+	mux.HandleFunc("GET "+Root+"pods/{namespace}/{$}", h.serveList)
+	return serving.EnsureAnswered(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.answers.ServeBounded(w, r, mux, whoAsks(r), func(w http.ResponseWriter, err error) {
+			writeReply(w, http.StatusTooManyRequests, Failure{Error: err.Error()})
 		})
-	}), unanswered)
+	}), replyUnanswered)
 }
 
-// Bounded limits the connections of an HTTP/1 server, which is built from a listener and a handler, and the time of each answer.
-func Bounded(listener net.Listener, next http.Handler) (net.Listener, http.Handler) {
+// BoundListener limits the connections of an HTTP/1 server, which is built from a listener and a handler, and the time of each answer.
+func BoundListener(listener net.Listener, next http.Handler) (net.Listener, http.Handler) {
 	return serving.BoundListener(listener, serving.WriteInTime(next, answerTime), maxConnections, time.Now)
 }
 
@@ -92,53 +92,53 @@ func whoAsks(r *http.Request) string {
 	return ""
 }
 
-func unanswered(w http.ResponseWriter, _ *http.Request, begun bool) {
+func replyUnanswered(w http.ResponseWriter, _ *http.Request, begun bool) {
 	if begun {
-		reply(w, http.StatusInternalServerError, Failure{Error: "the question was not answered: ask again"})
+		writeReply(w, http.StatusInternalServerError, Failure{Error: "the question was not answered: ask again"})
 		return
 	}
-	reply(w, http.StatusServiceUnavailable, Failure{Error: "the connection has ended: ask again on another one"})
+	writeReply(w, http.StatusServiceUnavailable, Failure{Error: "the connection has ended: ask again on another one"})
 }
 
-func (h *handler) pod(w http.ResponseWriter, r *http.Request) {
+func (h *handler) servePod(w http.ResponseWriter, r *http.Request) {
 	namespace, name := r.PathValue("namespace"), r.PathValue("name")
 	record, ok := h.recorder.Pod(namespace, name)
 	if !ok {
-		h.missing(w, r, fmt.Sprintf("no attempt to place pod %s/%s is on record", namespace, name))
+		h.replyMissing(w, r, fmt.Sprintf("no attempt to place pod %s/%s is on record", namespace, name))
 		return
 	}
-	reply(w, http.StatusOK, record)
+	writeReply(w, http.StatusOK, record)
 }
 
-func (h *handler) list(w http.ResponseWriter, r *http.Request) {
-	leave, err := h.places.Enter(r.Context(), serving.Payer(whoAsks(r)), 1)
+func (h *handler) serveList(w http.ResponseWriter, r *http.Request) {
+	leave, err := h.places.Enter(r.Context(), serving.PayingIdentity(whoAsks(r)), 1)
 	if err != nil {
-		reply(w, http.StatusTooManyRequests, Failure{Error: err.Error()})
+		writeReply(w, http.StatusTooManyRequests, Failure{Error: err.Error()})
 		return
 	}
 	serving.UntilSent(r.Context(), leave)
 	items := h.recorder.Pods(r.PathValue("namespace"), r.URL.Query().Get("job"))
 	if len(items) == 0 {
-		if identity, here := h.leading(r); !here {
-			standby(w, identity)
+		if identity, here := h.findLeader(r); !here {
+			replyStandby(w, identity)
 			return
 		}
 		items = []explain.Record{}
 	}
-	reply(w, http.StatusOK, List{Items: items})
+	writeReply(w, http.StatusOK, List{Items: items})
 }
 
-// missing distinguishes an unknown pod from a process that has no records.
-func (h *handler) missing(w http.ResponseWriter, r *http.Request, text string) {
-	if identity, here := h.leading(r); !here {
-		standby(w, identity)
+// replyMissing distinguishes an unknown pod from a process that has no records.
+func (h *handler) replyMissing(w http.ResponseWriter, r *http.Request, text string) {
+	if identity, here := h.findLeader(r); !here {
+		replyStandby(w, identity)
 		return
 	}
-	reply(w, http.StatusNotFound, Failure{Error: text})
+	writeReply(w, http.StatusNotFound, Failure{Error: text})
 }
 
-// leading treats a process that cannot determine the leader as a standby: it could not place pods either.
-func (h *handler) leading(r *http.Request) (identity string, here bool) {
+// findLeader treats a process that cannot determine the leader as a standby: it could not place pods either.
+func (h *handler) findLeader(r *http.Request) (identity string, here bool) {
 	if h.leader == nil {
 		return "", true
 	}
@@ -146,14 +146,14 @@ func (h *handler) leading(r *http.Request) (identity string, here bool) {
 	return identity, here && err == nil
 }
 
-func standby(w http.ResponseWriter, identity string) {
-	reply(w, http.StatusServiceUnavailable, Failure{
+func replyStandby(w http.ResponseWriter, identity string) {
+	writeReply(w, http.StatusServiceUnavailable, Failure{
 		Error: "this scheduler stands by and has no records: ask the leader", Leader: identity,
 	})
 }
 
-func reply(w http.ResponseWriter, status int, body any) {
+func writeReply(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = serving.InTurn(w, func(out io.Writer) error { return json.NewEncoder(out).Encode(body) }) // the caller is gone
+	_ = serving.EncodeInTurn(w, func(out io.Writer) error { return json.NewEncoder(out).Encode(body) }) // the caller is gone
 }

@@ -61,7 +61,7 @@ func TestHandler(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			response := httptest.NewRecorder()
-			Handler(recorder, tc.leader).ServeHTTP(response, httptest.NewRequestWithContext(t.Context(), tc.method, tc.path, nil))
+			NewHandler(recorder, tc.leader).ServeHTTP(response, httptest.NewRequestWithContext(t.Context(), tc.method, tc.path, nil))
 			if response.Code != tc.status {
 				t.Errorf("status %d, want %d: %s", response.Code, tc.status, response.Body)
 			}
@@ -87,9 +87,9 @@ func TestAnswersThatNobodyReads(t *testing.T) {
 		}
 		recorder.Record(pod, attempt)
 	}
-	next := Handler(recorder, nil)
+	next := NewHandler(recorder, nil)
 	server := httptest.NewUnstartedServer(nil)
-	server.Listener, server.Config.Handler = Bounded(server.Listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server.Listener, server.Config.Handler = BoundListener(server.Listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(w, r.WithContext(request.WithUser(r.Context(), &user.DefaultInfo{Name: r.Header.Get("Who")})))
 	}))
 	server.Start()

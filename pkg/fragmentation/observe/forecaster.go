@@ -34,27 +34,27 @@ func (f *Forecaster) CountAhead(handle fwk.Handle) error {
 	return f.pods.catchUp(handle.SharedInformerFactory().Core().V1().Pods().Informer())
 }
 
-// Next returns the forecasts for an attempt. Pods are counted again after a number of attempts. Nodes are read again then, and when one
+// NextForecasts returns the forecasts for an attempt. Pods are counted again after a number of attempts. Nodes are read again then, and when one
 // is added or removed, or the pod's pool is unknown because its first GPUs may have just been added.
-func (f *Forecaster) Next(handle fwk.Handle, devices Devices, now Occasion) (*fragmentation.Forecasts, error) {
+func (f *Forecaster) NextForecasts(handle fwk.Handle, devices Devices, now Occasion) (*fragmentation.Forecasts, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	nodes, err := handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return nil, err
 	}
-	due := f.pace.DueAt(now.Attempt, f.pods.Len()) || f.current == nil
+	due := f.pace.IsDueAt(now.Attempt, f.pods.Len()) || f.current == nil
 	changed := false
-	if due || !cycle.SameNodes(nodes, f.nodes.listed) || now.Pool != "" && !f.current.Has(now.Pool) {
-		changed = f.nodes.update(nodes, now.Changes, devices)
+	if due || !cycle.SameNodes(nodes, f.nodes.listed) || now.Pool != "" && !f.current.HasPool(now.Pool) {
+		changed = f.nodes.updateNodes(nodes, now.Changes, devices)
 	}
 	if due {
-		if err := f.pods.follow(handle.SharedInformerFactory().Core().V1().Pods().Informer()); err != nil {
+		if err := f.pods.countRound(handle.SharedInformerFactory().Core().V1().Pods().Informer()); err != nil {
 			return nil, err
 		}
 	}
 	if due || changed {
-		f.current = f.current.Next(f.nodes.pools, &f.pods.PodCount)
+		f.current = f.current.NextForecasts(f.nodes.pools, &f.pods.PodCount)
 	}
 	return f.current, nil
 }

@@ -36,10 +36,10 @@ func TestAForecastKnowsPoolsThatCameSince(t *testing.T) {
 	pods := handle.informers.Core().V1().Pods().Informer().GetStore()
 	nodes := []*corev1.Node{node("a0", "a"), node("a1", "a")}
 	var f Forecaster
-	ledger := devices.NewLedger()
+	ledger := devices.NewCache()
 	next := func(attempt int64, pool string) *fragmentation.Forecasts {
 		t.Helper()
-		made, err := f.Next(handle, ledger, Occasion{Attempt: attempt, Pool: pool})
+		made, err := f.NextForecasts(handle, ledger, Occasion{Attempt: attempt, Pool: pool})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,17 +60,17 @@ func TestAForecastKnowsPoolsThatCameSince(t *testing.T) {
 	}
 	handle.now = cache.NewSnapshot(nil, append(nodes, node("b0", "b")))
 	second := next(3, "a")
-	if second.Of("b") == nil {
+	if second.ForPool("b") == nil {
 		t.Error("the forecast knows nothing of a pool whose first node has just come")
 	}
-	if second.Of("a") != first.Of("a") {
+	if second.ForPool("a") != first.ForPool("a") {
 		t.Error("a node of another pool changed what is expected in the first")
 	}
 	bare := node("c0", "c")
 	bare.Status = corev1.NodeStatus{}
 	nodes = append(nodes, node("b0", "b"), bare)
 	handle.now = cache.NewSnapshot(nil, nodes)
-	if next(4, "c").Of("c") != nil {
+	if next(4, "c").ForPool("c") != nil {
 		t.Error("the forecast knows a pool whose only node has no cards")
 	}
 	infos, err := handle.now.NodeInfos().List()
@@ -78,10 +78,10 @@ func TestAForecastKnowsPoolsThatCameSince(t *testing.T) {
 		t.Fatal(err)
 	}
 	infos[slices.IndexFunc(infos, func(n fwk.NodeInfo) bool { return n.Node().Name == "c0" })].SetNode(node("c0", "c"))
-	if next(5, "a").Of("c") != nil || next(6, "c").Of("c") == nil {
+	if next(5, "a").ForPool("c") != nil || next(6, "c").ForPool("c") == nil {
 		t.Error("the cards of a node that had none are not known as soon as a pod asks for them")
 	}
-	if third := next(17, "a"); third.Of("a") == first.Of("a") {
+	if third := next(17, "a"); third.ForPool("a") == first.ForPool("a") {
 		t.Error("a forecast that is due knows nothing of the pod that came")
 	}
 }

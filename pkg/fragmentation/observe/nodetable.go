@@ -30,10 +30,10 @@ type seenNode struct {
 // fewChanged is the minimum ratio of all nodes to changed nodes at which the changed ones are looked up by name.
 const fewChanged = 4
 
-// update reads the changed nodes, and reports whether the pools have changed. A changed pool is a new object, the others stay the same. It only
+// updateNodes reads the changed nodes, and reports whether the pools have changed. A changed pool is a new object, the others stay the same. It only
 // visits the changed nodes if the changes are known.
-func (t *nodeTable) update(nodes []fwk.NodeInfo, changes *cycle.Changes, devices Devices) bool {
-	names, few := changes.Since(&t.seen, len(nodes)/fewChanged)
+func (t *nodeTable) updateNodes(nodes []fwk.NodeInfo, changes *cycle.Changes, devices Devices) bool {
+	names, few := changes.ChangedSince(&t.seen, len(nodes)/fewChanged)
 	if !few || !cycle.SameNodes(nodes, t.listed) {
 		t.listed = nodes
 		return t.updateAll(nodes, devices)
@@ -41,14 +41,14 @@ func (t *nodeTable) update(nodes []fwk.NodeInfo, changes *cycle.Changes, devices
 	changed := sets.Set[string]{}
 	for _, name := range names {
 		if known := t.nodes[name]; known != nil {
-			known.read(changed, devices)
+			known.readNode(changed, devices)
 		}
 	}
-	return t.sum(changed)
+	return t.sumPools(changed)
 }
 
-// read reads a node again, if it has changed, and records its pools.
-func (n *seenNode) read(changed sets.Set[string], devices Devices) {
+// readNode reads a node again, if it has changed, and records its pools.
+func (n *seenNode) readNode(changed sets.Set[string], devices Devices) {
 	node := n.info.Node()
 	if n.node == node || node == nil {
 		return
@@ -80,12 +80,12 @@ func (t *nodeTable) updateAll(nodes []fwk.NodeInfo, devices Devices) bool {
 		}
 		known.info, known.round = info, t.round
 		here++
-		known.read(changed, devices)
+		known.readNode(changed, devices)
 	}
 	if len(t.nodes) > here {
 		t.dropOthers(changed)
 	}
-	return t.sum(changed)
+	return t.sumPools(changed)
 }
 
 // dropOthers drops the nodes that this round has not found, and records their pools.
@@ -98,8 +98,8 @@ func (t *nodeTable) dropOthers(changed sets.Set[string]) {
 	}
 }
 
-// sum recomputes the pools whose nodes may have changed, and reports whether there were any.
-func (t *nodeTable) sum(changed sets.Set[string]) bool {
+// sumPools recomputes the pools whose nodes may have changed, and reports whether there were any.
+func (t *nodeTable) sumPools(changed sets.Set[string]) bool {
 	if changed.Len() == 0 {
 		return false
 	}

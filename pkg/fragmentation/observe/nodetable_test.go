@@ -33,7 +33,7 @@ func info(node *corev1.Node) fwk.NodeInfo {
 // TestNodesFollowTheSnapshot changes nodes, and compares what the table has followed with what another one
 // reads afresh. A pool in which nothing has changed has to be the same one.
 func TestNodesFollowTheSnapshot(t *testing.T) {
-	ledger := devices.NewLedger()
+	ledger := devices.NewCache()
 	node := func(name, pool, cpu string) fwk.NodeInfo {
 		made := sharedNode(name, cpu)
 		made.Labels[names.LabelPool] = pool
@@ -44,7 +44,7 @@ func TestNodesFollowTheSnapshot(t *testing.T) {
 	}
 	nodes := []fwk.NodeInfo{node("a0", "a", "8"), node("a1", "a", "8"), node("b0", "b", "8"), plain("p0")}
 	var followed nodeTable
-	followed.update(nodes, nil, ledger)
+	followed.updateNodes(nodes, nil, ledger)
 	same := func(name string, before map[string]*fragmentation.Pool) bool {
 		return before[name] == followed.pools[name]
 	}
@@ -68,9 +68,9 @@ func TestNodesFollowTheSnapshot(t *testing.T) {
 	for _, step := range steps {
 		before := followed.pools
 		step.change()
-		followed.update(nodes, nil, ledger)
+		followed.updateNodes(nodes, nil, ledger)
 		var afresh nodeTable
-		afresh.update(nodes, nil, ledger)
+		afresh.updateNodes(nodes, nil, ledger)
 		if diff := cmp.Diff(afresh.pools, followed.pools, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s: pools (-read afresh +followed):\n%s", step.why, diff)
 		}
@@ -84,30 +84,30 @@ func TestNodesFollowTheSnapshot(t *testing.T) {
 
 // TestNodesThatAreToldOfAreRead changes nodes of one list, of which few are told of.
 func TestNodesThatAreToldOfAreRead(t *testing.T) {
-	ledger, changes := devices.NewLedger(), &cycle.Changes{}
+	ledger, changes := devices.NewCache(), &cycle.Changes{}
 	var nodes []fwk.NodeInfo
 	for i := range 20 {
 		nodes = append(nodes, info(sharedNode(fmt.Sprint("n", i), "8")))
 	}
 	var told, afresh nodeTable
-	told.update(nodes, changes, ledger)
+	told.updateNodes(nodes, changes, ledger)
 	change := func(i int, cpu string) {
 		nodes[i].(*framework.NodeInfo).SetNode(sharedNode(fmt.Sprint("n", i), cpu))
 	}
 	change(3, "16")
 	change(4, "16")
-	changes.Note("n3")
-	changes.Note("of another list")
-	changes.Taken()
-	if !told.update(nodes, changes, ledger) {
+	changes.RecordNode("n3")
+	changes.RecordNode("of another list")
+	changes.RecordSnapshot()
+	if !told.updateNodes(nodes, changes, ledger) {
 		t.Error("a node that was told of is not read")
 	}
 	change(4, "8")
-	afresh.update(nodes, nil, ledger)
+	afresh.updateNodes(nodes, nil, ledger)
 	if diff := cmp.Diff(afresh.pools, told.pools); diff != "" {
 		t.Errorf("pools, of which one node was told of and another not (-want +got):\n%s", diff)
 	}
-	if told.update(nodes, changes, ledger) {
+	if told.updateNodes(nodes, changes, ledger) {
 		t.Error("without a change the pools are others")
 	}
 }

@@ -16,21 +16,21 @@ import (
 
 // Devices reads the GPUs of nodes.
 type Devices interface {
-	// Cards returns a node's GPUs and their usage, as Reserve will see them, and false if only their number is known. Neither may be changed.
-	Cards(node fwk.NodeInfo) (*gpu.Allocator, *gpu.Used, bool)
+	// NodeGPUs returns a node's GPUs and their usage, as Reserve will see them, and false if only their number is known. Neither may be changed.
+	NodeGPUs(node fwk.NodeInfo) (*gpu.Allocator, *gpu.Used, bool)
 }
 
-// AskOf parses a pod. Other plugins report malformed GPU requests; here such a pod requests none.
-func AskOf(pod *corev1.Pod) fragmentation.Ask {
+// PodRequestOf parses a pod. Other plugins report malformed GPU requests; here such a pod requests none.
+func PodRequestOf(pod *corev1.Pod) fragmentation.PodRequest {
 	requests := amounts.Requests(pod)
-	a := fragmentation.Ask{MilliCPU: requests.Cpu().MilliValue(), MemoryMiB: requests.Memory().Value() >> 20}
+	a := fragmentation.PodRequest{MilliCPU: requests.Cpu().MilliValue(), MemoryMiB: requests.Memory().Value() >> 20}
 	demand, err := gpu.DemandOf(pod)
-	if err != nil || !demand.NeedsCards() {
+	if err != nil || !demand.NeedsGPUs() {
 		return a
 	}
 	a.Pool, a.Whole, a.Shared, a.ShareMiB = gpu.PodPool(pod), demand.Whole, demand.Shared, demand.ShareMiB
 	if accepted, err := gpu.PodTypes(pod); err == nil {
-		a.Types = strings.Join(slices.Sorted(slices.Values(accepted.Names())), ",")
+		a.Types = strings.Join(slices.Sorted(slices.Values(accepted.AcceptedNames())), ",")
 	}
 	return a
 }
@@ -39,7 +39,7 @@ func AskOf(pod *corev1.Pod) fragmentation.Ask {
 func ShapeOf(node fwk.NodeInfo, allocator *gpu.Allocator) fragmentation.Shape {
 	all := node.GetAllocatable()
 	return fragmentation.Shape{
-		Cards: int64(allocator.Healthy().Len()), MilliCPU: all.GetMilliCPU(), MemoryMiB: all.GetMemory() >> 20,
+		Cards: int64(allocator.HealthyGPUs().Len()), MilliCPU: all.GetMilliCPU(), MemoryMiB: all.GetMemory() >> 20,
 		Type: gpu.TypeOf(node.Node()),
 	}
 }
@@ -52,11 +52,11 @@ func LeftOf(node fwk.NodeInfo) (milliCPU, memoryMiB int64) {
 
 // offerOf reads a node.
 func offerOf(node fwk.NodeInfo, devices Devices) fragmentation.Offer {
-	allocator, _, _ := devices.Cards(node)
-	if allocator.Healthy() == 0 {
+	allocator, _, _ := devices.NodeGPUs(node)
+	if allocator.HealthyGPUs() == 0 {
 		return fragmentation.Offer{}
 	}
-	cards := allocator.Inventory().Cards
+	cards := allocator.Inventory().GPUs
 	o := fragmentation.Offer{Pool: gpu.PoolOf(node.Node()), Shape: ShapeOf(node, allocator), Cards: int64(len(cards))}
 	for i := range cards {
 		if size := cards[i].ShareableMiB(); !slices.Contains(o.Sizes, size) {

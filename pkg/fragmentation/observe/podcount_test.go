@@ -43,7 +43,7 @@ func TestPodsAreCountedAsTheyComeAndLeave(t *testing.T) {
 	}
 	var c podCount
 	for _, step := range steps {
-		c.update(step.pods)
+		c.recountPods(step.pods)
 		if c.Len() != step.want {
 			t.Errorf("%s: %d pods, want %d", step.why, c.Len(), step.want)
 		}
@@ -85,13 +85,13 @@ func TestPodsAreFollowed(t *testing.T) {
 			if err := store.Replace(store.List()[:len(store.List())/10], ""); err != nil {
 				t.Fatal(err)
 			}
-			for range recount {
+			for range recountInterval {
 				follow(t, &followed, informer)
 			}
 		}
 		follow(t, &followed, informer)
 		var afresh podCount
-		afresh.update(store.List())
+		afresh.recountPods(store.List())
 		if diff := cmp.Diff(asksOf(&afresh), asksOf(&followed)); diff != "" || followed.Len() != afresh.Len() {
 			t.Fatalf("step %d: %d pods, want %d (-counted afresh +followed):\n%s", step, followed.Len(), afresh.Len(), diff)
 		}
@@ -103,14 +103,14 @@ func TestPodsAreFollowed(t *testing.T) {
 
 func follow(t *testing.T, c *podCount, informer cache.SharedIndexInformer) {
 	t.Helper()
-	if err := c.follow(informer); err != nil {
+	if err := c.countRound(informer); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // asksOf is what pods are counted, by what they ask for.
-func asksOf(c *podCount) map[fragmentation.Ask]int {
-	asks := map[fragmentation.Ask]int{}
+func asksOf(c *podCount) map[fragmentation.PodRequest]int {
+	asks := map[fragmentation.PodRequest]int{}
 	for _, known := range c.seen {
 		asks[known.asks]++
 	}
@@ -122,29 +122,29 @@ func TestNotedPodsAreBounded(t *testing.T) {
 	informer := informers.NewSharedInformerFactory(nil, 0).Core().V1().Pods().Informer()
 	var c podCount
 	follow(t, &c, informer)
-	for i := range 3 * fewTouched {
+	for i := range 3 * maxTouched {
 		if err := informer.GetIndexer().Add(podOf(fmt.Sprint("pod-", i), "a", "1")); err != nil {
 			t.Fatal(err)
 		}
-		if noted := len(c.touched.keys); noted > fewTouched {
-			t.Fatalf("%d pods are noted, %d at most", noted, fewTouched)
+		if noted := len(c.touched.keys); noted > maxTouched {
+			t.Fatalf("%d pods are noted, %d at most", noted, maxTouched)
 		}
 	}
 	follow(t, &c, informer)
-	if c.Len() != 3*fewTouched {
-		t.Errorf("%d pods are counted, want %d", c.Len(), 3*fewTouched)
+	if c.Len() != 3*maxTouched {
+		t.Errorf("%d pods are counted, want %d", c.Len(), 3*maxTouched)
 	}
 }
 
 func TestAskOf(t *testing.T) {
 	pod := st.MakePod().Label(names.LabelPool, "a").Annotation(names.AnnotationGPUTypes, "T4,A10").
 		Req(map[corev1.ResourceName]string{"cpu": "2", "memory": "3Gi", names.ResourceGPU: "2"}).Obj()
-	want := fragmentation.Ask{Pool: "a", Types: "A10,T4", Whole: 2, MilliCPU: 2000, MemoryMiB: 3072}
-	if got := AskOf(pod); got != want {
+	want := fragmentation.PodRequest{Pool: "a", Types: "A10,T4", Whole: 2, MilliCPU: 2000, MemoryMiB: 3072}
+	if got := PodRequestOf(pod); got != want {
 		t.Errorf("ask %+v, want %+v", got, want)
 	}
 	pod.Annotations[names.AnnotationGPUShare] = "none"
-	if got := AskOf(pod); !got.NoCards() {
+	if got := PodRequestOf(pod); !got.NeedsNoGPUs() {
 		t.Errorf("ask %+v of a pod that cannot be read, want none for cards", got)
 	}
 }
@@ -156,9 +156,9 @@ func BenchmarkPodCount(b *testing.B) {
 	for i := range 20_000 {
 		pods = append(pods, podOf(fmt.Sprint("pod-", i), "a", fmt.Sprint(1+i%8)))
 	}
-	c.update(pods[:len(pods)-1])
+	c.recountPods(pods[:len(pods)-1])
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		c.update(pods[i%2 : len(pods)-1+i%2])
+		c.recountPods(pods[i%2 : len(pods)-1+i%2])
 	}
 }

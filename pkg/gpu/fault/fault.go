@@ -23,11 +23,11 @@ var Words = []string{Lost, ResetRequired, RebootRequired, RowRemapFailed, NVLink
 
 const xid = "Xid"
 
-// Xid is the word for an XID.
-func Xid(code uint64) string { return xid + strconv.FormatUint(code, 10) }
+// XIDWord is the word for an XID.
+func XIDWord(code uint64) string { return xid + strconv.FormatUint(code, 10) }
 
-// XidOf returns the XID that a word is for, false for another word.
-func XidOf(word string) (uint64, bool) {
+// ParseXID returns the XID that a word is for, false for another word.
+func ParseXID(word string) (uint64, bool) {
 	digits, ok := strings.CutPrefix(word, xid)
 	code, err := strconv.ParseUint(digits, 10, 64)
 	if !ok || err != nil {
@@ -40,7 +40,7 @@ func XidOf(word string) (uint64, bool) {
 // service, by its XID or by the driver's own report. Other faults may pass, as when the driver did not answer for a moment, or leave the program its
 // GPU, though a slow one.
 func OnlyResetMends(word string) bool {
-	if code, ok := XidOf(word); ok {
+	if code, ok := ParseXID(word); ok {
 		return ClassOf(code).TakesOut()
 	}
 	return word == ResetRequired || word == RebootRequired

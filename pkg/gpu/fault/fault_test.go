@@ -37,8 +37,8 @@ func TestXIDs(t *testing.T) {
 }
 
 func TestXidOf(t *testing.T) {
-	for word, want := range map[string]uint64{"Xid79": 79, "Xid": 0, "Lost": 0, "Xid-1": 0, "79": 0, Xid(119): 119} {
-		if code, ok := XidOf(word); code != want || ok != (want > 0) {
+	for word, want := range map[string]uint64{"Xid79": 79, "Xid": 0, "Lost": 0, "Xid-1": 0, "79": 0, XIDWord(119): 119} {
+		if code, ok := ParseXID(word); code != want || ok != (want > 0) {
 			t.Errorf("%s is XID %d (%v), want %d", word, code, ok, want)
 		}
 	}

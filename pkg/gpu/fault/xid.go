@@ -26,7 +26,7 @@ var Classes = []Class{Ignored, Application, Suspect, Reset, Reboot, Service, Ver
 // classes is NVIDIA's catalog of XIDs with its "immediate action", for A100 to GB200 (docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html,
 // 2026). Some codes have a workflow instead of an action: 45 alone means that a program was ended, and comes with another code otherwise; 48 and 74
 // lead to a reset; for 144 to 150, parts of the message, which NVML does not provide, decide whether they are fatal.
-var classes = byCode(map[Class][]span{
+var classes = expandSpans(map[Class][]span{
 	Ignored: {{14, 14}, {37, 38}, {43, 44}, {63, 63}, {66, 67}, {92, 93}, {106, 108}, {121, 121}, {137, 137}, {141, 141}, {152, 153}, {157, 157}, {160, 161}},
 	Application: {{8, 8}, {11, 11}, {13, 13}, {25, 25}, {31, 32}, {39, 41}, {45, 45}, {60, 60}, {68, 72}, {75, 77}, {80, 80}, {82, 86}, {88, 89}, {94, 94},
 		{96, 105}, {126, 135}, {139, 139}},
@@ -39,7 +39,7 @@ var classes = byCode(map[Class][]span{
 
 type span struct{ first, last uint64 }
 
-func byCode(spans map[Class][]span) map[uint64]Class {
+func expandSpans(spans map[Class][]span) map[uint64]Class {
 	codes := map[uint64]Class{}
 	for class, of := range spans {
 		for _, s := range of {

@@ -11,29 +11,29 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpuquota"
 )
 
-// note records the current holding of a pod in an account; events may be older. The caller holds q.mu.
-func (q *Quotas) note(a *gpuquota.Account, pod *corev1.Pod) {
-	now, ok := q.there(pod)
+// recordHolding records the current holding of a pod in an account; events may be older. The caller holds q.mu.
+func (q *Quotas) recordHolding(a *gpuquota.Account, pod *corev1.Pod) {
+	now, ok := q.livePod(pod)
 	if !ok {
-		delete(q.chosen, pod.UID)
-		delete(q.kept, pod.UID)
-		a.Drop(pod.UID)
+		delete(q.assumed, pod.UID)
+		delete(q.nominees, pod.UID)
+		a.RemovePod(pod.UID)
 		return
 	}
 	if now.Spec.NodeName != "" {
-		delete(q.chosen, pod.UID)
-		delete(q.kept, pod.UID)
+		delete(q.assumed, pod.UID)
+		delete(q.nominees, pod.UID)
 	}
 	h, ok := q.holdingOf(now)
 	if !ok {
-		a.Drop(pod.UID)
+		a.RemovePod(pod.UID)
 		return
 	}
-	a.Put(h)
+	a.SetHolding(h)
 }
 
-// there returns a pod from the informer, and false if it is gone or has ended.
-func (q *Quotas) there(pod *corev1.Pod) (*corev1.Pod, bool) {
+// livePod returns a pod from the informer, and false if it is gone or has ended.
+func (q *Quotas) livePod(pod *corev1.Pod) (*corev1.Pod, bool) {
 	object, found, err := q.pods.GetByKey(pod.Namespace + "/" + pod.Name)
 	now, ok := object.(*corev1.Pod)
 	if err != nil || !found || !ok || now.UID != pod.UID || gpu.HasEnded(now) {
@@ -44,16 +44,16 @@ func (q *Quotas) there(pod *corev1.Pod) (*corev1.Pod, bool) {
 
 // holdingOf returns what a pod holds, or what is reserved for it; false for nothing. A terminating pod holds its GPUs until it is gone.
 func (q *Quotas) holdingOf(pod *corev1.Pod) (h gpuquota.Holding, holds bool) {
-	name, waits := cmp.Or(pod.Spec.NodeName, q.chosen[pod.UID]), false
+	name, waits := cmp.Or(pod.Spec.NodeName, q.assumed[pod.UID]), false
 	if name == "" && pod.DeletionTimestamp == nil {
-		name, waits = cmp.Or(q.kept[pod.UID].node, pod.Status.NominatedNodeName), true
+		name, waits = cmp.Or(q.nominees[pod.UID].node, pod.Status.NominatedNodeName), true
 	}
 	if name == "" || gpuquota.WholeGPUs(pod) == 0 {
 		return h, false
 	}
 	node, err := q.nodes.Get(name)
 	if err != nil {
-		q.strange[name], node = true, nil
+		q.unknownNodes[name], node = true, nil
 	}
 	h = gpuquota.HoldingOf(pod, node)
 	h.Waits = waits
@@ -78,28 +78,28 @@ type ask struct {
 	own   int64
 }
 
-// Of returns the request of pods that want to start together.
-func (q *Quotas) Of(pods ...*corev1.Pod) *Request {
-	if !q.Any() {
+// RequestFor returns the request of pods that want to start together.
+func (q *Quotas) RequestFor(pods ...*corev1.Pod) *Request {
+	if !q.HasAny() {
 		return nil
 	}
 	r := &Request{Quotas: q}
 	for _, pod := range pods {
-		r.add(pod)
+		r.addPod(pod)
 	}
 	if len(r.asks) == 0 {
 		return nil
 	}
 	r.sumUp()
-	q.with(func(a *gpuquota.Account) {
+	q.withAccount(func(a *gpuquota.Account) {
 		for i := range r.asks {
-			r.asks[i].over = a.Over(&r.asks[i].Ask)
+			r.asks[i].over = a.ExceededQuotas(&r.asks[i].Ask)
 		}
 	})
 	return r
 }
 
-func (r *Request) add(pod *corev1.Pod) {
+func (r *Request) addPod(pod *corev1.Pod) {
 	gpus := gpuquota.WholeGPUs(pod)
 	if gpus == 0 {
 		return
@@ -153,12 +153,12 @@ func (r *Request) sumUp() {
 			continue
 		}
 		own.ByType = func(gpuType string) (sum int64) {
-			if !own.accepts(gpuType) {
+			if !own.acceptsType(gpuType) {
 				return 0
 			}
 			for j := range before {
 				other := &before[j]
-				if other.Pool == own.Pool && other.accepts(gpuType) && (len(other.types) == 1 || len(own.types) != 1) {
+				if other.Pool == own.Pool && other.acceptsType(gpuType) && (len(other.types) == 1 || len(own.types) != 1) {
 					sum += min(other.own, math.MaxInt64-sum)
 				}
 			}
@@ -167,12 +167,12 @@ func (r *Request) sumUp() {
 	}
 }
 
-func (a *ask) accepts(gpuType string) bool {
+func (a *ask) acceptsType(gpuType string) bool {
 	return len(a.types) == 0 || slices.Contains(a.types, gpuType)
 }
 
-// For returns the request of one of the pods, and of those that accept the same types; nil for a pod without GPUs.
-func (r *Request) For(pod *corev1.Pod) *Request {
+// ForPod returns the request of one of the pods, and of those that accept the same types; nil for a pod without GPUs.
+func (r *Request) ForPod(pod *corev1.Pod) *Request {
 	if r == nil || gpuquota.WholeGPUs(pod) == 0 {
 		return nil
 	}
@@ -183,8 +183,8 @@ func (r *Request) For(pod *corev1.Pod) *Request {
 	return &Request{Quotas: r.Quotas, asks: r.asks[i : i+1]}
 }
 
-// Over returns the quota that keeps the pods off all nodes, nil for none.
-func (r *Request) Over() *gpuquota.Excess {
+// BlockingExcess returns the quota that keeps the pods off all nodes, nil for none.
+func (r *Request) BlockingExcess() *gpuquota.Excess {
 	if r == nil {
 		return nil
 	}
@@ -196,8 +196,8 @@ func (r *Request) Over() *gpuquota.Excess {
 	return nil
 }
 
-// Shuts reports whether a quota keeps the pods off a node.
-func (r *Request) Shuts(node *corev1.Node) bool {
+// ExcludesNode reports whether a quota keeps the pods off a node.
+func (r *Request) ExcludesNode(node *corev1.Node) bool {
 	if r == nil {
 		return false
 	}
@@ -215,8 +215,8 @@ func (r *Request) Shuts(node *corev1.Node) bool {
 	return false
 }
 
-// ShutsAny reports whether a quota keeps the pods off some nodes.
-func (r *Request) ShutsAny() bool {
+// ExcludesAny reports whether a quota keeps the pods off some nodes.
+func (r *Request) ExcludesAny() bool {
 	if r == nil {
 		return false
 	}
@@ -228,26 +228,26 @@ func (r *Request) ShutsAny() bool {
 	return false
 }
 
-// Entitled reports whether the pods stay within their guarantee, so that others may have to leave for them.
-func (r *Request) Entitled() bool {
-	return r.any(func(a *gpuquota.Account, ask *gpuquota.Ask) bool { return a.Entitled(ask) })
+// IsEntitled reports whether the pods stay within their guarantee, so that others may have to leave for them.
+func (r *Request) IsEntitled() bool {
+	return r.anyAsk(func(a *gpuquota.Account, ask *gpuquota.Ask) bool { return a.IsEntitled(ask) })
 }
 
-// FindsKept reports whether GPUs may be reserved for others in a pool of the pods.
-func (r *Request) FindsKept() bool {
-	return r.any(func(a *gpuquota.Account, ask *gpuquota.Ask) bool { return a.Waiting(ask.Pool) })
+// FindsNominees reports whether GPUs may be reserved for others in a pool of the pods.
+func (r *Request) FindsNominees() bool {
+	return r.anyAsk(func(a *gpuquota.Account, ask *gpuquota.Ask) bool { return a.HasNominees(ask.Pool) })
 }
 
-// Defers reports whether the pods must leave another pod's reservation alone.
-func (r *Request) Defers(to *corev1.Pod) bool {
-	return r.any(func(a *gpuquota.Account, ask *gpuquota.Ask) bool { return a.Defers(ask, to.UID) })
+// DefersTo reports whether the pods must leave another pod's reservation alone.
+func (r *Request) DefersTo(to *corev1.Pod) bool {
+	return r.anyAsk(func(a *gpuquota.Account, ask *gpuquota.Ask) bool { return a.MustDefer(ask, to.UID) })
 }
 
-// Standing returns whether quotas require or forbid that a victim leaves for these pods.
-func (r *Request) Standing(victim *corev1.Pod) gpuquota.Standing {
+// StandingOf returns whether quotas require or forbid that a victim leaves for these pods.
+func (r *Request) StandingOf(victim *corev1.Pod) gpuquota.Standing {
 	standing := gpuquota.Neutral
-	r.any(func(a *gpuquota.Account, ask *gpuquota.Ask) bool {
-		if of := a.Standing(victim.UID, ask); of != gpuquota.Neutral {
+	r.anyAsk(func(a *gpuquota.Account, ask *gpuquota.Ask) bool {
+		if of := a.StandingOf(victim.UID, ask); of != gpuquota.Neutral {
 			standing = of
 		}
 		return standing == gpuquota.Protected
@@ -255,21 +255,21 @@ func (r *Request) Standing(victim *corev1.Pod) gpuquota.Standing {
 	return standing
 }
 
-// Guaranteed reports whether the GPUs of a pod are guaranteed to other namespaces than the given one, so that the pod leaves for no pod of that
+// IsGuaranteed reports whether the GPUs of a pod are guaranteed to other namespaces than the given one, so that the pod leaves for no pod of that
 // namespace. This includes preemptors without whole GPUs, which quotas do not affect otherwise.
-func (q *Quotas) Guaranteed(pod *corev1.Pod, from string) (is bool) {
-	q.with(func(a *gpuquota.Account) {
-		is = a.Standing(pod.UID, &gpuquota.Ask{Namespace: from}) == gpuquota.Protected
+func (q *Quotas) IsGuaranteed(pod *corev1.Pod, from string) (is bool) {
+	q.withAccount(func(a *gpuquota.Account) {
+		is = a.StandingOf(pod.UID, &gpuquota.Ask{Namespace: from}) == gpuquota.Protected
 	})
 	return is
 }
 
-// any evaluates a predicate for each ask until one is true.
-func (r *Request) any(is func(*gpuquota.Account, *gpuquota.Ask) bool) (found bool) {
+// anyAsk evaluates a predicate for each ask until one is true.
+func (r *Request) anyAsk(is func(*gpuquota.Account, *gpuquota.Ask) bool) (found bool) {
 	if r == nil {
 		return false
 	}
-	r.with(func(a *gpuquota.Account) {
+	r.withAccount(func(a *gpuquota.Account) {
 		for i := range r.asks {
 			if found = is(a, &r.asks[i].Ask); found {
 				return
@@ -279,13 +279,13 @@ func (r *Request) any(is func(*gpuquota.Account, *gpuquota.Ask) bool) (found boo
 	return found
 }
 
-// Together reports whether the end of a pod frees quota for a waiting one.
-func (q *Quotas) Together(gone, waiting *corev1.Pod) (together bool) {
+// ShareQuota reports whether the end of a pod frees quota for a waiting one.
+func (q *Quotas) ShareQuota(gone, waiting *corev1.Pod) (together bool) {
 	if gpuquota.WholeGPUs(gone) == 0 {
 		return false
 	}
-	q.with(func(a *gpuquota.Account) {
-		together = a.Together(waiting.Namespace, gone.Namespace, gpu.PodPool(waiting))
+	q.withAccount(func(a *gpuquota.Account) {
+		together = a.ShareQuota(waiting.Namespace, gone.Namespace, gpu.PodPool(waiting))
 	})
 	return together
 }

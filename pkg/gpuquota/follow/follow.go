@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	// gather is how long changes are collected before the notification: there may be many.
-	gather = 100 * time.Millisecond
-	// promised is how long GPUs are reserved for a preemptor: by then it is nominated, which also counts.
-	promised = 10 * time.Second
+	// gatherInterval is how long changes are collected before the notification: there may be many.
+	gatherInterval = 100 * time.Millisecond
+	// nomineeHoldTTL is how long GPUs are reserved for a preemptor: by then it is nominated, which also counts.
+	nomineeHoldTTL = 10 * time.Second
 )
 
 // Quotas are the cluster's GPUQuotas, in memory. Queries never block on I/O. nil has none.
@@ -43,17 +43,17 @@ type Quotas struct {
 	mu      sync.Mutex
 	account *gpuquota.Account
 	unitOf  func(*corev1.Pod) string
-	// chosen are the nodes of assumed pods, and nominees the nodes reserved for preemptors.
-	chosen map[types.UID]string
-	kept   map[types.UID]promise
-	// strange are the nodes of pods that are not known yet.
-	strange map[string]bool
-	changed func()
-	timer   *time.Timer
+	// assumed are the nodes of assumed pods, and nominees the nodes reserved for preemptors.
+	assumed  map[types.UID]string
+	nominees map[types.UID]nomineeHold
+	// unknownNodes are the nodes of pods that are not known yet.
+	unknownNodes map[string]bool
+	changed      func()
+	timer        *time.Timer
 }
 
-// promise is a node that victims are leaving for a pod.
-type promise struct {
+// nomineeHold is a node that victims are leaving for a pod.
+type nomineeHold struct {
 	pod   *corev1.Pod
 	node  string
 	until time.Time
@@ -64,12 +64,12 @@ func New(now func() time.Time) *Quotas {
 	if now == nil {
 		now = time.Now
 	}
-	return &Quotas{now: now, chosen: map[types.UID]string{}, kept: map[types.UID]promise{}}
+	return &Quotas{now: now, assumed: map[types.UID]string{}, nominees: map[types.UID]nomineeHold{}}
 }
 
-// Follow keeps the account in sync with the cluster. Only the first call has an effect: all profiles of a process share the informers. A handle
+// StartWatching keeps the account in sync with the cluster. Only the first call has an effect: all profiles of a process share the informers. A handle
 // without an API server has no quotas, and neither has nil.
-func (q *Quotas) Follow(handle fwk.Handle) (err error) {
+func (q *Quotas) StartWatching(handle fwk.Handle) (err error) {
 	if q == nil || handle.KubeConfig() == nil {
 		return nil
 	}
@@ -79,7 +79,7 @@ func (q *Quotas) Follow(handle fwk.Handle) (err error) {
 			err = fmt.Errorf("building the client of GPUQuotas: %w", failed)
 			return
 		}
-		err = q.follow(handle.SharedInformerFactory(), api)
+		err = q.addHandlers(handle.SharedInformerFactory(), api)
 	})
 	return err
 }
@@ -104,8 +104,8 @@ func (q *Quotas) OnChange(changed func()) {
 	q.changed = changed
 }
 
-// Any reports whether there are GPUQuotas.
-func (q *Quotas) Any() bool {
+// HasAny reports whether there are GPUQuotas.
+func (q *Quotas) HasAny() bool {
 	return q != nil && q.store != nil && (q.active.Load() || !q.synced() && len(q.store.ListKeys()) > 0)
 }
 
@@ -117,88 +117,88 @@ func (q *Quotas) Revision() uint64 {
 	return q.revision.Load()
 }
 
-// with calls a function with the account, if there is one.
-func (q *Quotas) with(do func(*gpuquota.Account)) {
-	if !q.Any() {
+// withAccount calls a function with the account, if there is one.
+func (q *Quotas) withAccount(do func(*gpuquota.Account)) {
+	if !q.HasAny() {
 		return
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if a := q.current(); a != nil {
+	if a := q.currentAccount(); a != nil {
 		do(a)
 	}
 }
 
-// current returns the account, nil for none. The caller holds q.mu.
-func (q *Quotas) current() *gpuquota.Account {
+// currentAccount returns the account, nil for none. The caller holds q.mu.
+func (q *Quotas) currentAccount() *gpuquota.Account {
 	if q.outdated.Swap(false) || !q.synced() {
-		q.account = q.count()
+		q.account = q.rebuildAccount()
 		q.active.Store(q.account != nil)
 	}
 	if q.account != nil {
-		q.expire()
+		q.expireNominees()
 	}
 	return q.account
 }
 
-// count recounts all pods.
-func (q *Quotas) count() *gpuquota.Account {
+// rebuildAccount recounts all pods.
+func (q *Quotas) rebuildAccount() *gpuquota.Account {
 	var quotas []gpuquota.Quota
 	for _, object := range q.store.List() {
-		if known, ok := object.(*known); ok && known.usable {
+		if known, ok := object.(*knownQuota); ok && known.usable {
 			quotas = append(quotas, known.quota)
 		}
 	}
-	q.strange = map[string]bool{}
+	q.unknownNodes = map[string]bool{}
 	if len(quotas) == 0 {
-		clear(q.chosen)
-		clear(q.kept)
+		clear(q.assumed)
+		clear(q.nominees)
 		return nil
 	}
 	a := gpuquota.NewAccount(quotas)
 	for _, object := range q.pods.List() {
 		if pod, ok := object.(*corev1.Pod); ok {
-			q.note(a, pod)
+			q.recordHolding(a, pod)
 		}
 	}
 	return a
 }
 
-// expire drops reservations of pods that are not nominated in time.
-func (q *Quotas) expire() {
+// expireNominees drops reservations of pods that are not nominated in time.
+func (q *Quotas) expireNominees() {
 	now := q.now()
-	for uid, promise := range q.kept {
+	for uid, promise := range q.nominees {
 		if !now.Before(promise.until) {
-			delete(q.kept, uid)
-			q.note(q.account, promise.pod)
+			delete(q.nominees, uid)
+			q.recordHolding(q.account, promise.pod)
 		}
 	}
 }
 
 // Reserve records that a pod is assumed on a node.
 func (q *Quotas) Reserve(pod *corev1.Pod, node string) {
-	q.move(pod, func() { q.chosen[pod.UID] = node })
+	q.changeHolding(pod, func() { q.assumed[pod.UID] = node })
 }
 
 // Unreserve reverts Reserve.
 func (q *Quotas) Unreserve(pod *corev1.Pod) {
-	q.move(pod, func() { delete(q.chosen, pod.UID) })
+	q.changeHolding(pod, func() { delete(q.assumed, pod.UID) })
 }
 
-func (q *Quotas) move(pod *corev1.Pod, change func()) {
-	q.with(func(a *gpuquota.Account) {
+func (q *Quotas) changeHolding(pod *corev1.Pod, change func()) {
+	q.withAccount(func(a *gpuquota.Account) {
 		change()
-		q.note(a, pod)
+		q.recordHolding(a, pod)
 	})
 }
 
-// Promise reserves GPUs for preemptors until they are nominated.
-func (q *Quotas) Promise(pods []*corev1.Pod, to map[types.UID]string) {
-	q.with(func(a *gpuquota.Account) {
+// HoldForNominees reserves GPUs for preemptors until they are nominated.
+func (q *Quotas) HoldForNominees(pods []*corev1.Pod, to map[types.UID]string) {
+	q.withAccount(func(a *gpuquota.Account) {
 		for _, pod := range pods {
 			if node := to[pod.UID]; node != "" {
-				q.kept[pod.UID] = promise{pod: pod, node: node, until: q.now().Add(promised)}
-				q.note(a, pod)
+				q.nominees[pod.UID] = nomineeHold{pod: pod, node: node, until: q.now().Add(nomineeHoldTTL)}
+				q.recordHolding(a, pod)
 			}
 		}
 	})

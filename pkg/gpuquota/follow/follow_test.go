@@ -51,7 +51,7 @@ func newSite(t *testing.T) *site {
 func (s *site) leader(client dynamic.Interface) (*Quotas, func()) {
 	s.Helper()
 	q, factory := New(nil), informers.NewSharedInformerFactory(s.client, 0)
-	if err := q.follow(factory, client); err != nil {
+	if err := q.addHandlers(factory, client); err != nil {
 		s.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(s.Context())
@@ -60,7 +60,7 @@ func (s *site) leader(client dynamic.Interface) (*Quotas, func()) {
 	return q, func() {
 		stop()
 		factory.Shutdown()
-		time.Sleep(gather) // what was to be told is told
+		time.Sleep(gatherInterval) // what was to be told is told
 	}
 }
 
@@ -96,7 +96,7 @@ func asking(namespace string) *corev1.Pod {
 
 // used is what a namespace has of its quota.
 func used(q *Quotas, namespace string) int64 {
-	excess := q.Of(asking(namespace)).Over()
+	excess := q.RequestFor(asking(namespace)).BlockingExcess()
 	if excess == nil {
 		return -1
 	}
@@ -134,12 +134,12 @@ func TestRolesCountInTheQuotaOfTheirType(t *testing.T) {
 			{pods: []*corev1.Pod{small, large, either}, of: large},
 			{pods: []*corev1.Pod{small, large, pod("L40S", 6)}, of: small, over: true, shut: []string{"L40S"}},
 		} {
-			r := s.Of(tc.pods...)
-			if over := r.Over(); (over != nil) != tc.over {
+			r := s.RequestFor(tc.pods...)
+			if over := r.BlockingExcess(); (over != nil) != tc.over {
 				t.Errorf("%v: over %v", tc.pods, over)
 			}
 			for _, gpuType := range []string{"L40S", "H100"} {
-				if got := r.For(tc.of).Shuts(node(gpuType)); got != slices.Contains(tc.shut, gpuType) {
+				if got := r.ForPod(tc.of).ExcludesNode(node(gpuType)); got != slices.Contains(tc.shut, gpuType) {
 					t.Errorf("pods of %d: nodes of %s are shut for %s: %t", len(tc.pods), gpuType, tc.of.Name, got)
 				}
 			}
@@ -241,7 +241,7 @@ func TestQuotasComeAndGo(t *testing.T) {
 		_, err = s.client.CoreV1().Pods("a").Create(t.Context(), pod, metav1.CreateOptions{})
 		s.must(err)
 		time.Sleep(time.Second)
-		if s.Any() || s.Of(asking("a")) != nil {
+		if s.HasAny() || s.RequestFor(asking("a")) != nil {
 			t.Error("there are quotas before one is made")
 		}
 		typed := quota("a", 0, 8)
@@ -249,8 +249,8 @@ func TestQuotasComeAndGo(t *testing.T) {
 		_, err = s.api.Create(t.Context(), object(t, typed), metav1.CreateOptions{})
 		s.must(err)
 		time.Sleep(time.Second)
-		request := s.Of(asking("a"))
-		if !request.Shuts(node) || request.Over() != nil {
+		request := s.RequestFor(asking("a"))
+		if !request.ExcludesNode(node) || request.BlockingExcess() != nil {
 			t.Error("it does not shut the nodes of its type alone")
 		}
 		other := node.DeepCopy()
@@ -260,16 +260,16 @@ func TestQuotasComeAndGo(t *testing.T) {
 		time.Sleep(time.Second)
 		eight := fixture.Pod("eight").GPUs(8).Obj()
 		eight.Namespace, eight.UID = "a", "eight"
-		if s.Of(eight).ShutsAny() {
+		if s.RequestFor(eight).ExcludesAny() {
 			t.Error("the pod counts, though its node is of another type now")
 		}
 		s.must(s.api.Delete(t.Context(), "a", metav1.DeleteOptions{}))
 		time.Sleep(time.Second)
-		if request := s.Of(asking("a")); request.ShutsAny() {
+		if request := s.RequestFor(asking("a")); request.ExcludesAny() {
 			t.Error("what was deleted bounds")
 		}
-		if s.Any() || told.Load() != 2 {
-			t.Errorf("there are quotas: %v; %d changes are told, want 2", s.Any(), told.Load())
+		if s.HasAny() || told.Load() != 2 {
+			t.Errorf("there are quotas: %v; %d changes are told, want 2", s.HasAny(), told.Load())
 		}
 	})
 }
@@ -286,7 +286,7 @@ func TestAStatusIsNoNews(t *testing.T) {
 		s.must(err)
 		time.Sleep(time.Second)
 		revision := s.Revision()
-		s.Of(asking("a")) // by which all is counted
+		s.RequestFor(asking("a")) // by which all is counted
 		for used := range int64(5) {
 			one.Status.Used = 1 + used
 			_, err = s.api.Update(t.Context(), object(t, one), metav1.UpdateOptions{})
@@ -300,7 +300,7 @@ func TestAStatusIsNoNews(t *testing.T) {
 		_, err = s.api.Update(t.Context(), object(t, one), metav1.UpdateOptions{})
 		s.must(err)
 		time.Sleep(time.Second)
-		if excess := s.Of(asking("a")).Over(); told.Load() != 2 || excess == nil || excess.Max != 4 {
+		if excess := s.RequestFor(asking("a")).BlockingExcess(); told.Load() != 2 || excess == nil || excess.Max != 4 {
 			t.Errorf("%d changes are told, want another; too little is there of %+v", told.Load(), excess)
 		}
 	})
@@ -320,17 +320,17 @@ func TestWhatIsPromisedIsKept(t *testing.T) {
 		_, err = s.client.CoreV1().Pods("a").Create(t.Context(), pod, metav1.CreateOptions{})
 		s.must(err)
 		time.Sleep(time.Second)
-		s.Promise([]*corev1.Pod{pod}, map[types.UID]string{"p": "n"})
+		s.HoldForNominees([]*corev1.Pod{pod}, map[types.UID]string{"p": "n"})
 		borrower := fixture.Pod("b").GPUs(4).Obj()
 		borrower.Namespace, borrower.UID = "b", "b"
-		if got := used(s.Quotas, "a"); got != 4 || !s.Of(borrower).Defers(pod) || !s.Of(borrower).FindsKept() {
+		if got := used(s.Quotas, "a"); got != 4 || !s.RequestFor(borrower).DefersTo(pod) || !s.RequestFor(borrower).FindsNominees() {
 			t.Errorf("%d GPUs count, want the 4 that are promised, and nobody borrows them", got)
 		}
-		if s.Of(pod).Defers(pod) || s.Of(pod).Over() != nil {
+		if s.RequestFor(pod).DefersTo(pod) || s.RequestFor(pod).BlockingExcess() != nil {
 			t.Error("what is promised stands against whom it is for")
 		}
-		time.Sleep(promised)
-		if got := used(s.Quotas, "a"); got != 0 || s.Of(borrower).Defers(pod) {
+		time.Sleep(nomineeHoldTTL)
+		if got := used(s.Quotas, "a"); got != 0 || s.RequestFor(borrower).DefersTo(pod) {
 			t.Errorf("%d GPUs count though the pod is not nominated in time", got)
 		}
 	})
@@ -344,9 +344,9 @@ func TestWhoIsNotFollowedHasNone(t *testing.T) {
 		q.OnChange(nil)
 		q.Reserve(pod, "n")
 		q.Unreserve(pod)
-		q.Promise([]*corev1.Pod{pod}, map[types.UID]string{pod.UID: "n"})
-		request := q.Of(pod)
-		if q.Any() || request != nil || request.Over() != nil || request.Entitled() || request.Standing(pod) != gpuquota.Neutral || q.Together(pod, pod) {
+		q.HoldForNominees([]*corev1.Pod{pod}, map[types.UID]string{pod.UID: "n"})
+		request := q.RequestFor(pod)
+		if q.HasAny() || request != nil || request.BlockingExcess() != nil || request.IsEntitled() || request.StandingOf(pod) != gpuquota.Neutral || q.ShareQuota(pod, pod) {
 			t.Error("there are some")
 		}
 	}
@@ -355,25 +355,25 @@ func TestWhoIsNotFollowedHasNone(t *testing.T) {
 // TestAGangOfSeveralRoles asks for all of them at once, by pool.
 func TestAGangOfSeveralRoles(t *testing.T) {
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
-	if err := Know(factory, quota("a", 0, 8)); err != nil {
+	if err := SeedInformer(factory, quota("a", 0, 8)); err != nil {
 		t.Fatal(err)
 	}
 	q := New(nil)
-	if err := q.follow(factory, nil); err != nil {
+	if err := q.addHandlers(factory, nil); err != nil {
 		t.Fatal(err)
 	}
 	pods := []*corev1.Pod{fixture.Pod("launcher").Obj(), fixture.Pod("w0").GPUs(4).Obj(), fixture.Pod("w1").GPUs(4).Obj(), fixture.Pod("other").GPUs(8).Pool("other").Obj()}
 	for _, pod := range pods {
 		pod.Namespace, pod.UID = "a", types.UID(pod.Name)
 	}
-	if excess := q.Of(pods...).Over(); excess != nil {
+	if excess := q.RequestFor(pods...).BlockingExcess(); excess != nil {
 		t.Errorf("8 of 8 are too many: %+v", excess)
 	}
 	more := append(slices.Clone(pods), asking("a"))
-	if excess := q.Of(more...).Over(); excess == nil || excess.Asked != 8+1<<20 {
+	if excess := q.RequestFor(more...).BlockingExcess(); excess == nil || excess.Asked != 8+1<<20 {
 		t.Errorf("it is %+v that there is too little of, want all that the workers ask for", excess)
 	}
-	if q.Of(pods[0]) != nil {
+	if q.RequestFor(pods[0]) != nil {
 		t.Error("quotas say something of a pod without GPUs")
 	}
 }
@@ -382,8 +382,8 @@ func TestAGangOfSeveralRoles(t *testing.T) {
 func TestWhatCannotBeReadDoesNotCount(t *testing.T) {
 	odd := object(t, quota("a", 0, 8))
 	odd.Object["spec"] = map[string]any{"namespaces": "a", "max": "many"}
-	out, err := keep(odd)
-	if one, ok := out.(*known); err != nil || !ok || one.Name != "a" || one.usable {
+	out, err := transformQuota(odd)
+	if one, ok := out.(*knownQuota); err != nil || !ok || one.Name != "a" || one.usable {
 		t.Errorf("it is read as %+v, %v", out, err)
 	}
 }

@@ -21,8 +21,8 @@ import (
 
 var gpuQuotas = names.SchemeGroupVersion.WithResource("gpuquotas")
 
-// known is the stored part of a GPUQuota. An unreadable one, as by a modified CRD, is not usable.
-type known struct {
+// knownQuota is the stored part of a GPUQuota. An unreadable one, as by a modified CRD, is not usable.
+type knownQuota struct {
 	metav1.ObjectMeta
 
 	quota  gpuquota.Quota
@@ -32,17 +32,17 @@ type known struct {
 // sameRules reports whether an update left the rules of a GPUQuota unchanged. Its status changes with each job, and recounting all pods and retrying
 // all waiting ones each time would stall the scheduler.
 func sameRules(old, object any) bool {
-	before, known1 := old.(*known)
-	after, known2 := object.(*known)
+	before, known1 := old.(*knownQuota)
+	after, known2 := object.(*knownQuota)
 	return known1 && known2 && before.usable == after.usable && before.quota.Equal(&after.quota)
 }
 
 // keyOfQuotas is the type that identifies our informer in informers.SharedInformerFactory.
 type keyOfQuotas struct{ unstructured.Unstructured }
 
-// follow adds event handlers for GPUQuotas, pods and nodes. The quota informer belongs to the scheduler's factory, so that the scheduler waits for
+// addHandlers adds event handlers for GPUQuotas, pods and nodes. The quota informer belongs to the scheduler's factory, so that the scheduler waits for
 // its sync before the first cycle.
-func (q *Quotas) follow(factory informers.SharedInformerFactory, api dynamic.Interface) error {
+func (q *Quotas) addHandlers(factory informers.SharedInformerFactory, api dynamic.Interface) error {
 	quotas, err := informerOf(factory, api)
 	if err != nil {
 		return err
@@ -74,48 +74,48 @@ func (q *Quotas) follow(factory informers.SharedInformerFactory, api dynamic.Int
 
 func informerOf(factory informers.SharedInformerFactory, api dynamic.Interface) (cache.SharedIndexInformer, error) {
 	informer := factory.InformerFor(&keyOfQuotas{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
-		source := &optional.Kind{Client: api, Resource: gpuQuotas, Without: "no namespace is guaranteed GPUs, nor bounded but by ResourceQuotas"}
+		source := &optional.Kind{Client: api, Resource: gpuQuotas, Consequence: "no namespace is guaranteed GPUs, nor bounded but by ResourceQuotas"}
 		return cache.NewSharedIndexInformer(source, &unstructured.Unstructured{}, 0, cache.Indexers{})
 	})
-	if err := informer.SetTransform(keep); err != nil {
+	if err := informer.SetTransform(transformQuota); err != nil {
 		return nil, fmt.Errorf("following GPUQuotas: %w", err)
 	}
 	return informer, nil
 }
 
-// keep converts a GPUQuota.
-func keep(object any) (any, error) {
+// transformQuota converts a GPUQuota.
+func transformQuota(object any) (any, error) {
 	raw, ok := object.(*unstructured.Unstructured)
 	if !ok {
 		return object, nil
 	}
 	var read names.GPUQuota
-	out := &known{ObjectMeta: metav1.ObjectMeta{Name: raw.GetName(), UID: raw.GetUID(), ResourceVersion: raw.GetResourceVersion(), Generation: raw.GetGeneration()}}
+	out := &knownQuota{ObjectMeta: metav1.ObjectMeta{Name: raw.GetName(), UID: raw.GetUID(), ResourceVersion: raw.GetResourceVersion(), Generation: raw.GetGeneration()}}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, &read); err != nil {
 		klog.Background().Error(err, "A GPUQuota cannot be read, and does not count", "gpuQuota", klog.KObj(raw))
 		return out, nil
 	}
-	out.quota, out.usable = gpuquota.Of(&read), true
+	out.quota, out.usable = gpuquota.QuotaOf(&read), true
 	return out, nil
 }
 
-// Know fills the informer's store for a scheduler whose informers do not run, as in a test.
-func Know(factory informers.SharedInformerFactory, quotas ...*names.GPUQuota) error {
+// SeedInformer fills the informer's store for a scheduler whose informers do not run, as in a test.
+func SeedInformer(factory informers.SharedInformerFactory, quotas ...*names.GPUQuota) error {
 	informer, err := informerOf(factory, nil)
 	if err != nil {
 		return err
 	}
 	for _, one := range quotas {
-		if err := informer.GetStore().Add(&known{ObjectMeta: metav1.ObjectMeta{Name: one.Name}, quota: gpuquota.Of(one), usable: true}); err != nil {
+		if err := informer.GetStore().Add(&knownQuota{ObjectMeta: metav1.ObjectMeta{Name: one.Name}, quota: gpuquota.QuotaOf(one), usable: true}); err != nil {
 			return fmt.Errorf("adding GPUQuota %s: %w", one.Name, err)
 		}
 	}
 	return nil
 }
 
-// BeTold keeps the account up to date through [Quotas.UpdatePod], for a scheduler whose informers do not run, as in a simulation. Without it each
+// UseManualUpdates keeps the account up to date through [Quotas.UpdatePod], for a scheduler whose informers do not run, as in a simulation. Without it each
 // query recounts everything.
-func (q *Quotas) BeTold() {
+func (q *Quotas) UseManualUpdates() {
 	if q.store == nil {
 		return
 	}
@@ -124,8 +124,8 @@ func (q *Quotas) BeTold() {
 	q.outdated.Store(true)
 }
 
-// Tell records an added, changed or deleted pod of the informer.
-func (q *Quotas) Tell(pod *corev1.Pod) { q.podChanged(pod) }
+// UpdatePod records an added, changed or deleted pod of the informer.
+func (q *Quotas) UpdatePod(pod *corev1.Pod) { q.podChanged(pod) }
 
 // quotasChanged schedules a recount with the next query, and a delayed notification.
 func (q *Quotas) quotasChanged() {
@@ -135,11 +135,11 @@ func (q *Quotas) quotasChanged() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.timer == nil {
-		q.timer = time.AfterFunc(gather, q.tell)
+		q.timer = time.AfterFunc(gatherInterval, q.notifyChanged)
 	}
 }
 
-func (q *Quotas) tell() {
+func (q *Quotas) notifyChanged() {
 	q.mu.Lock()
 	q.timer = nil
 	changed := q.changed
@@ -154,7 +154,7 @@ func (q *Quotas) podChanged(object any) {
 		object = last.Obj
 	}
 	if pod, ok := object.(*corev1.Pod); ok {
-		q.with(func(a *gpuquota.Account) { q.note(a, pod) })
+		q.withAccount(func(a *gpuquota.Account) { q.recordHolding(a, pod) })
 	}
 }
 
@@ -164,8 +164,8 @@ func (q *Quotas) nodeAdded(object any) {
 	if !ok {
 		return
 	}
-	q.with(func(*gpuquota.Account) {
-		if q.strange[node.Name] {
+	q.withAccount(func(*gpuquota.Account) {
+		if q.unknownNodes[node.Name] {
 			q.outdated.Store(true)
 		}
 	})
@@ -175,7 +175,7 @@ func (q *Quotas) nodeAdded(object any) {
 func (q *Quotas) nodeChanged(old, object any) {
 	before, known := old.(*corev1.Node)
 	after, ok := object.(*corev1.Node)
-	if known && ok && q.Any() && gpuquota.PlaceOf(nil, before) != gpuquota.PlaceOf(nil, after) {
+	if known && ok && q.HasAny() && gpuquota.PlaceOf(nil, before) != gpuquota.PlaceOf(nil, after) {
 		q.outdated.Store(true)
 	}
 }

@@ -56,7 +56,7 @@ type Query struct {
 	Limit int
 }
 
-func (q *Query) values() url.Values {
+func (q *Query) urlValues() url.Values {
 	out := url.Values{"namespace": q.Namespaces}
 	set := func(name, value string) {
 		if value != "" {
@@ -85,13 +85,13 @@ func (q *Query) values() url.Values {
 
 // Usage returns GPU usage.
 func (c *Client) Usage(ctx context.Context, q Query) (out ledger.Usage, err error) {
-	return out, c.get(ctx, "usage?"+q.values().Encode(), &out)
+	return out, c.getJSON(ctx, "usage?"+q.urlValues().Encode(), &out)
 }
 
 // Jobs returns finished jobs. The second result reports whether there are more.
 func (c *Client) Jobs(ctx context.Context, q Query) ([]ledger.Job, bool, error) {
 	var out ledger.JobList
-	err := c.get(ctx, "jobs?"+q.values().Encode(), &out)
+	err := c.getJSON(ctx, "jobs?"+q.urlValues().Encode(), &out)
 	return out.Items, out.More, err
 }
 
@@ -102,13 +102,13 @@ const mostOfRuns = 4 << 20
 // Runs returns how long jobs held GPUs. The second result reports whether there are more.
 func (c *Client) Runs(ctx context.Context, q Query) ([]ledger.Run, bool, error) {
 	var out ledger.RunList
-	err := c.getWithin(ctx, "runs?"+q.values().Encode(), mostOfRuns, &out)
+	err := c.getWithin(ctx, "runs?"+q.urlValues().Encode(), mostOfRuns, &out)
 	return out.Items, out.More, err
 }
 
 // Job returns one job with the holdings of its pods.
 func (c *Client) Job(ctx context.Context, namespace, uid string) (out ledger.JobDetail, err error) {
-	return out, c.get(ctx, "jobs/"+url.PathEscape(namespace)+"/"+url.PathEscape(uid), &out)
+	return out, c.getJSON(ctx, "jobs/"+url.PathEscape(namespace)+"/"+url.PathEscape(uid), &out)
 }
 
 // Output returns the end of the output of a job's containers, the last first, optionally of one pod and of one container. The second result reports
@@ -121,7 +121,7 @@ func (c *Client) Output(ctx context.Context, namespace, job, pod, container stri
 		}
 	}
 	var out ledger.OutputList
-	err := c.get(ctx, "output/"+url.PathEscape(namespace)+"/"+url.PathEscape(job)+"?"+query.Encode(), &out)
+	err := c.getJSON(ctx, "output/"+url.PathEscape(namespace)+"/"+url.PathEscape(job)+"?"+query.Encode(), &out)
 	return out.Items, out.More, err
 }
 
@@ -131,10 +131,10 @@ type Error struct {
 	Text   string
 }
 
-func (e *Error) Error() string { return e.Says().String() }
+func (e *Error) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *Error) Says() phrase.Text { return phrase.Of("the ledger says: %s", e.Text) }
+// Message implements [phrase.LocalizedError].
+func (e *Error) Message() phrase.Text { return phrase.Textf("the ledger says: %s", e.Text) }
 
 // UnreachableError means that no ledger answers at its address.
 type UnreachableError struct {
@@ -142,17 +142,17 @@ type UnreachableError struct {
 	Err     error
 }
 
-func (e *UnreachableError) Error() string { return e.Says().String() }
+func (e *UnreachableError) Error() string { return e.Message().String() }
 
-// Says implements [phrase.LocalizedError].
-func (e *UnreachableError) Says() phrase.Text { return phrase.Of("asking the ledger: %s", e.Err) }
+// Message implements [phrase.LocalizedError].
+func (e *UnreachableError) Message() phrase.Text { return phrase.Textf("asking the ledger: %s", e.Err) }
 
 // Unwrap returns the cause.
 
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
-func (c *Client) get(ctx context.Context, path string, into any) error {
-	return c.getWithin(ctx, path, serverclient.MostRead, into)
+func (c *Client) getJSON(ctx context.Context, path string, into any) error {
+	return c.getWithin(ctx, path, serverclient.MaxResponseBytes, into)
 }
 
 // getWithin reads at most a number of bytes of an answer.

@@ -57,7 +57,7 @@ func New() *cobra.Command {
 		Long: "Write down who holds which GPU from when to when, and what became of jobs, and answer who asks and may know.\n" +
 			"docs/usage.md tells what is written down, and how exactly.",
 		Example: "  gpu-ledger --data-dir /var/lib/gpu-ledger --tls-cert-file tls.crt --tls-key-file tls.key",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), cmd.ErrOrStderr()) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return o.runLedger(cmd.Context(), cmd.ErrOrStderr()) },
 	})
 	flags := cmd.Flags()
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "Kubeconfig of the ledger's own identity; without it that of its pod")
@@ -80,8 +80,8 @@ func (o *options) outputBudget() (int64, error) {
 	return quantity.Value(), nil
 }
 
-// check rejects invalid settings.
-func (o *options) check() error {
+// validateFlags rejects invalid settings.
+func (o *options) validateFlags() error {
 	if _, err := o.outputBudget(); err != nil {
 		return err
 	}
@@ -99,14 +99,14 @@ func (o *options) check() error {
 	return nil
 }
 
-func (o *options) run(ctx context.Context, stderr io.Writer) (err error) {
-	if err := o.check(); err != nil {
+func (o *options) runLedger(ctx context.Context, stderr io.Writer) (err error) {
+	if err := o.validateFlags(); err != nil {
 		return err
 	}
 	log := slog.New(slog.NewJSONHandler(stderr, nil))
 	klog.SetLogger(logr.FromSlogHandler(log.Handler()))
 	ctrllog.SetLogger(logr.FromSlogHandler(log.Handler())) // for the certificate watcher
-	client, err := o.client()
+	client, err := o.newClient()
 	if err != nil {
 		return err
 	}
@@ -119,31 +119,33 @@ func (o *options) run(ctx context.Context, stderr io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, ledger.Close()) }()
-	web, err := o.web(ctx, server.Handler(server.Options{Store: ledger, Gate: gate, Log: log, Now: time.Now, Pods: recorder.FollowPods}), ledger.Full, log)
+	web, err := o.newWebServer(ctx, server.Handler(server.Options{Store: ledger, Gate: gate, Log: log, Now: time.Now, Pods: recorder.FollowPods}), ledger.IsDiskFull, log)
 	if err != nil {
 		return err
 	}
-	measurer, err := o.measurer(ledger, log)
+	measurer, err := o.newMeasurer(ledger, log)
 	if err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return gate.Run(ctx) })
-	group.Go(func() error { return web.serve(ctx) })
+	group.Go(func() error { return web.serveUntilDone(ctx) })
 	var outputs *recorder.Outputs
 	if budget, _ := o.outputBudget(); budget > 0 { // it was checked
 		outputs = recorder.NewOutputs(client, ledger, log, budget)
 		group.Go(func() error { return outputs.Run(ctx) })
 	}
 	group.Go(func() error {
-		return lasting(ctx, log, func() error {
+		return retryWhenFull(ctx, log, func() error {
 			return (&recorder.Recorder{Client: client, Store: ledger, Log: log, Outputs: outputs}).Run(ctx)
 		})
 	})
 	if measurer != nil {
-		group.Go(func() error { return lasting(ctx, log, func() error { return measurer.Run(ctx) }) })
+		group.Go(func() error { return retryWhenFull(ctx, log, func() error { return measurer.Run(ctx) }) })
 	}
-	group.Go(func() error { return lasting(ctx, log, func() error { return o.trim(ctx, ledger, log) }) })
+	group.Go(func() error {
+		return retryWhenFull(ctx, log, func() error { return o.trimPeriodically(ctx, ledger, log) })
+	})
 	log.Info("Recording", "file", filepath.Join(o.data, fileName), "address", web.listener.Addr().String(), "version", program.Version())
 	if err := group.Wait(); !errors.Is(err, context.Canceled) {
 		return err
@@ -154,8 +156,8 @@ func (o *options) run(ctx context.Context, stderr io.Writer) (err error) {
 // whenFull is how long a writer waits when the disk is full. It then resumes in the space that was freed.
 const whenFull = 5 * time.Second
 
-// lasting runs a writer of the ledger, and restarts it when the disk is full: a process that exited would be restarted on the same disk.
-func lasting(ctx context.Context, log *slog.Logger, run func() error) error {
+// retryWhenFull runs a writer of the ledger, and restarts it when the disk is full: a process that exited would be restarted on the same disk.
+func retryWhenFull(ctx context.Context, log *slog.Logger, run func() error) error {
 	for {
 		err := run()
 		if !store.IsFull(err) {
@@ -170,8 +172,8 @@ func lasting(ctx context.Context, log *slog.Logger, run func() error) error {
 	}
 }
 
-// measurer returns the recorder of GPU load, nil without Prometheus.
-func (o *options) measurer(ledger *store.Store, log *slog.Logger) (*measure.Measurer, error) {
+// newMeasurer returns the recorder of GPU load, nil without Prometheus.
+func (o *options) newMeasurer(ledger *store.Store, log *slog.Logger) (*measure.Measurer, error) {
 	if o.prometheus == "" {
 		return nil, nil
 	}
@@ -182,7 +184,7 @@ func (o *options) measurer(ledger *store.Store, log *slog.Logger) (*measure.Meas
 	return &measure.Measurer{Book: ledger, Prometheus: server, Pods: recorder.FollowPods, Log: log, Now: time.Now}, nil
 }
 
-func (o *options) client() (kubernetes.Interface, error) {
+func (o *options) newClient() (kubernetes.Interface, error) {
 	config, err := program.UnlimitedConfig(o.kubeconfig, "gpu-ledger")
 	if err != nil {
 		return nil, err
@@ -196,8 +198,8 @@ func (o *options) client() (kubernetes.Interface, error) {
 	return client, nil
 }
 
-// trim deletes expired records until ctx ends.
-func (o *options) trim(ctx context.Context, ledger *store.Store, log *slog.Logger) error {
+// trimPeriodically deletes expired records until ctx ends.
+func (o *options) trimPeriodically(ctx context.Context, ledger *store.Store, log *slog.Logger) error {
 	for {
 		count, err := ledger.Trim(time.Now().Add(-o.retention))
 		if err != nil {

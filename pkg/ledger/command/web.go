@@ -28,15 +28,15 @@ const (
 	grace          = 10 * time.Second
 )
 
-// web serves HTTPS.
-type web struct {
+// webServer serves HTTPS.
+type webServer struct {
 	server      *http.Server
 	listener    net.Listener
 	certificate *certwatcher.CertWatcher
 }
 
-// web creates the server and listens. Probes need no credentials and reveal nothing else.
-func (o *options) web(ctx context.Context, ledger http.Handler, full func() bool, log *slog.Logger) (*web, error) {
+// newWebServer creates the server and listens. Probes need no credentials and reveal nothing else.
+func (o *options) newWebServer(ctx context.Context, ledger http.Handler, full func() bool, log *slog.Logger) (*webServer, error) {
 	certificate, err := certwatcher.New(o.certFile, o.keyFile)
 	if err != nil {
 		return nil, fmt.Errorf("reading the certificate: %w", err)
@@ -48,8 +48,8 @@ func (o *options) web(ctx context.Context, ledger http.Handler, full func() bool
 	mux := http.NewServeMux()
 	mux.Handle("/", ledger)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
-	mux.HandleFunc("GET /readyz", readiness(full))
-	out := &web{
+	mux.HandleFunc("GET /readyz", readinessHandler(full))
+	out := &webServer{
 		listener: listener, certificate: certificate,
 		server: &http.Server{
 			Handler: mux, ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
@@ -61,12 +61,12 @@ func (o *options) web(ctx context.Context, ledger http.Handler, full func() bool
 			},
 		},
 	}
-	serving.Bound(out.server, maxConnections, time.Now)
+	serving.BoundConnections(out.server, maxConnections, time.Now)
 	return out, nil
 }
 
-// serve answers until ctx ends, and lets running queries finish.
-func (w *web) serve(ctx context.Context) error {
+// serveUntilDone answers until ctx ends, and lets running queries finish.
+func (w *webServer) serveUntilDone(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return w.certificate.Start(ctx) })
 	group.Go(func() error {
@@ -88,8 +88,8 @@ func (w *web) serve(ctx context.Context) error {
 	return group.Wait()
 }
 
-// readiness reports a full disk, which keeps the ledger from recording everything. Queries still work.
-func readiness(full func() bool) http.HandlerFunc {
+// readinessHandler reports a full disk, which keeps the ledger from recording everything. Queries still work.
+func readinessHandler(full func() bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		text := "ok\n"
 		if full() {

@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// every is the query interval, and retryInterval the retry interval after a query that failed or took longer than queryTimeout.
-	every, again = 10 * time.Minute, time.Minute
-	patience     = 10 * time.Second
-	// longest is how long a result remains valid while the ledger does not answer.
-	longest = 24 * time.Hour
+	// refreshInterval is the query interval, and retryInterval the retry interval after a query that failed or took longer than queryTimeout.
+	refreshInterval, retryInterval = 10 * time.Minute, time.Minute
+	queryTimeout                   = 10 * time.Second
+	// historyTTL is how long a result remains valid while the ledger does not answer.
+	historyTTL = 24 * time.Hour
 )
 
-// Follow queries the ledger until ctx ends, and passes the run times of each namespace's jobs to tell; nil when they are no longer known.
-func Follow(ctx context.Context, runs func(context.Context, client.Query) ([]ledger.Run, bool, error), tell func(*survival.History)) {
+// RefreshHistory queries the ledger until ctx ends, and passes the run times of each namespace's jobs to tell; nil when they are no longer known.
+func RefreshHistory(ctx context.Context, runs func(context.Context, client.Query) ([]ledger.Run, bool, error), tell func(*survival.History)) {
 	var said time.Time
 	for ctx.Err() == nil {
-		wait := every
-		past, err := ask(ctx, runs)
+		wait := refreshInterval
+		past, err := queryRuns(ctx, runs)
 		switch {
 		case err == nil:
 			said = time.Now()
@@ -35,9 +35,9 @@ func Follow(ctx context.Context, runs func(context.Context, client.Query) ([]led
 		case ctx.Err() != nil:
 			return
 		default:
-			wait = again
+			wait = retryInterval
 			klog.FromContext(ctx).Error(err, "The ledger does not say how long jobs have run: what it has said before counts for a day, and then deadlines alone")
-			if !said.IsZero() && time.Since(said) > longest {
+			if !said.IsZero() && time.Since(said) > historyTTL {
 				said = time.Time{}
 				tell(nil)
 			}
@@ -49,8 +49,8 @@ func Follow(ctx context.Context, runs func(context.Context, client.Query) ([]led
 	}
 }
 
-func ask(ctx context.Context, runs func(context.Context, client.Query) ([]ledger.Run, bool, error)) (*survival.History, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+func queryRuns(ctx context.Context, runs func(context.Context, client.Query) ([]ledger.Run, bool, error)) (*survival.History, error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	found, _, err := runs(ctx, client.Query{Limit: ledger.RunsToLearn})
 	if err != nil {

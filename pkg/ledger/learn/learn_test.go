@@ -83,13 +83,13 @@ func TestFollow(t *testing.T) {
 				done := make(chan struct{})
 				go func() {
 					defer close(done)
-					Follow(ctx, runs, past.Store)
+					RefreshHistory(ctx, runs, past.Store)
 				}()
 				got := map[time.Duration]time.Duration{}
 				for _, at := range slices.Sorted(maps.Keys(tc.want)) {
 					time.Sleep(at - time.Since(begin))
 					synctest.Wait()
-					got[at] = past.Load().RemainingOwn(survival.Job{Namespace: "team", GPUs: 8}, 0, 0).Quantile(0.95)
+					got[at] = past.Load().RemainingByOwner(survival.Job{Namespace: "team", GPUs: 8}, 0, 0).Quantile(0.95)
 				}
 				if diff := cmp.Diff(tc.want, got); diff != "" {
 					t.Errorf("known (-want +got):\n%s", diff)

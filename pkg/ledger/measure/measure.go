@@ -56,7 +56,7 @@ type Measurer struct {
 // Run records the load until ctx ends, or the ledger cannot be written. It retries if Prometheus does not answer.
 func (m *Measurer) Run(ctx context.Context) error {
 	for {
-		wait, err := m.next(ctx)
+		wait, err := m.measureNext(ctx)
 		if err != nil {
 			return err
 		}
@@ -68,8 +68,8 @@ func (m *Measurer) Run(ctx context.Context) error {
 	}
 }
 
-// next records the next completed time range, and returns how long to wait before the one after it.
-func (m *Measurer) next(ctx context.Context) (wait time.Duration, err error) {
+// measureNext records the next completed time range, and returns how long to wait before the one after it.
+func (m *Measurer) measureNext(ctx context.Context) (wait time.Duration, err error) {
 	if m.most == 0 {
 		m.most = mostSteps
 	}
@@ -77,20 +77,20 @@ func (m *Measurer) next(ctx context.Context) (wait time.Duration, err error) {
 	if err != nil {
 		return 0, err
 	}
-	from, steps := due(measured, followed, m.Now(), m.most)
+	from, steps := dueSteps(measured, followed, m.Now(), m.most)
 	if steps == 0 {
 		return pause, nil
 	}
 	to := from.Add(time.Duration(steps) * step)
 	past, err := m.Prometheus.ReadMeans(ctx, to, step, steps)
 	if err != nil {
-		return m.unanswered(ctx, steps, err), nil
+		return m.handleFailure(ctx, steps, err), nil
 	}
-	return pause, m.Book.Measure(from, to, func(h *ledger.Holding) ledger.Load { return load(h, past, from, steps) })
+	return pause, m.Book.Measure(from, to, func(h *ledger.Holding) ledger.Load { return measuredLoad(h, past, from, steps) })
 }
 
-// unanswered returns when to retry a failed query. If the answer was too large, the next query is shorter.
-func (m *Measurer) unanswered(ctx context.Context, steps int, err error) time.Duration {
+// handleFailure returns when to retry a failed query. If the answer was too large, the next query is shorter.
+func (m *Measurer) handleFailure(ctx context.Context, steps int, err error) time.Duration {
 	if errors.Is(err, gpumetrics.ErrTooLarge) && steps > 1 {
 		m.most = steps / 2
 		return pause
@@ -101,8 +101,8 @@ func (m *Measurer) unanswered(ctx context.Context, steps int, err error) time.Du
 	return every
 }
 
-// due returns the start and length in steps of the next query; no steps while too little time has completed, or its holdings are not known.
-func due(measured, followed, now time.Time, most int) (from time.Time, steps int) {
+// dueSteps returns the start and length in steps of the next query; no steps while too little time has completed, or its holdings are not known.
+func dueSteps(measured, followed, now time.Time, most int) (from time.Time, steps int) {
 	end := now.Add(-lag)
 	if followed.Before(end) {
 		end = followed
@@ -117,17 +117,17 @@ func due(measured, followed, now time.Time, most int) (from time.Time, steps int
 	return from, min(most, int(end.Sub(from)/step))
 }
 
-// load returns the load of a pod's GPUs in the steps throughout which it held all of them. The load of a shared GPU cannot be attributed.
-func load(h *ledger.Holding, past *gpumetrics.Past, from time.Time, steps int) ledger.Load {
+// measuredLoad returns the load of a pod's GPUs in the steps throughout which it held all of them. The load of a shared GPU cannot be attributed.
+func measuredLoad(h *ledger.Holding, past *gpumetrics.Past, from time.Time, steps int) ledger.Load {
 	var measured, busy time.Duration
 	for _, card := range h.GPUs {
 		if card.MemoryMiB > 0 {
 			continue
 		}
-		known := past.Of(card.UUID, h.Node, card.Index)
+		known := past.StepsFor(card.UUID, h.Node, card.Index)
 		for i := range min(steps, len(known)) {
 			begin := from.Add(time.Duration(i) * step)
-			outside := begin.Before(h.From) || h.Ended() && begin.Add(step).After(h.To)
+			outside := begin.Before(h.From) || h.HasEnded() && begin.Add(step).After(h.To)
 			if outside || known[i] == gpumetrics.Unknown {
 				continue
 			}

@@ -41,7 +41,7 @@ func TestDue(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			from, steps := due(tc.measured, tc.followed, tc.now, mostSteps)
+			from, steps := dueSteps(tc.measured, tc.followed, tc.now, mostSteps)
 			if steps != tc.steps || steps > 0 && !from.Equal(tc.from) {
 				t.Errorf("asks about %d steps from %v, want %d from %v", steps, from, tc.steps, tc.from)
 			}
@@ -197,7 +197,7 @@ func follow(t *testing.T, answer func(http.ResponseWriter, question)) *ledger.Ef
 		}
 		seen(t, book, minute)
 		before := asked.Load()
-		if _, err := m.next(t.Context()); err != nil {
+		if _, err := m.measureNext(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if asked.Load() > before+1 {
@@ -281,7 +281,7 @@ func TestASlowPrometheusKeepsNothingBack(t *testing.T) {
 	m := &Measurer{Book: book, Prometheus: client, Pods: "pods", Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return at(30) }}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if wait, err := m.next(ctx); err != nil || wait != every {
+	if wait, err := m.measureNext(ctx); err != nil || wait != every {
 		t.Errorf("it is asked again after %v, error %v; want %v", wait, err, every)
 	}
 	if measured, _, err := book.Measured("pods"); err != nil || !measured.Equal(at(0)) {
@@ -314,7 +314,7 @@ func TestOfAGPUThatIsSharedNobodyKnows(t *testing.T) {
 		"cards without a name": {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := load(&ledger.Holding{Node: "n", From: at(0), GPUs: tc.gpus}, past, at(0), 5)
+			got := measuredLoad(&ledger.Holding{Node: "n", From: at(0), GPUs: tc.gpus}, past, at(0), 5)
 			if got.Measured != tc.want {
 				t.Errorf("%v is known, want %v", got.Measured, tc.want)
 			}

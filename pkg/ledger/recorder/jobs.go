@@ -20,18 +20,18 @@ type jobBook struct {
 	of       string
 }
 
-// Listed implements snapshot.Chronicle.
-func (b *jobBook) Listed(objects []metav1.Object, _ time.Time, at snapshot.Point) error {
+// HandleList implements snapshot.Chronicle.
+func (b *jobBook) HandleList(objects []metav1.Object, _ time.Time, at snapshot.Point) error {
 	return b.recorder.Store.Update(func(tx *store.Tx) error {
 		there := make(map[string]bool, len(objects))
 		for _, object := range objects {
 			there[string(object.GetUID())] = true
-			if err := b.see(tx, object, false, at.Time); err != nil {
+			if err := b.recordJob(tx, object, false, at.Time); err != nil {
 				return err
 			}
 		}
 		var gone []*ledger.Job
-		err := tx.Jobs(func(job *ledger.Job) error {
+		err := tx.EachJob(func(job *ledger.Job) error {
 			if job.Object == b.of && !there[job.UID] {
 				gone = append(gone, job)
 			}
@@ -42,7 +42,7 @@ func (b *jobBook) Listed(objects []metav1.Object, _ time.Time, at snapshot.Point
 		}
 		for _, job := range gone {
 			job.Uncertain = job.Finished.IsZero()
-			taken(job, at.Time)
+			markDeleted(job, at.Time)
 			if err := tx.PutJob(job); err != nil {
 				return err
 			}
@@ -51,12 +51,12 @@ func (b *jobBook) Listed(objects []metav1.Object, _ time.Time, at snapshot.Point
 	})
 }
 
-// Changed implements snapshot.Chronicle.
-func (b *jobBook) Changed(changes []snapshot.Change, at snapshot.Point) error {
+// HandleChanges implements snapshot.Chronicle.
+func (b *jobBook) HandleChanges(changes []snapshot.Change, at snapshot.Point) error {
 	return b.recorder.Store.Update(func(tx *store.Tx) error {
 		for i := range changes {
 			seen := notBefore(changes[i].At, changes[i].Object)
-			if err := b.see(tx, changes[i].Object, changes[i].Gone, seen); err != nil {
+			if err := b.recordJob(tx, changes[i].Object, changes[i].Gone, seen); err != nil {
 				return err
 			}
 		}
@@ -64,8 +64,8 @@ func (b *jobBook) Changed(changes []snapshot.Change, at snapshot.Point) error {
 	})
 }
 
-// see records an observed job.
-func (b *jobBook) see(tx *store.Tx, object metav1.Object, gone bool, at time.Time) error {
+// recordJob records an observed job.
+func (b *jobBook) recordJob(tx *store.Tx, object metav1.Object, gone bool, at time.Time) error {
 	next, ok := jobOf(object, b.of)
 	if !ok {
 		return nil
@@ -77,9 +77,9 @@ func (b *jobBook) see(tx *store.Tx, object metav1.Object, gone bool, at time.Tim
 	if known != nil && known.User != "" {
 		next.User = known.User // as it was when it was submitted
 	}
-	next.Finished = within(next.Finished, next.Created, at)
+	next.Finished = boundFinished(next.Finished, next.Created, at)
 	if gone {
-		taken(next, at)
+		markDeleted(next, at)
 	}
 	if known != nil && known.Equal(next) {
 		return nil
@@ -90,11 +90,11 @@ func (b *jobBook) see(tx *store.Tx, object metav1.Object, gone bool, at time.Tim
 	if known != nil {
 		return nil
 	}
-	return tx.Adopt(next)
+	return tx.AdoptHoldings(next)
 }
 
-// within bounds the end of a job, because users can write the cancellation time: such as in the year 0, which JSON cannot encode.
-func within(finished, created, seen time.Time) time.Time {
+// boundFinished bounds the end of a job, because users can write the cancellation time: such as in the year 0, which JSON cannot encode.
+func boundFinished(finished, created, seen time.Time) time.Time {
 	switch {
 	case finished.IsZero():
 		return finished
@@ -106,8 +106,8 @@ func within(finished, created, seen time.Time) time.Time {
 	return finished
 }
 
-// taken records that a job was deleted, which ends one that had not ended.
-func taken(job *ledger.Job, at time.Time) {
+// markDeleted records that a job was deleted, which ends one that had not ended.
+func markDeleted(job *ledger.Job, at time.Time) {
 	job.Deleted = at.UTC().Truncate(time.Second)
 	if job.Finished.IsZero() {
 		job.Finished, job.Status = job.Deleted, ledger.OutcomeDeleted

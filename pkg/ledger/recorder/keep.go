@@ -22,9 +22,9 @@ import (
 // errBroken means that reading ended before the output did.
 var errBroken = errors.New("it broke off")
 
-// keep reads and stores the end of a container's output. If the connection breaks, it stores the output so far as incomplete. It does the same for
+// keepOutput reads and stores the end of a container's output. If the connection breaks, it stores the output so far as incomplete. It does the same for
 // output that is too long to be read to its end, without a retry, because a retry would have the same result.
-func (o *Outputs) keep(ctx context.Context, t task, container string) error {
+func (o *Outputs) keepOutput(ctx context.Context, t task, container string) error {
 	pod := t.pod
 	if kept, err := o.Store.HasOutput(string(pod.UID), container); err != nil || kept {
 		return err
@@ -32,7 +32,7 @@ func (o *Outputs) keep(ctx context.Context, t task, container string) error {
 	options := &corev1.PodLogOptions{Container: container, Timestamps: true, TailLines: ptr.To[int64](tailLines), Follow: t.follow}
 	limit := readLimit
 	if t.follow {
-		limit = patienceWith(pod, o.Now())
+		limit = listenTimeout(pod, o.Now())
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -97,20 +97,20 @@ func (o *Outputs) stillRuns(ctx context.Context, t task, container string) bool 
 	}
 	for i := range now.Pods {
 		if pod := &now.Pods[i]; pod.UID == t.pod.UID && !gpu.HasEnded(pod) {
-			return runs(pod, container)
+			return isRunning(pod, container)
 		}
 	}
 	return false
 }
 
-func runs(pod *corev1.Pod, container string) bool {
+func isRunning(pod *corev1.Pod, container string) bool {
 	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
 		return s.Name == container && s.State.Running != nil
 	})
 }
 
-// patienceWith returns how long a terminating pod is followed.
-func patienceWith(pod *corev1.Pod, now time.Time) time.Duration {
+// listenTimeout returns how long a terminating pod is followed.
+func listenTimeout(pod *corev1.Pod, now time.Time) time.Duration {
 	left := time.Duration(0)
 	if pod.DeletionTimestamp != nil {
 		left = max(0, pod.DeletionTimestamp.Sub(now))

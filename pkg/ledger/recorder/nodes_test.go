@@ -14,13 +14,13 @@ func TestNodesThatAreGoneAreForgotten(t *testing.T) {
 	var n nodes
 	tell := func(second int, gone bool, name string) {
 		list, point := changes(second, gone, fixture.Node(name).GPUs(8, "A").Obj())
-		if err := n.Changed(list, point); err != nil {
+		if err := n.HandleChanges(list, point); err != nil {
 			t.Fatal(err)
 		}
 	}
 	n.ready = make(chan struct{})
 	_, point := changes(0, false)
-	if err := n.Listed([]metav1.Object{fixture.Node("stays").GPUs(8, "A").Obj()}, at(0), point); err != nil {
+	if err := n.HandleList([]metav1.Object{fixture.Node("stays").GPUs(8, "A").Obj()}, at(0), point); err != nil {
 		t.Fatal(err)
 	}
 	tell(1, true, "back")
@@ -30,11 +30,11 @@ func TestNodesThatAreGoneAreForgotten(t *testing.T) {
 		name := fmt.Sprintf("spot-%d", second)
 		tell(second, false, name)
 		tell(second, true, name)
-		if n.get(name) == nil {
+		if n.getNode(name) == nil {
 			t.Fatalf("%s is forgotten before its pods have ended", name)
 		}
 	}
-	if n.get("stays") == nil || n.get("back") == nil {
+	if n.getNode("stays") == nil || n.getNode("back") == nil {
 		t.Error("nodes are forgotten that are there")
 	}
 	if got := len(n.known); got > 65 {

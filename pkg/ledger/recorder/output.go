@@ -26,23 +26,23 @@ const (
 	// tailLines is how many lines are requested from the kubelet, and mostRead how many bytes are read of them: lines may be long.
 	tailLines = 20000
 	mostRead  = 64 << 20
-	// readers is how many ended pods are read at a time, readersPerNamespace how many of them per namespace, and maxWaiting how many more may wait.
-	readers = 8
-	each    = 2
-	waiting = 4096
-	// listeners is how many terminating pods are followed, and listenersPerNamespace how many of them per namespace: a pod may take an hour to end.
+	// maxReaders is how many ended pods are read at a time, readersPerNamespace how many of them per namespace, and maxWaiting how many more may wait.
+	maxReaders          = 8
+	readersPerNamespace = 2
+	maxWaiting          = 4096
+	// maxListeners is how many terminating pods are followed, and listenersPerNamespace how many of them per namespace: a pod may take an hour to end.
 	// For others, the output so far is kept.
-	listeners   = 64
-	ofNamespace = 16
+	maxListeners          = 64
+	listenersPerNamespace = 16
 	// readLimit bounds one read of a pod's output: a kubelet may accept a connection and never answer.
 	readLimit = time.Minute
-	// lastWords is how long the output of a deleted pod may still be in transit.
-	lastWords = 2 * time.Second
+	// outputDelay is how long the output of a deleted pod may still be in transit.
+	outputDelay = 2 * time.Second
 	// tries is how often a failed read is attempted, and pause the delay between attempts.
 	tries = 3
 	pause = 2 * time.Second
-	// share bounds the waiting pods of one namespace, so that those of others are read, too.
-	share = waiting / 4
+	// waitingPerNamespace bounds the waiting pods of one namespace, so that those of others are read, too.
+	waitingPerNamespace = maxWaiting / 4
 	// afterGrace is how long a terminating pod is followed beyond its grace period.
 	afterGrace = time.Minute
 	// maxContainers is how many containers per pod are kept.
@@ -62,12 +62,12 @@ type Outputs struct {
 	queue chan task
 	mu    sync.Mutex
 	// busy are the pods that are being read or wait for it, by UID. listening counts the followed pods per namespace, and in total under "".
-	busy      map[string]*parting
+	busy      map[string]*departure
 	listening map[string]int
 	// held counts the busy pods of each namespace.
 	held map[string]int
-	// past is what was read of each pod, by UID.
-	past *lru.Cache
+	// history is what was read of each pod, by UID.
+	history *lru.Cache
 }
 
 // task is a pod to be read.
@@ -75,20 +75,20 @@ type task struct {
 	pod *corev1.Pod
 	// follow reads the output until its end.
 	follow bool
-	*parting
+	*departure
 	// ended says that no more output will come.
 	ended bool
 }
 
-// parting describes the deletion of a pod.
-type parting struct {
+// departure describes the deletion of a pod.
+type departure struct {
 	// gone is closed when the pod is deleted. over says that its containers had ended by then, according to the kubelet.
 	gone chan struct{}
 	over bool
 }
 
 // isOver reports whether a pod is deleted and has no more output.
-func (p *parting) isOver() bool {
+func (p *departure) isOver() bool {
 	select {
 	case <-p.gone:
 		return p.over
@@ -101,24 +101,24 @@ func (p *parting) isOver() bool {
 func NewOutputs(client kubernetes.Interface, s *store.Store, log *slog.Logger, budget int64) *Outputs {
 	return &Outputs{
 		Client: client, Store: s, Log: log, Now: time.Now, Budget: budget,
-		queue: make(chan task, waiting), busy: map[string]*parting{}, listening: map[string]int{}, held: map[string]int{},
-		past: lru.New(remembered),
+		queue: make(chan task, maxWaiting), busy: map[string]*departure{}, listening: map[string]int{}, held: map[string]int{},
+		history: lru.New(rememberedPods),
 	}
 }
 
-// Ending queues a pod that is terminating or has ended. It never blocks, because the ledger is being written.
-func (o *Outputs) Ending(pod *corev1.Pod) {
+// PodEnding queues a pod that is terminating or has ended. It never blocks, because the ledger is being written.
+func (o *Outputs) PodEnding(pod *corev1.Pod) {
 	if pod.Labels[names.LabelJob] == "" || !hasStarted(pod) {
 		return
 	}
-	next, ok := o.take(pod)
+	next, ok := o.startReading(pod)
 	if !ok {
 		return
 	}
 	select {
 	case o.queue <- next:
 	default:
-		o.leave(next)
+		o.finishReading(next)
 		o.Log.Warn("Too many pods end at once to keep the output of all", "namespace", pod.Namespace, "pod", pod.Name)
 	}
 }
@@ -133,33 +133,33 @@ func hasStarted(pod *corev1.Pod) bool {
 	return false
 }
 
-// take registers a pod for reading; false if it is registered already, or need not be read.
-func (o *Outputs) take(pod *corev1.Pod) (task, bool) {
+// startReading registers a pod for reading; false if it is registered already, or need not be read.
+func (o *Outputs) startReading(pod *corev1.Pod) (task, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	next := task{pod: lean(pod), ended: gpu.HasEnded(pod)}
-	next.follow = !next.ended && o.listening[""] < listeners && o.listening[pod.Namespace] < ofNamespace
+	next := task{pod: trimPod(pod), ended: gpu.HasEnded(pod)}
+	next.follow = !next.ended && o.listening[""] < maxListeners && o.listening[pod.Namespace] < listenersPerNamespace
 	if o.busy[string(pod.UID)] != nil {
 		return next, false
 	}
-	before := o.pastOf(string(pod.UID))
-	if !before.again(next.ended, next.follow) {
+	before := o.historyOf(string(pod.UID))
+	if !before.shouldRead(next.ended, next.follow) {
 		return next, false
 	}
-	if o.held[pod.Namespace] >= share || len(o.busy) >= waiting {
+	if o.held[pod.Namespace] >= waitingPerNamespace || len(o.busy) >= maxWaiting {
 		o.Log.Warn("Too many pods end at once to keep the output of all", "namespace", pod.Namespace, "pod", pod.Name)
 		return next, false
 	}
-	o.past.Add(string(pod.UID), before.with(next.ended, next.follow))
+	o.history.Add(string(pod.UID), before.withReading(next.ended, next.follow))
 	o.held[pod.Namespace]++
-	next.parting = &parting{gone: make(chan struct{})}
-	o.busy[string(pod.UID)] = next.parting
-	o.listen(&next, 1)
+	next.departure = &departure{gone: make(chan struct{})}
+	o.busy[string(pod.UID)] = next.departure
+	o.countListener(&next, 1)
 	return next, true
 }
 
-// lean returns the needed fields of a pod: thousands may wait, each as large as an object may be.
-func lean(pod *corev1.Pod) *corev1.Pod {
+// trimPod returns the needed fields of a pod: thousands may wait, each as large as an object may be.
+func trimPod(pod *corev1.Pod) *corev1.Pod {
 	out := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Labels: map[string]string{names.LabelJob: pod.Labels[names.LabelJob]},
 		CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp,
@@ -170,8 +170,8 @@ func lean(pod *corev1.Pod) *corev1.Pod {
 	return out
 }
 
-// Gone reports that a pod is deleted, which ends the following of its output.
-func (o *Outputs) Gone(pod *corev1.Pod) {
+// PodGone reports that a pod is deleted, which ends the following of its output.
+func (o *Outputs) PodGone(pod *corev1.Pod) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	leaving := o.busy[string(pod.UID)]
@@ -188,18 +188,18 @@ func (o *Outputs) Gone(pod *corev1.Pod) {
 	}
 }
 
-func (o *Outputs) leave(done task) {
+func (o *Outputs) finishReading(done task) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.busy, string(done.pod.UID))
 	if o.held[done.pod.Namespace]--; o.held[done.pod.Namespace] == 0 {
 		delete(o.held, done.pod.Namespace)
 	}
-	o.listen(&done, -1)
+	o.countListener(&done, -1)
 }
 
-// listen counts followed pods.
-func (o *Outputs) listen(t *task, by int) {
+// countListener counts followed pods.
+func (o *Outputs) countListener(t *task, by int) {
 	if !t.follow {
 		return
 	}
@@ -214,14 +214,14 @@ func (o *Outputs) listen(t *task, by int) {
 func (o *Outputs) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
-	places := fair.New(fair.Limits{Total: readers, Each: each, Waiting: share})
+	places := fair.New(fair.Limits{Total: maxReaders, Each: readersPerNamespace, Waiting: waitingPerNamespace})
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case next := <-o.queue:
 			group.Go(func() {
-				defer o.leave(next)
+				defer o.finishReading(next)
 				if !next.follow { // followed pods are counted already
 					leave, err := places.Enter(ctx, next.pod.Namespace, 1)
 					if err != nil {
@@ -229,19 +229,19 @@ func (o *Outputs) Run(ctx context.Context) error {
 					}
 					defer leave()
 				}
-				o.read(ctx, next)
+				o.readPod(ctx, next)
 			})
 		}
 	}
 }
 
-// read keeps the output of the containers of a pod.
-func (o *Outputs) read(ctx context.Context, t task) {
+// readPod keeps the output of the containers of a pod.
+func (o *Outputs) readPod(ctx context.Context, t task) {
 	pod := t.pod
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
-		if waited(ctx, t.gone) && waited(ctx, time.After(lastWords)) { // the output may still be in transit
+		if waitFor(ctx, t.gone) && waitFor(ctx, time.After(outputDelay)) { // the output may still be in transit
 			cancel()
 		}
 	}()
@@ -253,8 +253,8 @@ func (o *Outputs) read(ctx context.Context, t task) {
 	}
 }
 
-// waited waits for a channel and reports whether it was ready before the context ended.
-func waited[T any](ctx context.Context, until <-chan T) bool {
+// waitFor waits for a channel and reports whether it was ready before the context ended.
+func waitFor[T any](ctx context.Context, until <-chan T) bool {
 	select {
 	case <-ctx.Done():
 		return false
@@ -266,7 +266,7 @@ func waited[T any](ctx context.Context, until <-chan T) bool {
 // tryToKeep retries keepOutput if the kubelet does not answer or its answer breaks off.
 func (o *Outputs) tryToKeep(ctx context.Context, t task, container string) (err error) {
 	for range tries {
-		if err = o.keep(ctx, t, container); err == nil || apierrors.IsNotFound(err) || !waited(ctx, time.After(pause)) {
+		if err = o.keepOutput(ctx, t, container); err == nil || apierrors.IsNotFound(err) || !waitFor(ctx, time.After(pause)) {
 			break
 		}
 	}

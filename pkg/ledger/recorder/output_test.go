@@ -128,11 +128,11 @@ func kept(t *testing.T, o *Outputs, namespace, suffix string) ledger.Output {
 func TestTheOutputOfAPodThatEndedIsKept(t *testing.T) {
 	k := &kubelet{text: "2026-11-01T12:00:00Z hello\n", failing: 1}
 	o := keeper(t, k)
-	o.Ending(printing("1", succeeded(5)))
+	o.PodEnding(printing("1", succeeded(5)))
 	if out := kept(t, o, pod("1").Namespace, "hello\n"); out.Truncated || out.PodUID != "1" {
 		t.Errorf("kept %+v", out)
 	}
-	o.Ending(printing("1", succeeded(5)))
+	o.PodEnding(printing("1", succeeded(5)))
 	time.Sleep(100 * time.Millisecond)
 	if k.mu.Lock(); k.asked != 2 {
 		t.Errorf("asked %d times, want once after a failure", k.asked)
@@ -143,8 +143,8 @@ func TestTheOutputOfAPodThatEndedIsKept(t *testing.T) {
 func TestAPodThatIsDeletedIsHeardUntilItsEnd(t *testing.T) {
 	k := &kubelet{text: "2026-11-01T12:00:00Z hello\n", ended: make(chan struct{})}
 	o := keeper(t, k)
-	o.Ending(printing("1", deleted))
-	o.Ending(printing("1", deleted)) // told twice
+	o.PodEnding(printing("1", deleted))
+	o.PodEnding(printing("1", deleted)) // told twice
 	close(k.ended)
 	kept(t, o, pod("1").Namespace, "last words\n")
 }
@@ -153,10 +153,10 @@ func TestAPodThatIsDeletedIsHeardUntilItsEnd(t *testing.T) {
 func TestAPodThatIsGoneIsHeardNoLonger(t *testing.T) {
 	k := &kubelet{text: "2026-11-01T12:00:00Z hello\n", ended: make(chan struct{})}
 	o := keeper(t, k)
-	o.Ending(printing("1", deleted))
+	o.PodEnding(printing("1", deleted))
 	time.Sleep(200 * time.Millisecond)
-	o.Gone(printing("1"))
-	o.Gone(printing("1"))
+	o.PodGone(printing("1"))
+	o.PodGone(printing("1"))
 	if out := kept(t, o, pod("1").Namespace, "hello\n"); !out.Incomplete {
 		t.Error("nobody heard it end, and it is called complete")
 	}
@@ -166,9 +166,9 @@ func TestAPodThatIsGoneIsHeardNoLonger(t *testing.T) {
 func TestAPodThatHadEndedWhenItWent(t *testing.T) {
 	k := &kubelet{text: "2026-11-01T12:00:00Z hello\n", ended: make(chan struct{})}
 	o := keeper(t, k)
-	o.Ending(printing("1", deleted))
+	o.PodEnding(printing("1", deleted))
 	time.Sleep(200 * time.Millisecond)
-	o.Gone(printing("1", succeeded(5)))
+	o.PodGone(printing("1", succeeded(5)))
 	if out := settled(t, o, "1"); out.Incomplete || !strings.HasSuffix(out.Text, "hello\n") {
 		t.Errorf("kept %+v", out)
 	}
@@ -196,7 +196,7 @@ func TestOutputThatBreaksOff(t *testing.T) {
 			k := tc.kubelet
 			k.text = text
 			o := keeper(t, k)
-			o.Ending(tc.pod)
+			o.PodEnding(tc.pod)
 			out := settled(t, o, string(tc.pod.UID))
 			if out.Text != tc.want || out.Incomplete != tc.broken {
 				t.Errorf("kept %q, incomplete %t, want %q, %t", out.Text, out.Incomplete, tc.want, tc.broken)
@@ -209,12 +209,12 @@ func TestOutputThatBreaksOff(t *testing.T) {
 func TestWhatIsKeptOfAPodThatGoesOnIsIncomplete(t *testing.T) {
 	k := &kubelet{text: "2026-11-01T12:00:00Z hello\n"}
 	o := keeper(t, k)
-	o.listening[""] = listeners
-	o.Ending(printing("1", deleted))
+	o.listening[""] = maxListeners
+	o.PodEnding(printing("1", deleted))
 	if out := settled(t, o, "1"); !out.Incomplete {
 		t.Errorf("kept %+v as all of it", out)
 	}
-	o.Ending(printing("1", deleted, succeeded(5)))
+	o.PodEnding(printing("1", deleted, succeeded(5)))
 	if out := settled(t, o, "1"); out.Incomplete {
 		t.Errorf("kept %+v of what has ended", out)
 	}
@@ -255,18 +255,18 @@ func TestPodsThatTakeLongToEndKeepNobodyWaiting(t *testing.T) {
 	k := &kubelet{text: "2026-11-01T12:00:00Z hello\n", ended: make(chan struct{})}
 	defer close(k.ended)
 	o := keeper(t, k)
-	for i := range 3 * ofNamespace {
-		o.Ending(printing(fmt.Sprint(i), deleted))
+	for i := range 3 * listenersPerNamespace {
+		o.PodEnding(printing(fmt.Sprint(i), deleted))
 	}
 	other := func(p *corev1.Pod) { p.Namespace, p.UID = "other", types.UID("other") }
-	o.Ending(printing("x", succeeded(5), other))
+	o.PodEnding(printing("x", succeeded(5), other))
 	kept(t, o, "other", "hello\n")
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		out, _, err := o.Store.Outputs(store.OutputQuery{Namespace: store.Namespace{Name: pod("1").Namespace}, Job: "train", Most: 1 << 30})
 		if err != nil || time.Now().After(deadline) {
-			t.Fatalf("%d of %d are kept, error %v", len(out), 2*ofNamespace, err)
+			t.Fatalf("%d of %d are kept, error %v", len(out), 2*listenersPerNamespace, err)
 		}
-		if len(out) == 2*ofNamespace {
+		if len(out) == 2*listenersPerNamespace {
 			break
 		}
 	}
@@ -275,8 +275,8 @@ func TestPodsThatTakeLongToEndKeepNobodyWaiting(t *testing.T) {
 func TestWhoseOutputIsNotKept(t *testing.T) {
 	k := &kubelet{text: "2026-11-01T12:00:00Z hello\n"}
 	o := keeper(t, k)
-	o.Ending(pod("1", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })) // it never ran
-	o.Ending(printing("2", succeeded(1), func(p *corev1.Pod) { delete(p.Labels, names.LabelJob) }))
+	o.PodEnding(pod("1", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })) // it never ran
+	o.PodEnding(printing("2", succeeded(1), func(p *corev1.Pod) { delete(p.Labels, names.LabelJob) }))
 	time.Sleep(200 * time.Millisecond)
 	if k.mu.Lock(); k.asked != 0 {
 		t.Errorf("asked %d times for output that nobody can ask for", k.asked)
@@ -288,23 +288,23 @@ func TestWhoseOutputIsNotKept(t *testing.T) {
 // pods of others wait beside them.
 func TestOneNamespaceTakesNotAllOfTheQueue(t *testing.T) {
 	o := NewOutputs(nil, nil, slog.New(slog.DiscardHandler), 1<<30) // nobody reads
-	for i := range waiting + 1 {
-		o.Ending(printing(fmt.Sprint(i), succeeded(1), func(p *corev1.Pod) { p.Annotations = map[string]string{"large": "x"} }))
+	for i := range maxWaiting + 1 {
+		o.PodEnding(printing(fmt.Sprint(i), succeeded(1), func(p *corev1.Pod) { p.Annotations = map[string]string{"large": "x"} }))
 	}
-	if len(o.queue) != share {
-		t.Errorf("%d pods of one namespace wait, want %d", len(o.queue), share)
+	if len(o.queue) != waitingPerNamespace {
+		t.Errorf("%d pods of one namespace wait, want %d", len(o.queue), waitingPerNamespace)
 	}
-	o.Ending(printing("x", succeeded(1), func(p *corev1.Pod) { p.Namespace, p.UID = "other", types.UID("other") }))
-	if len(o.queue) != share+1 {
+	o.PodEnding(printing("x", succeeded(1), func(p *corev1.Pod) { p.Namespace, p.UID = "other", types.UID("other") }))
+	if len(o.queue) != waitingPerNamespace+1 {
 		t.Error("a pod of another namespace finds no place")
 	}
 	first := <-o.queue
 	if first.pod.Annotations != nil || len(first.pod.Status.ContainerStatuses) > 0 || first.pod.Labels[names.LabelJob] == "" {
 		t.Errorf("what waits is %+v", first.pod)
 	}
-	o.leave(first)
-	o.Ending(printing("again", succeeded(1)))
-	if len(o.queue) != share+1 {
+	o.finishReading(first)
+	o.PodEnding(printing("again", succeeded(1)))
+	if len(o.queue) != waitingPerNamespace+1 {
 		t.Error("a place that was given back is not given again")
 	}
 }

@@ -3,14 +3,14 @@ package recorder
 import corev1 "k8s.io/api/core/v1"
 
 const (
-	// remembered is how many pods have a read history, and mostReadings how often an unchanged pod is read: each change of a terminating pod is
+	// rememberedPods is how many pods have a read history, and mostReadings how often an unchanged pod is read: each change of a terminating pod is
 	// reported, and users can change theirs as often as they like.
-	remembered   = 4 * waiting
-	mostReadings = 2
+	rememberedPods = 4 * maxWaiting
+	mostReadings   = 2
 )
 
-// past is the read history of a pod.
-type past struct {
+// readHistory is the read history of a pod.
+type readHistory struct {
 	// readings counts the reads, since the pod's end if it has ended.
 	readings        int
 	ended, followed bool
@@ -18,8 +18,8 @@ type past struct {
 	tooMuch bool
 }
 
-// again reports whether there may be new output, or the last read may have failed.
-func (p past) again(ended, follow bool) bool {
+// shouldRead reports whether there may be new output, or the last read may have failed.
+func (p readHistory) shouldRead(ended, follow bool) bool {
 	switch {
 	case ended && !p.ended:
 		return true
@@ -31,30 +31,30 @@ func (p past) again(ended, follow bool) bool {
 	return p.readings < mostReadings
 }
 
-// with returns the history after one more read.
-func (p past) with(ended, follow bool) past {
+// withReading returns the history after one more read.
+func (p readHistory) withReading(ended, follow bool) readHistory {
 	if ended && !p.ended {
-		return past{readings: 1, ended: true}
+		return readHistory{readings: 1, ended: true}
 	}
 	p.readings++
 	p.followed = p.followed || follow
 	return p
 }
 
-func (o *Outputs) pastOf(uid string) past {
-	if known, ok := o.past.Get(uid); ok {
-		if before, ok := known.(past); ok {
+func (o *Outputs) historyOf(uid string) readHistory {
+	if known, ok := o.history.Get(uid); ok {
+		if before, ok := known.(readHistory); ok {
 			return before
 		}
 	}
-	return past{}
+	return readHistory{}
 }
 
 // giveUp records that a pod's output exceeds what is read.
 func (o *Outputs) giveUp(pod *corev1.Pod) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	before := o.pastOf(string(pod.UID))
+	before := o.historyOf(string(pod.UID))
 	before.tooMuch = true
-	o.past.Add(string(pod.UID), before)
+	o.history.Add(string(pod.UID), before)
 }

@@ -27,7 +27,7 @@ func TestMoreThanIsReadIsReadOnce(t *testing.T) {
 	k := &kubelet{text: strings.Repeat(line, mostRead/len(line)+1)}
 	o := keeper(t, k)
 	for range 4 {
-		o.Ending(printing("1", succeeded(5)))
+		o.PodEnding(printing("1", succeeded(5)))
 		if got := idle(t, o, k, "1"); got != 1 {
 			t.Fatalf("the kubelet was asked %d times", got)
 		}
@@ -41,15 +41,15 @@ func TestMoreThanIsReadIsReadOnce(t *testing.T) {
 func TestChangesOfAPodReadItNoMoreOften(t *testing.T) {
 	k := &kubelet{text: "2026-11-01T12:00:00Z hello\n"}
 	o := keeper(t, k)
-	o.listening[""] = listeners // nobody is listened to
+	o.listening[""] = maxListeners // nobody is listened to
 	for range 5 {
-		o.Ending(printing("1", deleted))
+		o.PodEnding(printing("1", deleted))
 		idle(t, o, k, "1")
 	}
 	if got := idle(t, o, k, "1"); got != mostReadings {
 		t.Errorf("read %d times while it ended, want %d", got, mostReadings)
 	}
-	o.Ending(printing("1", deleted, succeeded(5)))
+	o.PodEnding(printing("1", deleted, succeeded(5)))
 	if got := idle(t, o, k, "1"); got != mostReadings+1 {
 		t.Errorf("read %d times in all, want once more at its end", got)
 	}
@@ -57,11 +57,11 @@ func TestChangesOfAPodReadItNoMoreOften(t *testing.T) {
 
 // TestAPodThatFindsAPlaceIsListenedTo, however often it was read before.
 func TestAPodThatFindsAPlaceIsListenedTo(t *testing.T) {
-	was := past{readings: mostReadings}
-	if was.again(false, false) || !was.again(false, true) || was.with(false, true).again(false, true) {
+	was := readHistory{readings: mostReadings}
+	if was.shouldRead(false, false) || !was.shouldRead(false, true) || was.withReading(false, true).shouldRead(false, true) {
 		t.Error("it is listened to once")
 	}
-	if (past{tooMuch: true}).again(false, true) || !(past{tooMuch: true}).again(true, false) {
+	if (readHistory{tooMuch: true}).shouldRead(false, true) || !(readHistory{tooMuch: true}).shouldRead(true, false) {
 		t.Error("what prints too much is read once more, when it has ended")
 	}
 }
@@ -83,18 +83,18 @@ func (s *stuck) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // TestOneNamespaceTakesNotAllReaders: the pods of another are read while those of one take all the time there is.
 func TestOneNamespaceTakesNotAllReaders(t *testing.T) {
-	s := &stuck{of: pod("1").Namespace, asked: make(chan struct{}, 3*readers)}
+	s := &stuck{of: pod("1").Namespace, asked: make(chan struct{}, 3*maxReaders)}
 	o := keeper(t, s)
-	for i := range 2 * readers {
-		o.Ending(printing(fmt.Sprint(i), succeeded(5)))
+	for i := range 2 * maxReaders {
+		o.PodEnding(printing(fmt.Sprint(i), succeeded(5)))
 	}
-	for range each {
+	for range readersPerNamespace {
 		select {
 		case <-s.asked:
 		case <-time.After(20 * time.Second):
 			t.Fatal("those that may be read are not")
 		}
 	}
-	o.Ending(printing("x", succeeded(5), func(p *corev1.Pod) { p.Namespace, p.UID = "other", types.UID("other") }))
+	o.PodEnding(printing("x", succeeded(5), func(p *corev1.Pod) { p.Namespace, p.UID = "other", types.UID("other") }))
 	kept(t, o, "other", "hello\n")
 }

@@ -15,8 +15,8 @@ import (
 // podBook records the holdings of pods.
 type podBook struct{ recorder *Recorder }
 
-// Listed implements snapshot.Chronicle.
-func (b *podBook) Listed(objects []metav1.Object, since time.Time, at snapshot.Point) error {
+// HandleList implements snapshot.Chronicle.
+func (b *podBook) HandleList(objects []metav1.Object, since time.Time, at snapshot.Point) error {
 	there := make(map[string]bool, len(objects))
 	err := b.recorder.Store.Update(func(tx *store.Tx) error {
 		for _, object := range objects {
@@ -25,11 +25,11 @@ func (b *podBook) Listed(objects []metav1.Object, since time.Time, at snapshot.P
 				continue
 			}
 			there[string(pod.UID)] = true
-			if err := b.see(tx, ledger.Sight{Pod: pod, Since: since, At: at.Time}); err != nil {
+			if err := b.recordPod(tx, ledger.Sighting{Pod: pod, Since: since, At: at.Time}); err != nil {
 				return err
 			}
 		}
-		if err := b.vanished(tx, there, since, at.Time); err != nil {
+		if err := b.endVanished(tx, there, since, at.Time); err != nil {
 			return err
 		}
 		if !since.IsZero() {
@@ -46,16 +46,16 @@ func (b *podBook) Listed(objects []metav1.Object, since time.Time, at snapshot.P
 		b.recorder.Log.Warn("The API server has forgotten what happened: pods that began and ended in that time are missing",
 			"since", since, "until", at.Time)
 	}
-	b.end(objects)
+	b.reportEnding(objects)
 	return nil
 }
 
-// vanished ends the holdings of pods that no longer exist.
-func (b *podBook) vanished(tx *store.Tx, there map[string]bool, since, at time.Time) error {
+// endVanished ends the holdings of pods that no longer exist.
+func (b *podBook) endVanished(tx *store.Tx, there map[string]bool, since, at time.Time) error {
 	var gone []*ledger.Holding
-	err := tx.Open(func(h *ledger.Holding) error {
+	err := tx.EachOpen(func(h *ledger.Holding) error {
 		if !there[h.UID] {
-			gone = append(gone, ledger.Vanish(h, since, at))
+			gone = append(gone, ledger.EndVanished(h, since, at))
 		}
 		return nil
 	})
@@ -70,8 +70,8 @@ func (b *podBook) vanished(tx *store.Tx, there map[string]bool, since, at time.T
 	return tx.KeepLasting(there)
 }
 
-// Changed implements snapshot.Chronicle.
-func (b *podBook) Changed(changes []snapshot.Change, at snapshot.Point) error {
+// HandleChanges implements snapshot.Chronicle.
+func (b *podBook) HandleChanges(changes []snapshot.Change, at snapshot.Point) error {
 	err := b.recorder.Store.Update(func(tx *store.Tx) error {
 		var stamp time.Time
 		for i := range changes {
@@ -82,11 +82,11 @@ func (b *podBook) Changed(changes []snapshot.Change, at snapshot.Point) error {
 			}
 			change.At = notBefore(change.At, pod)
 			// A later event happened after earlier writes.
-			if since := earlier(stamp, change.At); since.After(change.Since) {
+			if since := earlierTime(stamp, change.At); since.After(change.Since) {
 				change.Since = since
 			}
 			stamp = lastWritten(pod, stamp)
-			if err := b.see(tx, ledger.Sight{Pod: pod, Gone: change.Gone, Since: change.Since, At: change.At}); err != nil {
+			if err := b.recordPod(tx, ledger.Sighting{Pod: pod, Gone: change.Gone, Since: change.Since, At: change.At}); err != nil {
 				return err
 			}
 		}
@@ -97,15 +97,15 @@ func (b *podBook) Changed(changes []snapshot.Change, at snapshot.Point) error {
 	}
 	for i := range changes {
 		if pod, ok := changes[i].Object.(*corev1.Pod); ok && changes[i].Gone && b.recorder.Outputs != nil {
-			b.recorder.Outputs.Gone(pod)
+			b.recorder.Outputs.PodGone(pod)
 		} else {
-			b.end([]metav1.Object{changes[i].Object})
+			b.reportEnding([]metav1.Object{changes[i].Object})
 		}
 	}
 	return nil
 }
 
-func earlier(a, b time.Time) time.Time {
+func earlierTime(a, b time.Time) time.Time {
 	if a.Before(b) {
 		return a
 	}
@@ -132,22 +132,22 @@ func lastWritten(object metav1.Object, or time.Time) time.Time {
 	return or
 }
 
-// see records the holding of an observed pod.
-func (b *podBook) see(tx *store.Tx, seen ledger.Sight) error {
+// recordPod records the holding of an observed pod.
+func (b *podBook) recordPod(tx *store.Tx, seen ledger.Sighting) error {
 	uid := string(seen.Pod.UID)
 	known, over, err := tx.Holding(uid)
 	if err != nil || over {
 		if seen.Gone && err == nil {
-			err = tx.Gone(uid)
+			err = tx.ForgetPod(uid)
 		}
 		return err
 	}
-	next := ledger.Observe(known, seen, b.recorder.nodes.get(seen.Pod.Spec.NodeName))
+	next := ledger.ObservePod(known, seen, b.recorder.nodes.getNode(seen.Pod.Spec.NodeName))
 	if next == nil {
 		return nil
 	}
 	if next.Job != "" && next.JobUID == "" {
-		if err := b.attribute(tx, next, seen.Pod.CreationTimestamp.Time); err != nil {
+		if err := b.attributeHolding(tx, next, seen.Pod.CreationTimestamp.Time); err != nil {
 			return err
 		}
 	}
@@ -157,18 +157,18 @@ func (b *podBook) see(tx *store.Tx, seen ledger.Sight) error {
 		}
 	}
 	if seen.Gone {
-		return tx.Gone(uid)
+		return tx.ForgetPod(uid)
 	}
 	return nil
 }
 
 // isNews reports whether a holding differs from the previous one.
 func isNews(known, next *ledger.Holding) bool {
-	return known == nil || next.Ended() || next.GPUType != known.GPUType || next.JobUID != known.JobUID || next.Milli != known.Milli
+	return known == nil || next.HasEnded() || next.GPUType != known.GPUType || next.JobUID != known.JobUID || next.Milli != known.Milli
 }
 
-// attribute sets the job and user of a holding.
-func (b *podBook) attribute(tx *store.Tx, h *ledger.Holding, created time.Time) error {
+// attributeHolding sets the job and user of a holding.
+func (b *podBook) attributeHolding(tx *store.Tx, h *ledger.Holding, created time.Time) error {
 	job, err := tx.JobAt(h.Namespace, h.Job, created)
 	if err != nil || job == nil {
 		return err // its job will be seen later
@@ -177,14 +177,14 @@ func (b *podBook) attribute(tx *store.Tx, h *ledger.Holding, created time.Time) 
 	return nil
 }
 
-// end reports pods that are terminating or have ended.
-func (b *podBook) end(objects []metav1.Object) {
+// reportEnding reports pods that are terminating or have ended.
+func (b *podBook) reportEnding(objects []metav1.Object) {
 	if b.recorder.Outputs == nil {
 		return
 	}
 	for _, object := range objects {
 		if pod, ok := object.(*corev1.Pod); ok && (pod.DeletionTimestamp != nil || gpu.HasEnded(pod)) {
-			b.recorder.Outputs.Ending(pod)
+			b.recorder.Outputs.PodEnding(pod)
 		}
 	}
 }

@@ -44,12 +44,12 @@ func (r *Recorder) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	jobs := snapshot.Scope{Labels: names.LabelJob + "," + names.LabelJobType}
 	bound := snapshot.Scope{Fields: fields.OneTermNotEqualSelector("spec.nodeName", "").String()}
-	group.Go(func() error { return r.follow(ctx, snapshot.Nodes(snapshot.Scope{}), "", &r.nodes) })
+	group.Go(func() error { return r.followKind(ctx, snapshot.Nodes(snapshot.Scope{}), "", &r.nodes) })
 	group.Go(func() error {
-		return r.follow(ctx, snapshot.Jobs(jobs), followJobs, &jobBook{recorder: r, of: followJobs})
+		return r.followKind(ctx, snapshot.Jobs(jobs), followJobs, &jobBook{recorder: r, of: followJobs})
 	})
 	group.Go(func() error {
-		return r.follow(ctx, snapshot.Deployments(jobs), followDeployments, &jobBook{recorder: r, of: followDeployments})
+		return r.followKind(ctx, snapshot.Deployments(jobs), followDeployments, &jobBook{recorder: r, of: followDeployments})
 	})
 	group.Go(func() error {
 		select {
@@ -57,13 +57,13 @@ func (r *Recorder) Run(ctx context.Context) error {
 			return ctx.Err()
 		case <-r.nodes.ready: // pods do not show their GPU type
 		}
-		return r.follow(ctx, snapshot.Pods(bound), FollowPods, &podBook{recorder: r})
+		return r.followKind(ctx, snapshot.Pods(bound), FollowPods, &podBook{recorder: r})
 	})
 	return group.Wait()
 }
 
-// follow feeds the history of a resource to a book, from the position in the store; "" is stored nowhere.
-func (r *Recorder) follow(ctx context.Context, want snapshot.Want, of string, book snapshot.Chronicle) error {
+// followKind feeds the history of a resource to a book, from the position in the store; "" is stored nowhere.
+func (r *Recorder) followKind(ctx context.Context, want snapshot.Query, of string, book snapshot.HistoryHandler) error {
 	var from snapshot.Point
 	if of != "" {
 		err := r.Store.Update(func(tx *store.Tx) error {
@@ -75,7 +75,7 @@ func (r *Recorder) follow(ctx context.Context, want snapshot.Want, of string, bo
 			return fmt.Errorf("reading how far %s were followed: %w", of, err)
 		}
 	}
-	return snapshot.History(ctx, r.Client, want, from, book, func(err error) {
+	return snapshot.WatchHistory(ctx, r.Client, want, from, book, func(err error) {
 		r.Log.WarnContext(ctx, "The cluster cannot be followed for now", "error", err)
 	})
 }
@@ -97,35 +97,35 @@ type nodes struct {
 	once  sync.Once
 }
 
-func (n *nodes) get(name string) *corev1.Node {
+func (n *nodes) getNode(name string) *corev1.Node {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.known[name]
 }
 
-// Listed implements snapshot.Chronicle.
-func (n *nodes) Listed(objects []metav1.Object, _ time.Time, _ snapshot.Point) error {
+// HandleList implements snapshot.Chronicle.
+func (n *nodes) HandleList(objects []metav1.Object, _ time.Time, _ snapshot.Point) error {
 	n.mu.Lock()
 	n.known, n.gone = map[string]*corev1.Node{}, map[string]time.Time{}
 	n.mu.Unlock()
 	for _, object := range objects {
-		n.put(object)
+		n.putNode(object)
 	}
 	n.once.Do(func() { close(n.ready) })
 	return nil
 }
 
-// Changed implements snapshot.Chronicle.
-func (n *nodes) Changed(changes []snapshot.Change, _ snapshot.Point) error {
+// HandleChanges implements snapshot.Chronicle.
+func (n *nodes) HandleChanges(changes []snapshot.Change, _ snapshot.Point) error {
 	for i := range changes {
-		n.put(changes[i].Object)
-		n.note(&changes[i])
+		n.putNode(changes[i].Object)
+		n.noteGone(&changes[i])
 	}
 	return nil
 }
 
-// note records whether a node is deleted, and removes those deleted long ago.
-func (n *nodes) note(change *snapshot.Change) {
+// noteGone records whether a node is deleted, and removes those deleted long ago.
+func (n *nodes) noteGone(change *snapshot.Change) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !change.Gone {
@@ -141,7 +141,7 @@ func (n *nodes) note(change *snapshot.Change) {
 	}
 }
 
-func (n *nodes) put(object metav1.Object) {
+func (n *nodes) putNode(object metav1.Object) {
 	node, ok := object.(*corev1.Node)
 	if !ok {
 		return

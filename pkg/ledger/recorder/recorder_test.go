@@ -52,7 +52,7 @@ func (b *books) restart() {
 	b.Recorder = &Recorder{Store: s, Log: slog.New(slog.DiscardHandler)}
 	b.nodes.ready = make(chan struct{})
 	b.pods, b.jobs = &podBook{recorder: b.Recorder}, &jobBook{recorder: b.Recorder, of: followJobs}
-	b.check(b.nodes.Listed([]metav1.Object{fixture.Node("n").GPUs(8, "A").Obj()}, time.Time{}, snapshot.Point{}))
+	b.check(b.nodes.HandleList([]metav1.Object{fixture.Node("n").GPUs(8, "A").Obj()}, time.Time{}, snapshot.Point{}))
 }
 
 func (b *books) check(err error) {
@@ -109,11 +109,11 @@ func changes(second int, gone bool, objects ...metav1.Object) ([]snapshot.Change
 func (b *books) told(second int, gone bool, objects ...metav1.Object) {
 	b.t.Helper()
 	list, point := changes(second, gone, objects...)
-	var book snapshot.Chronicle = b.pods
+	var book snapshot.HistoryHandler = b.pods
 	if _, ok := objects[0].(*batchv1.Job); ok {
 		book = b.jobs
 	}
-	b.check(book.Changed(list, point))
+	b.check(book.HandleChanges(list, point))
 }
 
 // hours are those of the users, in seconds of a GPU, and how many pods.
@@ -157,13 +157,13 @@ func TestWhatIsRecorded(t *testing.T) {
 		"a list after a gap": {want: map[string][3]float64{"ada": {100 + 20 + 200, 180, 3}}, steps: []step{jobSeen,
 			func(b *books) { b.told(1, false, pod("1"), pod("2"), pod("3")) },
 			func(b *books) {
-				b.check(b.pods.Listed([]metav1.Object{pod("1", succeeded(100)), pod("3")}, at(20), snapshot.Point{Revision: "9", Time: at(200)}))
+				b.check(b.pods.HandleList([]metav1.Object{pod("1", succeeded(100)), pod("3")}, at(20), snapshot.Point{Revision: "9", Time: at(200)}))
 			},
 			func(b *books) { b.told(200, true, pod("3")) }}},
 		"a list of what ended before": {want: map[string][3]float64{"ada": {50, 0, 1}}, steps: []step{jobSeen,
 			func(b *books) { b.told(51, false, pod("1", succeeded(50))) },
 			func(b *books) {
-				b.check(b.pods.Listed([]metav1.Object{pod("1", succeeded(50))}, at(60), snapshot.Point{Revision: "9", Time: at(200)}))
+				b.check(b.pods.HandleList([]metav1.Object{pod("1", succeeded(50))}, at(60), snapshot.Point{Revision: "9", Time: at(200)}))
 			}}},
 	}
 	for name, tc := range tests {
@@ -200,7 +200,7 @@ func TestWhatIsRememberedOfAJob(t *testing.T) {
 		"it was cancelled":             {status: "Cancelled", finished: 30, steps: []func(*books){func(b *books) { b.told(31, false, job("J", cancelled(at(30).Format(time.RFC3339)))) }}},
 		"somebody writes when it will": {status: "Cancelled", finished: 31, steps: []func(*books){func(b *books) { b.told(31, false, job("J", cancelled("2999-01-01T00:00:00Z"))) }}},
 		"it went while nobody watched": {status: "Deleted", finished: 200, deleted: true, unsure: true, steps: []func(*books){func(b *books) {
-			b.check(b.jobs.Listed(nil, at(20), snapshot.Point{Revision: "9", Time: at(200)}))
+			b.check(b.jobs.HandleList(nil, at(20), snapshot.Point{Revision: "9", Time: at(200)}))
 		}}},
 	}
 	for name, tc := range tests {

@@ -12,8 +12,8 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// Slim implements snapshot.Slimmer. It keeps what the ledger records and what storing output needs. Users may fill the rest with a megabyte per pod.
-func (b *podBook) Slim(object metav1.Object) metav1.Object {
+// ReduceObject implements snapshot.Slimmer. It keeps what the ledger records and what storing output needs. Users may fill the rest with a megabyte per pod.
+func (b *podBook) ReduceObject(object metav1.Object) metav1.Object {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
 		return object
@@ -21,8 +21,8 @@ func (b *podBook) Slim(object metav1.Object) metav1.Object {
 	out := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, CreationTimestamp: pod.CreationTimestamp,
 		DeletionTimestamp: pod.DeletionTimestamp, DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds,
-		Labels:      only(pod.Labels, names.LabelJob, names.LabelJobType, names.LabelPool),
-		Annotations: only(pod.Annotations, names.AnnotationGPUDevices),
+		Labels:      keepKeys(pod.Labels, names.LabelJob, names.LabelJobType, names.LabelPool),
+		Annotations: keepKeys(pod.Annotations, names.AnnotationGPUDevices),
 	}}
 	out.Spec = slimSpec(&pod.Spec)
 	out.Spec.NodeName, out.Status.Phase = pod.Spec.NodeName, pod.Status.Phase
@@ -68,8 +68,8 @@ var jobAnnotations = []string{
 	names.AnnotationUser, names.AnnotationCancelledAt, names.AnnotationPausedAt, names.AnnotationPausedBecause, names.AnnotationIncomplete,
 }
 
-// Slim implements snapshot.Slimmer. It drops a job's submitted YAML and its pods' environment.
-func (b *jobBook) Slim(object metav1.Object) metav1.Object {
+// ReduceObject implements snapshot.Slimmer. It drops a job's submitted YAML and its pods' environment.
+func (b *jobBook) ReduceObject(object metav1.Object) metav1.Object {
 	var template *corev1.PodTemplateSpec
 	switch object := object.(type) {
 	case *batchv1.Job:
@@ -79,16 +79,16 @@ func (b *jobBook) Slim(object metav1.Object) metav1.Object {
 	default:
 		return object
 	}
-	object.SetAnnotations(only(object.GetAnnotations(), jobAnnotations...))
-	template.Annotations = only(template.Annotations, names.AnnotationGPUTypes, names.AnnotationGPUShare, names.AnnotationGPUMemoryMin)
+	object.SetAnnotations(keepKeys(object.GetAnnotations(), jobAnnotations...))
+	template.Annotations = keepKeys(template.Annotations, names.AnnotationGPUTypes, names.AnnotationGPUShare, names.AnnotationGPUMemoryMin)
 	affinity := template.Spec.Affinity // it may say which types a job takes
 	template.Spec = slimSpec(&template.Spec)
 	template.Spec.Affinity = affinity
 	return object
 }
 
-// only returns a map with the given keys.
-func only(of map[string]string, keys ...string) map[string]string {
+// keepKeys returns a map with the given keys.
+func keepKeys(of map[string]string, keys ...string) map[string]string {
 	out := maps.Clone(of)
 	maps.DeleteFunc(out, func(key, _ string) bool { return !slices.Contains(keys, key) })
 	return out

@@ -18,8 +18,8 @@ import (
 )
 
 var (
-	_ snapshot.Slimmer = (*podBook)(nil)
-	_ snapshot.Slimmer = (*jobBook)(nil)
+	_ snapshot.ObjectReducer = (*podBook)(nil)
+	_ snapshot.ObjectReducer = (*jobBook)(nil)
 )
 
 // large is what users may fill a pod with.
@@ -72,19 +72,19 @@ func TestASlimPodTellsTheSame(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := pod("1", append([]func(*corev1.Pod){func(p *corev1.Pod) { p.Annotations = map[string]string{} }}, edits...)...)
 			fill(p)
-			slim, ok := (&podBook{}).Slim(p.DeepCopy()).(*corev1.Pod)
+			slim, ok := (&podBook{}).ReduceObject(p.DeepCopy()).(*corev1.Pod)
 			if !ok {
 				t.Fatal("it is no pod")
 			}
 			for _, gone := range []bool{false, true} {
 				seen := func(p *corev1.Pod) *ledger.Holding {
-					return ledger.Observe(nil, ledger.Sight{Pod: p, Gone: gone, Since: at(20), At: at(30)}, node)
+					return ledger.ObservePod(nil, ledger.Sighting{Pod: p, Gone: gone, Since: at(20), At: at(30)}, node)
 				}
 				if diff := cmp.Diff(seen(p), seen(slim)); diff != "" {
 					t.Errorf("gone %t, holding (-of all +of what is kept):\n%s", gone, diff)
 				}
 			}
-			if diff := cmp.Diff(lean(p), lean(slim)); diff != "" || hasStarted(p) != hasStarted(slim) {
+			if diff := cmp.Diff(trimPod(p), trimPod(slim)); diff != "" || hasStarted(p) != hasStarted(slim) {
 				t.Errorf("what its output is read by (-of all +of what is kept):\n%s", diff)
 			}
 			if data, err := json.Marshal(slim); err != nil || len(data) > 4<<10 {
@@ -119,7 +119,7 @@ func TestASlimJobTellsTheSame(t *testing.T) {
 			j.Spec.Template.Spec = pod("1").Spec
 			j.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A", Value: large}}
 			j.Annotations[names.AnnotationSubmitted] = large
-			slim := (&jobBook{}).Slim(j.DeepCopy())
+			slim := (&jobBook{}).ReduceObject(j.DeepCopy())
 			want, _ := jobOf(j, followJobs)
 			got, ok := jobOf(slim, followJobs)
 			if diff := cmp.Diff(want, got); diff != "" || !ok {

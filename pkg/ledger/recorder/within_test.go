@@ -20,7 +20,7 @@ func TestATimeThatAUserMadeUp(t *testing.T) {
 		seen.Add(1000 * time.Hour): seen,
 		{}:                         {},
 	} {
-		got := within(at, created, seen)
+		got := boundFinished(at, created, seen)
 		if _, err := json.Marshal(got); err != nil || !got.Equal(want) {
 			t.Errorf("%s becomes %s, want %s: %v", at, got, want, err)
 		}

@@ -26,12 +26,12 @@ func listOf[T any](found []T, more bool, err error) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	fit, cut, err := fitting(found)
+	fit, cut, err := fitItems(found)
 	return items{Items: fit, More: more || cut}, err
 }
 
-// fitting returns the first items that fit into an answer, at least one. A byte may become six in JSON.
-func fitting[T any](found []T) (fit []json.RawMessage, more bool, err error) {
+// fitItems returns the first items that fit into an answer, at least one. A byte may become six in JSON.
+func fitItems[T any](found []T) (fit []json.RawMessage, more bool, err error) {
 	fit = make([]json.RawMessage, 0, len(found))
 	size := 0
 	for i := range found {
@@ -47,14 +47,14 @@ func fitting[T any](found []T) (fit []json.RawMessage, more bool, err error) {
 	return fit, false, nil
 }
 
-// sums returns as many sums as fit into an answer. All others are the rest.
-func (h *handler) sums(q store.UsageQuery) (any, error) {
+// sumUsage returns as many sums as fit into an answer. All others are the rest.
+func (h *handler) sumUsage(q store.UsageQuery) (any, error) {
 	for {
 		usage, err := h.Store.Usage(q)
 		if err != nil {
 			return nil, err
 		}
-		fit, more, err := fitting(usage.Items)
+		fit, more, err := fitItems(usage.Items)
 		if err != nil || !more {
 			return usage, err
 		}

@@ -41,8 +41,8 @@ type Gate struct {
 	authz authorizer.Authorizer
 	// certificates provides the CAs of client certificates; nil if only tokens are accepted.
 	certificates *dynamiccertificates.ConfigMapCAController
-	// begin returns when an existing namespace was created, or the API server's error for a missing one.
-	begin func(ctx context.Context, namespace string) (time.Time, error)
+	// namespaceBegin returns when an existing namespace was created, or the API server's error for a missing one.
+	namespaceBegin func(ctx context.Context, namespace string) (time.Time, error)
 }
 
 // NewGate returns a gate that uses a client of the cluster.
@@ -79,7 +79,7 @@ func NewGate(client kubernetes.Interface) (*Gate, error) {
 		}
 		return found.CreationTimestamp.Time, nil
 	}
-	return &Gate{authn: newReviews(authn), authz: authz, certificates: certificates, begin: begin}, nil
+	return &Gate{authn: newReviews(authn), authz: authz, certificates: certificates, namespaceBegin: begin}, nil
 }
 
 // Run keeps the CAs of client certificates up to date until ctx ends.
@@ -94,14 +94,14 @@ func (g *Gate) Run(ctx context.Context) error {
 	return nil
 }
 
-// identified admits callers that the cluster knows.
-func (g *Gate) identified(next http.Handler) http.Handler {
+// withAuthentication admits callers that the cluster knows.
+func (g *Gate) withAuthentication(next http.Handler) http.Handler {
 	acting := impersonation.WithImpersonation(next, g.authz, scheme.Codecs)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		response, ok, err := g.authn.AuthenticateRequest(r)
-		if errors.Is(err, errCrowd) {
+		if errors.Is(err, errTooManyCallers) {
 			w.Header().Set("Retry-After", "1")
-			reply(w, http.StatusTooManyRequests, ledger.Failure{Error: "too many callers are asked about at this time: try again later"})
+			writeReply(w, http.StatusTooManyRequests, ledger.Failure{Error: "too many callers are asked about at this time: try again later"})
 			return
 		}
 		if !ok {
@@ -109,16 +109,16 @@ func (g *Gate) identified(next http.Handler) http.Handler {
 			if err != nil {
 				text = "who asks could not be found out: show a token or a certificate that is valid in the cluster, or try again later"
 			}
-			reply(w, http.StatusUnauthorized, ledger.Failure{Error: text})
+			writeReply(w, http.StatusUnauthorized, ledger.Failure{Error: text})
 			return
 		}
 		acting.ServeHTTP(w, r.WithContext(request.WithUser(r.Context(), response.User)))
 	})
 }
 
-// reach returns the namespaces that the caller may read with a right to their pods; none given means all. A caller with the right in all namespaces
+// readableNamespaces returns the namespaces that the caller may read with a right to their pods; none given means all. A caller with the right in all namespaces
 // also reads the history of deleted ones. Others read only the current namespace with a name, because a deleted one may have belonged to others.
-func (g *Gate) reach(r *http.Request, namespaces []string, wanted right) ([]store.Namespace, error) {
+func (g *Gate) readableNamespaces(r *http.Request, namespaces []string, wanted podRight) ([]store.Namespace, error) {
 	if len(namespaces) > maxNamespaces {
 		return nil, badRequest(fmt.Sprintf("%d namespaces are too many, want at most %d", len(namespaces), maxNamespaces))
 	}
@@ -127,7 +127,7 @@ func (g *Gate) reach(r *http.Request, namespaces []string, wanted right) ([]stor
 			return nil, badRequest(fmt.Sprintf("%.70q is no name of a namespace", namespace))
 		}
 	}
-	everywhere, err := g.may(r, metav1.NamespaceAll, wanted)
+	everywhere, err := g.isAllowed(r, metav1.NamespaceAll, wanted)
 	if err != nil {
 		return nil, err
 	}
@@ -148,15 +148,15 @@ func (g *Gate) reach(r *http.Request, namespaces []string, wanted right) ([]stor
 }
 
 // beginFor returns the creation time of a namespace in which the caller has a right.
-func (g *Gate) beginFor(r *http.Request, namespace string, wanted right) (time.Time, error) {
-	allowed, err := g.may(r, namespace, wanted)
+func (g *Gate) beginFor(r *http.Request, namespace string, wanted podRight) (time.Time, error) {
+	allowed, err := g.isAllowed(r, namespace, wanted)
 	if err != nil {
 		return time.Time{}, err
 	}
 	if !allowed {
 		return time.Time{}, &failure{http.StatusForbidden, fmt.Sprintf("you may not %s of namespace %s", wanted.words, namespace)}
 	}
-	begin, err := g.begin(r.Context(), namespace)
+	begin, err := g.namespaceBegin(r.Context(), namespace)
 	switch {
 	case apierrors.IsNotFound(err):
 		return time.Time{}, &failure{http.StatusNotFound, fmt.Sprintf(
@@ -167,10 +167,10 @@ func (g *Gate) beginFor(r *http.Request, namespace string, wanted right) (time.T
 	return begin, nil
 }
 
-// may reports whether the caller has a right to the pods of a namespace, or of all.
-func (g *Gate) may(r *http.Request, namespace string, wanted right) (bool, error) {
+// isAllowed reports whether the caller has a right to the pods of a namespace, or of all.
+func (g *Gate) isAllowed(r *http.Request, namespace string, wanted podRight) (bool, error) {
 	who, _ := request.UserFrom(r.Context())
-	decision, _, err := g.authz.Authorize(r.Context(), wanted.of(who, namespace))
+	decision, _, err := g.authz.Authorize(r.Context(), wanted.attributesFor(who, namespace))
 	if err != nil {
 		return false, &failure{http.StatusServiceUnavailable, "the cluster cannot be asked what you may: try again later"}
 	}

@@ -33,14 +33,14 @@ func newMetrics(from *store.Store) *metrics {
 	for _, status := range []int{http.StatusOK, http.StatusInternalServerError} { // so that the first failure is a step from 0
 		m.questions.WithLabelValues(strconv.Itoa(status))
 	}
-	m.registry.MustRegister(m.questions, &followed{from}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(m.questions, &followCollector{from}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
-// followed exports how far the cluster has been recorded.
-type followed struct{ store *store.Store }
+// followCollector exports how far the cluster has been recorded.
+type followCollector struct{ store *store.Store }
 
-var _ prometheus.Collector = &followed{}
+var _ prometheus.Collector = &followCollector{}
 
 var (
 	followedUntil = prometheus.NewDesc("gpu_ledger_followed_until_timestamp_seconds",
@@ -52,16 +52,16 @@ var (
 )
 
 // Describe implements [prometheus.Collector].
-func (*followed) Describe(out chan<- *prometheus.Desc) {
+func (*followCollector) Describe(out chan<- *prometheus.Desc) {
 	out <- followedUntil
 	out <- fileBytes
 	out <- diskFull
 }
 
 // Collect implements [prometheus.Collector]. It omits what was never recorded, and everything if the file cannot be read.
-func (f *followed) Collect(out chan<- prometheus.Metric) {
+func (f *followCollector) Collect(out chan<- prometheus.Metric) {
 	full := 0.0
-	if f.store.Full() {
+	if f.store.IsDiskFull() {
 		full = 1
 	}
 	out <- prometheus.MustNewConstMetric(diskFull, prometheus.GaugeValue, full)
@@ -75,17 +75,17 @@ func (f *followed) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(fileBytes, prometheus.GaugeValue, float64(size))
 }
 
-// metrics serves callers that the cluster allows to read the metrics of its components.
-func (h *handler) metrics(m *metrics) http.HandlerFunc {
+// serveMetrics serves callers that the cluster allows to read the metrics of its components.
+func (h *handler) serveMetrics(m *metrics) http.HandlerFunc {
 	show := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 	return func(w http.ResponseWriter, r *http.Request) {
 		who, _ := request.UserFrom(r.Context())
 		decision, _, err := h.Gate.authz.Authorize(r.Context(), authorizer.AttributesRecord{User: who, Verb: "get", Path: metricsPath})
 		switch {
 		case err != nil:
-			reply(w, http.StatusServiceUnavailable, ledger.Failure{Error: "the cluster cannot be asked what you may: try again later"})
+			writeReply(w, http.StatusServiceUnavailable, ledger.Failure{Error: "the cluster cannot be asked what you may: try again later"})
 		case decision != authorizer.DecisionAllow:
-			reply(w, http.StatusForbidden, ledger.Failure{Error: "you may not get " + metricsPath})
+			writeReply(w, http.StatusForbidden, ledger.Failure{Error: "you may not get " + metricsPath})
 		default:
 			show.ServeHTTP(w, r)
 		}

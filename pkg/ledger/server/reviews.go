@@ -23,27 +23,27 @@ const (
 	// maxKnown bounds the remembered valid tokens, each of some hundred bytes, and knownFor their lifetime.
 	maxKnown = 4096
 	knownFor = time.Hour
-	// wrongFor is how long an invalid token holds its slot: an address can try 20 per second.
-	wrongFor = 100 * time.Millisecond
+	// wrongTokenHold is how long an invalid token holds its slot: an address can try 20 per second.
+	wrongTokenHold = 100 * time.Millisecond
 )
 
-// errCrowd means that too many callers wait for a review.
-var errCrowd = errors.New("too many callers wait to be asked about")
+// errTooManyCallers means that too many callers wait for a review.
+var errTooManyCallers = errors.New("too many callers wait to be asked about")
 
 // reviews authenticates callers, a few at a time.
 type reviews struct {
-	next             authenticator.Request
-	known, strangers *fair.Gate
-	// good holds the hashes of valid tokens.
-	good *cache.LRUExpireCache
-	// wrongFor is how long an invalid token holds its slot.
-	wrongFor time.Duration
+	next           authenticator.Request
+	known, unknown *fair.Gate
+	// goodTokens holds the hashes of valid tokens.
+	goodTokens *cache.LRUExpireCache
+	// wrongTokenHold is how long an invalid token holds its slot.
+	wrongTokenHold time.Duration
 }
 
 func newReviews(next authenticator.Request) *reviews {
 	limits := fair.Limits{Total: reviewsAtOnce, Each: reviewsEach, Waiting: reviewsWaiting}
 	return &reviews{
-		next: next, known: fair.New(limits), strangers: fair.New(limits), good: cache.NewLRUExpireCache(maxKnown), wrongFor: wrongFor,
+		next: next, known: fair.New(limits), unknown: fair.New(limits), goodTokens: cache.NewLRUExpireCache(maxKnown), wrongTokenHold: wrongTokenHold,
 	}
 }
 
@@ -53,8 +53,8 @@ func (v *reviews) AuthenticateRequest(r *http.Request) (*authenticator.Response,
 	if !ok {
 		return v.next.AuthenticateRequest(r)
 	}
-	gate, who := v.strangers, addressOf(r)
-	_, isKnown := v.good.Get(token)
+	gate, who := v.unknown, addressOf(r)
+	_, isKnown := v.goodTokens.Get(token)
 	if isKnown {
 		gate, who = v.known, string(token[:])
 	}
@@ -62,15 +62,15 @@ func (v *reviews) AuthenticateRequest(r *http.Request) (*authenticator.Response,
 	defer cancel()
 	leave, err := gate.Enter(ctx, who, 1)
 	if err != nil {
-		return nil, false, errCrowd
+		return nil, false, errTooManyCallers
 	}
 	defer leave()
 	response, ok, err := v.next.AuthenticateRequest(r)
 	switch {
 	case ok:
-		v.good.Add(token, true, knownFor)
+		v.goodTokens.Add(token, true, knownFor)
 	case !isKnown:
-		waitFor(ctx, v.wrongFor)
+		waitFor(ctx, v.wrongTokenHold)
 	}
 	return response, ok, err
 }

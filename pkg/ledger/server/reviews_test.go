@@ -66,7 +66,7 @@ func flood(ctx context.Context, v *reviews, address string, senders int) {
 	for sender := range senders {
 		go func() {
 			for i := 0; ctx.Err() == nil; i++ {
-				if _, _, err := v.AuthenticateRequest(showing(ctx, address, fmt.Sprintf("Bearer wrong-%s-%d-%d", address, sender, i))); errors.Is(err, errCrowd) {
+				if _, _, err := v.AuthenticateRequest(showing(ctx, address, fmt.Sprintf("Bearer wrong-%s-%d-%d", address, sender, i))); errors.Is(err, errTooManyCallers) {
 					time.Sleep(time.Millisecond)
 				}
 			}
@@ -99,11 +99,11 @@ func TestAFloodOfWrongTokens(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		after, worst := asked.seen()
-		if reviews := (after - before) / 10; reviews > 2*int(time.Second/wrongFor) || worst > reviewsAtOnce {
+		if reviews := (after - before) / 10; reviews > 2*int(time.Second/wrongTokenHold) || worst > reviewsAtOnce {
 			t.Errorf("the API server was asked %d times a second, %d at once", reviews, worst)
 		}
 		stranger := newReviews(asked)
-		stranger.strangers = v.strangers
+		stranger.unknown = v.unknown
 		begin := time.Now()
 		if _, ok, _ := stranger.AuthenticateRequest(showing(ctx, "10.0.0.2", goodToken)); !ok || time.Since(begin) > 2*reviewTakes {
 			t.Errorf("who is new, at another address, is known %t after %s", ok, time.Since(begin))
@@ -132,7 +132,7 @@ func TestWhoShowsNothingWaitsForNobody(t *testing.T) {
 
 // TestACrowdIsToldSo, with what to do.
 func TestACrowdIsToldSo(t *testing.T) {
-	handler := (&Gate{authn: crowded{}, authz: &cluster{}}).identified(http.NotFoundHandler())
+	handler := (&Gate{authn: crowded{}, authz: &cluster{}}).withAuthentication(http.NotFoundHandler())
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, ledger.APIRoot+"jobs", nil))
 	if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") == "" {
@@ -143,5 +143,5 @@ func TestACrowdIsToldSo(t *testing.T) {
 type crowded struct{}
 
 func (crowded) AuthenticateRequest(*http.Request) (*authenticator.Response, bool, error) {
-	return nil, false, errCrowd
+	return nil, false, errTooManyCallers
 }

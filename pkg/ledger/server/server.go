@@ -37,8 +37,8 @@ import (
 
 const (
 	// atOnce is how many queries run at a time, and slotTimeout how long others wait.
-	atOnce   = 2
-	patience = 20 * time.Second
+	atOnce      = 2
+	slotTimeout = 20 * time.Second
 	// maxNamespaces and maxItems bound a query and its answer.
 	maxNamespaces = 200
 	maxItems      = 20000
@@ -65,11 +65,11 @@ type Options struct {
 
 type handler struct {
 	Options
-	places *semaphore.Weighted
+	slots *semaphore.Weighted
 	// answers bounds those that wait to be read.
-	answers *serving.Answers
-	mu      sync.Mutex
-	asking  map[string]bool
+	answers   *serving.Answers
+	mu        sync.Mutex
+	busyUsers map[string]bool
 	// questions counts answers by status.
 	questions *prometheus.CounterVec
 }
@@ -77,24 +77,24 @@ type handler struct {
 // Handler returns the handler of the ledger's API.
 func Handler(o Options) http.Handler {
 	own := newMetrics(o.Store)
-	h := &handler{Options: o, places: semaphore.NewWeighted(atOnce), answers: serving.NewAnswers(allAnswers, eachAnswers), asking: map[string]bool{}, questions: own.questions}
+	h := &handler{Options: o, slots: semaphore.NewWeighted(atOnce), answers: serving.NewAnswers(allAnswers, eachAnswers), busyUsers: map[string]bool{}, questions: own.questions}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+metricsPath, h.metrics(own))
-	mux.HandleFunc("GET "+ledger.APIRoot+"usage", h.answer(h.usage))
-	mux.HandleFunc("GET "+ledger.APIRoot+"jobs", h.answer(h.jobs))
-	mux.HandleFunc("GET "+ledger.APIRoot+"jobs/{namespace}/{uid}", h.answer(h.job))
-	mux.HandleFunc("GET "+ledger.APIRoot+"runs", h.answer(h.runs))
-	mux.HandleFunc("GET "+ledger.APIRoot+"output/{namespace}/{job}", h.answer(h.output))
-	return serving.Answered(serving.ReadInTime(o.Gate.identified(mux)), unanswered)
+	mux.HandleFunc("GET "+metricsPath, h.serveMetrics(own))
+	mux.HandleFunc("GET "+ledger.APIRoot+"usage", h.handleQuestion(h.getUsage))
+	mux.HandleFunc("GET "+ledger.APIRoot+"jobs", h.handleQuestion(h.listJobs))
+	mux.HandleFunc("GET "+ledger.APIRoot+"jobs/{namespace}/{uid}", h.handleQuestion(h.getJob))
+	mux.HandleFunc("GET "+ledger.APIRoot+"runs", h.handleQuestion(h.listRuns))
+	mux.HandleFunc("GET "+ledger.APIRoot+"output/{namespace}/{job}", h.handleQuestion(h.getOutput))
+	return serving.EnsureAnswered(serving.ReadInTime(o.Gate.withAuthentication(mux)), writeUnanswered)
 }
 
-// unanswered answers for a handler that did not answer.
-func unanswered(w http.ResponseWriter, _ *http.Request, begun bool) {
+// writeUnanswered answers for a handler that did not answer.
+func writeUnanswered(w http.ResponseWriter, _ *http.Request, begun bool) {
 	if begun {
-		reply(w, http.StatusInternalServerError, ledger.Failure{Error: "the question was not answered: ask again"})
+		writeReply(w, http.StatusInternalServerError, ledger.Failure{Error: "the question was not answered: ask again"})
 		return
 	}
-	reply(w, http.StatusServiceUnavailable, ledger.Failure{Error: "the connection has ended: ask again on another one"})
+	writeReply(w, http.StatusServiceUnavailable, ledger.Failure{Error: "the connection has ended: ask again on another one"})
 }
 
 // failure is an error with a status.
@@ -107,10 +107,10 @@ func (f *failure) Error() string { return f.text }
 
 func badRequest(text string) error { return &failure{http.StatusBadRequest, text} }
 
-// answer wraps a query: it provides a slot until the answer is built, room for the answer until it is read, and the error if there is none.
-func (h *handler) answer(ask func(*http.Request) (any, error)) http.HandlerFunc {
+// handleQuestion wraps a query: it provides a slot until the answer is built, room for the answer until it is read, and the error if there is none.
+func (h *handler) handleQuestion(ask func(*http.Request) (any, error)) http.HandlerFunc {
 	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		status, body := h.put(r, ask)
+		status, body := h.answerQuestion(r, ask)
 		h.questions.WithLabelValues(strconv.Itoa(status)).Inc()
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
@@ -119,18 +119,18 @@ func (h *handler) answer(ask func(*http.Request) (any, error)) http.HandlerFunc 
 	return func(w http.ResponseWriter, r *http.Request) {
 		who, ok := request.UserFrom(r.Context())
 		if !ok {
-			reply(w, http.StatusUnauthorized, ledger.Failure{Error: "it is not known who asks"})
+			writeReply(w, http.StatusUnauthorized, ledger.Failure{Error: "it is not known who asks"})
 			return
 		}
-		h.answers.Bounded(w, r, answer, who.GetName(), func(w http.ResponseWriter, err error) {
-			reply(w, http.StatusTooManyRequests, ledger.Failure{Error: err.Error()})
+		h.answers.ServeBounded(w, r, answer, who.GetName(), func(w http.ResponseWriter, err error) {
+			writeReply(w, http.StatusTooManyRequests, ledger.Failure{Error: err.Error()})
 		})
 	}
 }
 
-// put builds an answer once it has a slot.
-func (h *handler) put(r *http.Request, ask func(*http.Request) (any, error)) (status int, body []byte) {
-	err := h.placed(r, func() error {
+// answerQuestion builds an answer once it has a slot.
+func (h *handler) answerQuestion(r *http.Request, ask func(*http.Request) (any, error)) (status int, body []byte) {
+	err := h.withSlot(r, func() error {
 		out, err := ask(r)
 		if err == nil {
 			body, err = json.Marshal(out)
@@ -150,49 +150,49 @@ func (h *handler) put(r *http.Request, ask func(*http.Request) (any, error)) (st
 	return told.status, append(body, '\n')
 }
 
-func reply(w http.ResponseWriter, status int, body any) {
+func writeReply(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(body) // the caller is gone
 }
 
-// placed runs a function in a slot. A user gets at most one slot.
-func (h *handler) placed(r *http.Request, do func() error) error {
+// withSlot runs a function in a slot. A user gets at most one slot.
+func (h *handler) withSlot(r *http.Request, do func() error) error {
 	who, ok := request.UserFrom(r.Context())
 	if !ok {
 		return &failure{http.StatusUnauthorized, "it is not known who asks"}
 	}
-	if !h.begin(who) {
+	if !h.acquireUser(who) {
 		return &failure{http.StatusTooManyRequests, "another question of yours is being answered: ask again when it is"}
 	}
-	defer h.end(who)
-	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer h.releaseUser(who)
+	ctx, cancel := context.WithTimeout(r.Context(), slotTimeout)
 	defer cancel()
-	if err := h.places.Acquire(ctx, 1); err != nil {
+	if err := h.slots.Acquire(ctx, 1); err != nil {
 		return &failure{http.StatusServiceUnavailable, "too many ask at this time: try again later"}
 	}
-	defer h.places.Release(1)
+	defer h.slots.Release(1)
 	return do()
 }
 
-func (h *handler) begin(who user.Info) bool {
+func (h *handler) acquireUser(who user.Info) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.asking[who.GetName()] {
+	if h.busyUsers[who.GetName()] {
 		return false
 	}
-	h.asking[who.GetName()] = true
+	h.busyUsers[who.GetName()] = true
 	return true
 }
 
-func (h *handler) end(who user.Info) {
+func (h *handler) releaseUser(who user.Info) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.asking, who.GetName())
+	delete(h.busyUsers, who.GetName())
 }
 
-// window parses the time range of a query.
-func (h *handler) window(query url.Values) (from, to time.Time, err error) {
+// parseWindow parses the time range of a query.
+func (h *handler) parseWindow(query url.Values) (from, to time.Time, err error) {
 	to = h.Now()
 	if text := query.Get("until"); text != "" {
 		if to, err = time.Parse(time.RFC3339, text); err != nil {
@@ -217,7 +217,7 @@ func (h *handler) window(query url.Values) (from, to time.Time, err error) {
 	return from, to, nil
 }
 
-func (h *handler) usage(r *http.Request) (any, error) {
+func (h *handler) getUsage(r *http.Request) (any, error) {
 	query := r.URL.Query()
 	by := query.Get("by")
 	if by == "" {
@@ -227,31 +227,31 @@ func (h *handler) usage(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, badRequest(err.Error())
 	}
-	from, to, err := h.window(query)
+	from, to, err := h.parseWindow(query)
 	if err != nil {
 		return nil, err
 	}
-	namespaces, err := h.Gate.reach(r, query["namespace"], list)
+	namespaces, err := h.Gate.readableNamespaces(r, query["namespace"], list)
 	if err != nil {
 		return nil, err
 	}
-	return h.sums(store.UsageQuery{
+	return h.sumUsage(store.UsageQuery{
 		By: keys, From: from, To: to, Namespaces: namespaces, User: query.Get("user"), Pool: query.Get("pool"), Most: maxItems,
 		Follows: h.Pods,
 	})
 }
 
-func (h *handler) jobs(r *http.Request) (any, error) {
+func (h *handler) listJobs(r *http.Request) (any, error) {
 	query := r.URL.Query()
-	from, to, err := h.window(query)
+	from, to, err := h.parseWindow(query)
 	if err != nil {
 		return nil, err
 	}
-	most, err := limit(query)
+	most, err := parseLimit(query)
 	if err != nil {
 		return nil, err
 	}
-	namespaces, err := h.Gate.reach(r, query["namespace"], list)
+	namespaces, err := h.Gate.readableNamespaces(r, query["namespace"], list)
 	if err != nil {
 		return nil, err
 	}
@@ -262,8 +262,8 @@ func (h *handler) jobs(r *http.Request) (any, error) {
 	return listOf(jobs, more, err)
 }
 
-// limit parses the number of items.
-func limit(query url.Values) (int, error) {
+// parseLimit parses the number of items.
+func parseLimit(query url.Values) (int, error) {
 	text := query.Get("limit")
 	if text == "" {
 		return defaultItems, nil
@@ -275,17 +275,17 @@ func limit(query url.Values) (int, error) {
 	return most, nil
 }
 
-func (h *handler) runs(r *http.Request) (any, error) {
+func (h *handler) listRuns(r *http.Request) (any, error) {
 	query := r.URL.Query()
-	from, to, err := h.window(query)
+	from, to, err := h.parseWindow(query)
 	if err != nil {
 		return nil, err
 	}
-	most, err := limit(query)
+	most, err := parseLimit(query)
 	if err != nil {
 		return nil, err
 	}
-	namespaces, err := h.Gate.reach(r, query["namespace"], list)
+	namespaces, err := h.Gate.readableNamespaces(r, query["namespace"], list)
 	if err != nil {
 		return nil, err
 	}
@@ -293,8 +293,8 @@ func (h *handler) runs(r *http.Request) (any, error) {
 	return listOf(runs, more, err)
 }
 
-func (h *handler) job(r *http.Request) (any, error) {
-	reach, err := h.Gate.reach(r, []string{r.PathValue("namespace")}, list)
+func (h *handler) getJob(r *http.Request) (any, error) {
+	reach, err := h.Gate.readableNamespaces(r, []string{r.PathValue("namespace")}, list)
 	if err != nil {
 		return nil, err
 	}
@@ -305,15 +305,15 @@ func (h *handler) job(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	held, more, err := fitting(holdings)
+	held, more, err := fitItems(holdings)
 	return detail{Job: job, Holdings: held, More: more}, err
 }
 
 // maxOutput bounds the output in one answer, in bytes.
 const maxOutput = 16 << 20
 
-func (h *handler) output(r *http.Request) (any, error) {
-	reach, err := h.Gate.reach(r, []string{r.PathValue("namespace")}, logs)
+func (h *handler) getOutput(r *http.Request) (any, error) {
+	reach, err := h.Gate.readableNamespaces(r, []string{r.PathValue("namespace")}, logs)
 	if err != nil {
 		return nil, err
 	}
@@ -328,16 +328,16 @@ func (h *handler) output(r *http.Request) (any, error) {
 	return listOf(items, more, err)
 }
 
-// right is a right to the pods of a namespace in the cluster.
-type right struct{ verb, subresource, words string }
+// podRight is a right to the pods of a namespace in the cluster.
+type podRight struct{ verb, subresource, words string }
 
 var (
 	// list gives access to holdings: a caller that may list pods sees them anyway.
-	list = right{verb: "list", words: "list the pods"}
-	logs = right{verb: "get", subresource: "log", words: "get the output of pods"}
+	list = podRight{verb: "list", words: "list the pods"}
+	logs = podRight{verb: "get", subresource: "log", words: "get the output of pods"}
 )
 
-func (a right) of(who user.Info, namespace string) authorizer.Attributes {
+func (a podRight) attributesFor(who user.Info, namespace string) authorizer.Attributes {
 	return authorizer.AttributesRecord{
 		User: who, Verb: a.verb, Namespace: namespace, APIVersion: "v1", Resource: "pods", Subresource: a.subresource, ResourceRequest: true,
 	}

@@ -101,7 +101,7 @@ func served(t *testing.T) (http.Handler, *cluster) {
 	}
 	c := &cluster{}
 	return Handler(Options{
-		Store: s, Gate: &Gate{authn: c, authz: c, begin: begin}, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return noon.Add(2 * time.Hour) },
+		Store: s, Gate: &Gate{authn: c, authz: c, namespaceBegin: begin}, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return noon.Add(2 * time.Hour) },
 	}), c
 }
 
@@ -249,12 +249,12 @@ func TestANameThatIsNoneOfAJob(t *testing.T) {
 
 // TestOneUserHasOnePlace while a question of theirs is being answered.
 func TestOneUserHasOnePlace(t *testing.T) {
-	h := &handler{asking: map[string]bool{}}
+	h := &handler{busyUsers: map[string]bool{}}
 	ada, bob := &user.DefaultInfo{Name: "ada"}, &user.DefaultInfo{Name: "bob"}
-	if !h.begin(ada) || h.begin(ada) || !h.begin(bob) {
+	if !h.acquireUser(ada) || h.acquireUser(ada) || !h.acquireUser(bob) {
 		t.Error("ada has two places, or bob none")
 	}
-	if h.end(ada); !h.begin(ada) {
+	if h.releaseUser(ada); !h.acquireUser(ada) {
 		t.Error("ada's place is not given back")
 	}
 }

@@ -57,7 +57,7 @@ func fullOfText(t *testing.T, count int) http.Handler {
 	}
 	c := &cluster{}
 	return Handler(Options{
-		Store: s, Gate: &Gate{authn: c, authz: c, begin: begin}, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return noon.Add(2 * time.Hour) },
+		Store: s, Gate: &Gate{authn: c, authz: c, namespaceBegin: begin}, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return noon.Add(2 * time.Hour) },
 	})
 }
 

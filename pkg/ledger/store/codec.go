@@ -19,43 +19,43 @@ var errMalformed = errors.New("the ledger's file has a record that cannot be rea
 
 type encoder struct{ out []byte }
 
-func (e *encoder) number(n int64) { e.out = binary.AppendVarint(e.out, n) }
+func (e *encoder) putNumber(n int64) { e.out = binary.AppendVarint(e.out, n) }
 
-func (e *encoder) text(s string) {
+func (e *encoder) putText(s string) {
 	s = s[:min(len(s), maxText)]
 	e.out = binary.AppendUvarint(e.out, uint64(len(s)))
 	e.out = append(e.out, s...)
 }
 
-func seconds(t time.Time) int64 {
+func unixSeconds(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
 	}
 	return t.Unix()
 }
 
-func encode(h *ledger.Holding) []byte {
+func encodeHolding(h *ledger.Holding) []byte {
 	e := &encoder{out: make([]byte, 0, 256)}
 	e.out = append(e.out, codecVersion)
-	for _, n := range []int64{seconds(h.From), seconds(h.To), seconds(h.Until), h.Milli} {
-		e.number(n)
+	for _, n := range []int64{unixSeconds(h.From), unixSeconds(h.To), unixSeconds(h.Until), h.Milli} {
+		e.putNumber(n)
 	}
 	for _, s := range []string{
 		h.Namespace, h.Job, h.User, h.Pool, h.GPUType, h.Node, // as [row] reads them
 		h.UID, h.Pod, h.Kind, h.JobUID, h.Outcome,
 	} {
-		e.text(s)
+		e.putText(s)
 	}
-	e.number(int64(h.ExitCode))
-	e.number(int64(len(h.GPUs)))
+	e.putNumber(int64(h.ExitCode))
+	e.putNumber(int64(len(h.GPUs)))
 	for _, gpu := range h.GPUs {
-		e.text(gpu.UUID)
-		e.number(int64(gpu.Index))
-		e.number(gpu.MemoryMiB)
+		e.putText(gpu.UUID)
+		e.putNumber(int64(gpu.Index))
+		e.putNumber(gpu.MemoryMiB)
 	}
 	if h.Load.Measured > 0 {
-		e.number(h.Load.Measured.Milliseconds())
-		e.number(h.Load.Busy.Milliseconds())
+		e.putNumber(h.Load.Measured.Milliseconds())
+		e.putNumber(h.Load.Busy.Milliseconds())
 	}
 	return e.out
 }
@@ -66,7 +66,7 @@ type decoder struct {
 	bad bool
 }
 
-func (d *decoder) number() int64 {
+func (d *decoder) readNumber() int64 {
 	n, size := binary.Varint(d.in)
 	if size <= 0 {
 		d.bad, d.in = true, nil
@@ -76,7 +76,7 @@ func (d *decoder) number() int64 {
 	return n
 }
 
-func (d *decoder) bytes() []byte {
+func (d *decoder) readBytes() []byte {
 	n, size := binary.Uvarint(d.in)
 	if size <= 0 || n > uint64(len(d.in)-size) {
 		d.bad, d.in = true, nil
@@ -87,9 +87,9 @@ func (d *decoder) bytes() []byte {
 	return out
 }
 
-func (d *decoder) text() string { return string(d.bytes()) }
+func (d *decoder) readText() string { return string(d.readBytes()) }
 
-func (d *decoder) version() {
+func (d *decoder) readVersion() {
 	if len(d.in) == 0 || d.in[0] != codecVersion {
 		d.bad, d.in = true, nil
 		return
@@ -97,68 +97,68 @@ func (d *decoder) version() {
 	d.in = d.in[1:]
 }
 
-// row reads the fields that sums need. The result refers to the input bytes.
-func (d *decoder) row(out *ledger.Row) {
-	d.version()
-	out.From, out.To, out.Until, out.Milli = d.number(), d.number(), d.number(), d.number()
-	out.Namespace, out.Job, out.User = d.bytes(), d.bytes(), d.bytes()
-	out.Pool, out.GPUType, out.Node = d.bytes(), d.bytes(), d.bytes()
+// readRow reads the fields that sums need. The result refers to the input bytes.
+func (d *decoder) readRow(out *ledger.Row) {
+	d.readVersion()
+	out.From, out.To, out.Until, out.Milli = d.readNumber(), d.readNumber(), d.readNumber(), d.readNumber()
+	out.Namespace, out.Job, out.User = d.readBytes(), d.readBytes(), d.readBytes()
+	out.Pool, out.GPUType, out.Node = d.readBytes(), d.readBytes(), d.readBytes()
 }
 
-// rest reads the job and the measured load, after a row.
-func (d *decoder) rest(out *ledger.Row) {
-	d.bytes() // UID
-	d.bytes() // pod
-	d.bytes() // kind
-	out.JobUID = d.bytes()
-	d.bytes() // outcome
-	d.number()
-	for range d.number() {
+// readRest reads the job and the measured load, after a row.
+func (d *decoder) readRest(out *ledger.Row) {
+	d.readBytes() // UID
+	d.readBytes() // pod
+	d.readBytes() // kind
+	out.JobUID = d.readBytes()
+	d.readBytes() // outcome
+	d.readNumber()
+	for range d.readNumber() {
 		if d.bad {
 			return
 		}
-		d.bytes()
-		d.number()
-		d.number()
+		d.readBytes()
+		d.readNumber()
+		d.readNumber()
 	}
-	out.Load = d.load()
+	out.Load = d.readLoad()
 }
 
-// load reads the measured load, zero at the end of the record.
-func (d *decoder) load() ledger.Load {
+// readLoad reads the measured load, zero at the end of the record.
+func (d *decoder) readLoad() ledger.Load {
 	if len(d.in) == 0 {
 		return ledger.Load{}
 	}
-	return ledger.Load{Measured: millis(d.number()), Busy: millis(d.number())}
+	return ledger.Load{Measured: fromMillis(d.readNumber()), Busy: fromMillis(d.readNumber())}
 }
 
-func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+func fromMillis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-func moment(seconds int64) time.Time {
+func fromUnix(seconds int64) time.Time {
 	if seconds == 0 {
 		return time.Time{}
 	}
 	return time.Unix(seconds, 0).UTC()
 }
 
-func decode(in []byte) (ledger.Holding, error) {
+func decodeHolding(in []byte) (ledger.Holding, error) {
 	d := &decoder{in: in}
 	var row ledger.Row
-	d.row(&row)
+	d.readRow(&row)
 	h := ledger.Holding{
-		From: moment(row.From), To: moment(row.To), Until: moment(row.Until), Milli: row.Milli,
+		From: fromUnix(row.From), To: fromUnix(row.To), Until: fromUnix(row.Until), Milli: row.Milli,
 		Namespace: string(row.Namespace), Job: string(row.Job), User: string(row.User),
 		Pool: string(row.Pool), GPUType: string(row.GPUType), Node: string(row.Node),
-		UID: d.text(), Pod: d.text(), Kind: d.text(), JobUID: d.text(), Outcome: d.text(),
+		UID: d.readText(), Pod: d.readText(), Kind: d.readText(), JobUID: d.readText(), Outcome: d.readText(),
 	}
-	h.ExitCode = int32(d.number())
-	for range d.number() {
+	h.ExitCode = int32(d.readNumber())
+	for range d.readNumber() {
 		if d.bad {
 			break
 		}
-		h.GPUs = append(h.GPUs, ledger.GPU{UUID: d.text(), Index: int(d.number()), MemoryMiB: d.number()})
+		h.GPUs = append(h.GPUs, ledger.GPU{UUID: d.readText(), Index: int(d.readNumber()), MemoryMiB: d.readNumber()})
 	}
-	h.Load = d.load()
+	h.Load = d.readLoad()
 	if d.bad {
 		return ledger.Holding{}, errMalformed
 	}

@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// reserved is disk space that is released when the disk is full: deleting from the file requires a few writes. It is filled with data, because an
+	// reserveBytes is disk space that is released when the disk is full: deleting from the file requires a few writes. It is filled with data, because an
 	// empty file reserves no space.
-	reserved      = 16 << 20
+	reserveBytes  = 16 << 20
 	reserveSuffix = ".reserve"
 	// mostHeld is how many ended holdings are kept per namespace, the last ones, some 300 MB.
 	mostHeld = 300_000
-	// lighter is the divisor of the part that is deleted from the heaviest namespace when the disk is full.
-	lighter = 8
-	// smallest is the largest divisor, for the smallest part.
-	smallest = 1 << 24
+	// shrinkDivisor is the divisor of the part that is deleted from the heaviest namespace when the disk is full.
+	shrinkDivisor = 8
+	// smallestPart is the largest divisor, for the smallest part.
+	smallestPart = 1 << 24
 )
 
 // IsFull reports whether an error means that the disk is full. bbolt passes on only the text of some errors.
@@ -38,18 +38,18 @@ func IsFull(err error) bool {
 	return false
 }
 
-// Full reports whether the file cannot grow, so that the oldest records must be deleted.
-func (s *Store) Full() bool { return s.full.Load() }
+// IsDiskFull reports whether the file cannot grow, so that the oldest records must be deleted.
+func (s *Store) IsDiskFull() bool { return s.full.Load() }
 
-// Reserve keeps disk space in reserve for when the disk is full.
-func (s *Store) Reserve() error {
+// ReserveSpace keeps disk space in reserve for when the disk is full.
+func (s *Store) ReserveSpace() error {
 	path := s.path + reserveSuffix
 	info, err := os.Stat(path)
-	if err == nil && info.Size() == reserved {
+	if err == nil && info.Size() == reserveBytes {
 		s.full.Store(false)
 		return nil
 	}
-	if err := os.WriteFile(path, bytes.Repeat([]byte{1}, reserved), 0o600); err != nil {
+	if err := os.WriteFile(path, bytes.Repeat([]byte{1}, reserveBytes), 0o600); err != nil {
 		if !IsFull(err) {
 			return fmt.Errorf("keeping room on the disk: %w", err)
 		}
@@ -67,8 +67,8 @@ func (s *Store) giveUpReserve() error {
 	return nil
 }
 
-// update changes the file. If the disk is full, it fails, but frees space in the file, so that a retry succeeds.
-func (s *Store) update(change func(*bbolt.Tx) error) error {
+// updateFile changes the file. If the disk is full, it fails, but frees space in the file, so that a retry succeeds.
+func (s *Store) updateFile(change func(*bbolt.Tx) error) error {
 	err := s.db.Update(change)
 	if !IsFull(err) {
 		return err
@@ -77,15 +77,15 @@ func (s *Store) update(change func(*bbolt.Tx) error) error {
 	return errors.Join(err, s.giveUpReserve(), s.makeRoom())
 }
 
-// makeRoom deletes a part of the output, of the deleted jobs and of the holdings, each from the namespace that has the most: no namespace displaces
+// shrinkToBudget deletes a part of the output, of the deleted jobs and of the holdings, each from the namespace that has the most: no namespace displaces
 // the records of others. Deleting needs a few pages itself: without space even for that, because an earlier version kept no reserve, it deletes less
 // at a time.
 func (s *Store) makeRoom() error {
-	err := s.lighten()
+	err := s.shrinkHeaviest()
 	if err != nil && !IsFull(err) {
 		return fmt.Errorf("making room: %w", err)
 	}
-	held, err := s.held()
+	held, err := s.countHoldings()
 	if err != nil {
 		return fmt.Errorf("making room: %w", err)
 	}
@@ -93,17 +93,17 @@ func (s *Store) makeRoom() error {
 	for _, count := range held {
 		most = max(most, count)
 	}
-	if _, err := s.shorten(held, most-(most+lighter-1)/lighter); err != nil {
+	if _, err := s.dropExcess(held, most-(most+shrinkDivisor-1)/shrinkDivisor); err != nil {
 		return fmt.Errorf("making room: %w", err)
 	}
 	return nil
 }
 
-// lighten deletes a part of the output and of the deleted jobs, and a smaller one while there is no space to delete more.
-func (s *Store) lighten() (err error) {
-	for part := int64(lighter); part <= smallest; part *= lighter {
+// shrinkHeaviest deletes a part of the output and of the deleted jobs, and a smaller one while there is no space to delete more.
+func (s *Store) shrinkHeaviest() (err error) {
+	for part := int64(shrinkDivisor); part <= smallestPart; part *= shrinkDivisor {
 		err = s.db.Update(func(tx *bbolt.Tx) error {
-			namespace, size := heaviest(tx)
+			namespace, size := heaviestNamespace(tx)
 			return errors.Join(shrinkOutput(tx, namespace, size-size/part), shrinkPast(tx, int(part)))
 		})
 		if !IsFull(err) {
@@ -113,8 +113,8 @@ func (s *Store) lighten() (err error) {
 	return err
 }
 
-// heaviest returns the namespace with the most output, and its size.
-func heaviest(tx *bbolt.Tx) (namespace string, size int64) {
+// heaviestNamespace returns the namespace with the most output, and its size.
+func heaviestNamespace(tx *bbolt.Tx) (namespace string, size int64) {
 	_ = tx.Bucket(sizes).ForEach(func(key, _ []byte) error { // the callback does not fail
 		of := string(key[1:])
 		if is := sizeOf(tx, of); of != "" && is > size {
@@ -135,18 +135,18 @@ func shrinkPast(tx *bbolt.Tx, part int) error {
 		}
 		return nil
 	})
-	for range min((most+part-1)/part, trimmed) {
+	for range min((most+part-1)/part, trimBatch) {
 		err = errors.Join(err, forgetFirst(tx, namespace))
 	}
 	return err
 }
 
-// held counts the ended holdings of each namespace.
-func (s *Store) held() (map[string]int, error) {
+// countHoldings counts the ended holdings of each namespace.
+func (s *Store) countHoldings() (map[string]int, error) {
 	out := map[string]int{}
 	err := s.db.View(func(tx *bbolt.Tx) error {
 		return tx.Bucket(ended).ForEach(func(_, value []byte) error {
-			h, err := decode(value)
+			h, err := decodeHolding(value)
 			out[h.Namespace]++
 			return err
 		})
@@ -154,28 +154,28 @@ func (s *Store) held() (map[string]int, error) {
 	return out, err
 }
 
-// shorten deletes the oldest holdings of namespaces that exceed a limit, in batches, and returns how many it deleted.
-func (s *Store) shorten(held map[string]int, most int) (count int, err error) {
+// dropExcess deletes the oldest holdings of namespaces that exceed a limit, in batches, and returns how many it deleted.
+func (s *Store) dropExcess(held map[string]int, most int) (count int, err error) {
 	over := map[string]int{}
 	for namespace, has := range held {
 		if has > most {
 			over[namespace] = has - most
 		}
 	}
-	for batch := trimmed; len(over) > 0; {
+	for batch := trimBatch; len(over) > 0; {
 		n, left := 0, maps.Clone(over)
 		err := s.db.Update(func(tx *bbolt.Tx) (err error) {
 			n, err = dropOldest(tx, left, batch)
 			return err
 		})
 		if IsFull(err) && batch > 1 {
-			batch = max(1, batch/lighter)
+			batch = max(1, batch/shrinkDivisor)
 			continue
 		}
 		if err != nil || n == 0 {
 			return count, err
 		}
-		count, over, batch = count+n, left, min(trimmed, 2*batch)
+		count, over, batch = count+n, left, min(trimBatch, 2*batch)
 	}
 	return count, nil
 }
@@ -189,7 +189,7 @@ func dropOldest(tx *bbolt.Tx, over map[string]int, most int) (int, error) {
 	}
 	c := tx.Bucket(ended).Cursor()
 	for k, v := c.First(); k != nil && len(gone) < most && len(left) > 0; k, v = c.Next() {
-		h, err := decode(v)
+		h, err := decodeHolding(v)
 		if err != nil {
 			return 0, err
 		}

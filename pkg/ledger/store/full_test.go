@@ -54,10 +54,10 @@ func TestRoomIsMadeOfWhatIsHeaviest(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := s.Update(func(*Tx) error { return &os.PathError{Op: "write", Path: "ledger.db", Err: syscall.ENOSPC} })
-	if !IsFull(err) || !s.Full() {
-		t.Fatalf("error %v, full: %t", err, s.Full())
+	if !IsFull(err) || !s.IsDiskFull() {
+		t.Fatalf("error %v, full: %t", err, s.IsDiskFull())
 	}
-	held, err := s.held()
+	held, err := s.countHoldings()
 	if err != nil || held["many"] != 700 || held["few"] != 100 {
 		t.Errorf("%v are left, error %v, want 700 of those that had most", held, err)
 	}
@@ -81,8 +81,8 @@ func TestRoomIsMadeOfWhatIsHeaviest(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Reserve(); err != nil || s.Full() {
-		t.Errorf("with room on the disk: error %v, full: %t", err, s.Full())
+	if err := s.ReserveSpace(); err != nil || s.IsDiskFull() {
+		t.Errorf("with room on the disk: error %v, full: %t", err, s.IsDiskFull())
 	}
 }
 
@@ -137,7 +137,7 @@ func TestDeletedJobsAreBoundedInBytes(t *testing.T) {
 // oldestOf is the oldest holding of a namespace.
 func (s *Store) oldestOf(t *testing.T, namespace string) (oldest ledger.Holding, found bool, err error) {
 	t.Helper()
-	err = s.All(func(h *ledger.Holding) error {
+	err = s.EachHolding(func(h *ledger.Holding) error {
 		if !found && h.Namespace == namespace {
 			oldest, found = *h, true
 		}
@@ -152,14 +152,14 @@ func TestANamespaceHasItsPart(t *testing.T) {
 	if err := errors.Join(hold(t, s, "many", 0, 7000), hold(t, s, "few", 0, 10)); err != nil {
 		t.Fatal(err)
 	}
-	held, err := s.held()
+	held, err := s.countHoldings()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if count, err := s.shorten(held, 1000); count != 6000 || err != nil { // in more than one change
+	if count, err := s.dropExcess(held, 1000); count != 6000 || err != nil { // in more than one change
 		t.Errorf("%d taken away, error %v", count, err)
 	}
-	if held, err = s.held(); err != nil || held["many"] != 1000 || held["few"] != 10 {
+	if held, err = s.countHoldings(); err != nil || held["many"] != 1000 || held["few"] != 10 {
 		t.Errorf("%v are left, error %v", held, err)
 	}
 }
@@ -220,12 +220,12 @@ func fillDisk(t *testing.T, change func(*Store) error, least int) {
 			t.Fatalf("the ledger ends at %d: %v", i, err)
 		}
 	}
-	held, err := s.held()
-	if err != nil || failed == 0 || !s.Full() || held["few"] != 50 || held["many"] < least {
-		t.Errorf("full %d times and now: %t; left: %v, error %v", failed, s.Full(), held, err)
+	held, err := s.countHoldings()
+	if err != nil || failed == 0 || !s.IsDiskFull() || held["few"] != 50 || held["many"] < least {
+		t.Errorf("full %d times and now: %t; left: %v, error %v", failed, s.IsDiskFull(), held, err)
 	}
 	t.Logf("room was made %d times; left: %v", failed, held)
-	if err := errors.Join(os.Remove(filepath.Join(dir, "others")), s.Reserve()); err != nil || s.Full() {
-		t.Logf("with little room: %v, full: %t", err, s.Full())
+	if err := errors.Join(os.Remove(filepath.Join(dir, "others")), s.ReserveSpace()); err != nil || s.IsDiskFull() {
+		t.Logf("with little room: %v, full: %t", err, s.IsDiskFull())
 	}
 }

@@ -35,7 +35,7 @@ func (t *Tx) PutJob(job *ledger.Job) error {
 	bounded := *job
 	bounded.Efficiency = nil // derived from the holdings of its pods
 	for text, most := range map[*string]int{&bounded.User: maxText, &bounded.Message: maxText, &bounded.Reason: maxName, &bounded.Pool: maxName} {
-		*text = plain(*text, most)
+		*text = plainText(*text, most)
 	}
 	value, err := encodeJob(&bounded)
 	if err != nil || bytes.Equal(value, t.tx.Bucket(jobs).Get([]byte(job.UID))) {
@@ -46,14 +46,14 @@ func (t *Tx) PutJob(job *ledger.Job) error {
 		return err
 	}
 	if known != nil && !known.Finished.IsZero() {
-		if err := t.tx.Bucket(finished).Delete(append(order(known.Finished), job.UID...)); err != nil {
+		if err := t.tx.Bucket(finished).Delete(append(timeKey(known.Finished), job.UID...)); err != nil {
 			return err
 		}
 	}
-	name := append(append(named(job.Namespace, job.Name), order(job.Created)...), job.UID...)
+	name := append(append(namePrefix(job.Namespace, job.Name), timeKey(job.Created)...), job.UID...)
 	err = errors.Join(t.tx.Bucket(jobs).Put([]byte(job.UID), value), t.tx.Bucket(names).Put(name, nil))
 	if !job.Finished.IsZero() {
-		err = errors.Join(err, t.tx.Bucket(finished).Put(append(order(job.Finished), job.UID...), nil))
+		err = errors.Join(err, t.tx.Bucket(finished).Put(append(timeKey(job.Finished), job.UID...), nil))
 	}
 	if known != nil && !known.Deleted.Equal(job.Deleted) {
 		err = errors.Join(err, dropPast(t.tx, known))
@@ -64,9 +64,9 @@ func (t *Tx) PutJob(job *ledger.Job) error {
 // maxName bounds texts that are not sentences.
 const maxName = 128
 
-// plain returns a bounded text without characters that JSON encodes in six bytes. Users write these texts, and a deleted job could otherwise take
+// plainText returns a bounded text without characters that JSON encodes in six bytes. Users write these texts, and a deleted job could otherwise take
 // five times its expected size.
-func plain(text string, most int) string {
+func plainText(text string, most int) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
 			return ' '
@@ -88,23 +88,23 @@ func encodeJob(job *ledger.Job) ([]byte, error) {
 
 // JobAt returns the job of a name that was the newest at a time, nil for none.
 func (t *Tx) JobAt(namespace, name string, at time.Time) (*ledger.Job, error) {
-	prefix := named(namespace, name)
+	prefix := namePrefix(namespace, name)
 	// Seek directly: a name may have belonged to very many jobs.
-	k, _ := before(t.tx.Bucket(names).Cursor(), append(bytes.Clone(prefix), order(at.Add(time.Second))...))
+	k, _ := lastBefore(t.tx.Bucket(names).Cursor(), append(bytes.Clone(prefix), timeKey(at.Add(time.Second))...))
 	if !bytes.HasPrefix(k, prefix) || len(k) <= len(prefix)+8 {
 		return nil, nil
 	}
 	return jobOf(t.tx, k[len(prefix)+8:])
 }
 
-// Adopt assigns to a job the holdings with its name that were seen before it.
-func (t *Tx) Adopt(job *ledger.Job) error {
-	prefix := named(job.Namespace, job.Name)
+// AdoptHoldings assigns to a job the holdings with its name that were seen before it.
+func (t *Tx) AdoptHoldings(job *ledger.Job) error {
+	prefix := namePrefix(job.Namespace, job.Name)
 	waiting := keysWith(t.tx.Bucket(orphans), prefix, prefix)
 	if len(waiting) == 0 {
 		return nil
 	}
-	found, err := t.orphans(prefix, waiting, job.Created)
+	found, err := t.orphanHoldings(prefix, waiting, job.Created)
 	if err != nil {
 		return err
 	}
@@ -115,10 +115,10 @@ func (t *Tx) Adopt(job *ledger.Job) error {
 		}
 		h.JobUID, h.User = job.UID, job.User
 		bucket, at := open, []byte(h.UID)
-		if h.Ended() {
-			bucket, at = ended, key(h)
+		if h.HasEnded() {
+			bucket, at = ended, holdingKey(h)
 		}
-		err := errors.Join(t.tx.Bucket(bucket).Put(at, encode(h)), t.tx.Bucket(orphans).Delete(append(bytes.Clone(prefix), h.UID...)))
+		err := errors.Join(t.tx.Bucket(bucket).Put(at, encodeHolding(h)), t.tx.Bucket(orphans).Delete(append(bytes.Clone(prefix), h.UID...)))
 		if err != nil {
 			return err
 		}
@@ -126,19 +126,19 @@ func (t *Tx) Adopt(job *ledger.Job) error {
 	return nil
 }
 
-// orphans returns the holdings of a name that wait for their job, created at a time, and perhaps those of other jobs with the name.
-func (t *Tx) orphans(prefix []byte, waiting [][]byte, created time.Time) (out []ledger.Holding, err error) {
+// orphanHoldings returns the holdings of a name that wait for their job, created at a time, and perhaps those of other jobs with the name.
+func (t *Tx) orphanHoldings(prefix []byte, waiting [][]byte, created time.Time) (out []ledger.Holding, err error) {
 	for _, k := range waiting {
 		if value := t.tx.Bucket(open).Get(k[len(prefix):]); value != nil {
-			h, err := decode(value)
+			h, err := decodeHolding(value)
 			if err != nil {
 				return nil, err
 			}
 			out = append(out, h)
 		}
 	}
-	for _, k := range keysWith(t.tx.Bucket(pods), prefix, append(bytes.Clone(prefix), order(created)...)) {
-		h, err := decode(t.tx.Bucket(ended).Get(k[len(prefix):]))
+	for _, k := range keysWith(t.tx.Bucket(pods), prefix, append(bytes.Clone(prefix), timeKey(created)...)) {
+		h, err := decodeHolding(t.tx.Bucket(ended).Get(k[len(prefix):]))
 		if err != nil {
 			return nil, err
 		}
@@ -156,8 +156,8 @@ func keysWith(bucket *bbolt.Bucket, prefix, from []byte) (out [][]byte) {
 	return out
 }
 
-// Jobs calls each for all jobs that are not deleted.
-func (t *Tx) Jobs(each func(*ledger.Job) error) error {
+// EachJob calls each for all jobs that are not deleted.
+func (t *Tx) EachJob(each func(*ledger.Job) error) error {
 	return t.tx.Bucket(jobs).ForEach(func(uid, _ []byte) error {
 		job, err := jobOf(t.tx, uid)
 		if err != nil || !job.Deleted.IsZero() {
@@ -190,7 +190,7 @@ type JobQuery struct {
 	Most, MostBytes int
 }
 
-func (q *JobQuery) matches(job *ledger.Job) bool {
+func (q *JobQuery) matchesJob(job *ledger.Job) bool {
 	isIts := func(n Namespace) bool { return n.Has(job.Namespace, job.Created) }
 	return (len(q.Namespaces) == 0 || slices.ContainsFunc(q.Namespaces, isIts)) && (q.Name == "" || q.Name == job.Name) &&
 		(q.User == "" || q.User == job.User) && (q.Pool == "" || q.Pool == job.Pool)
@@ -202,18 +202,18 @@ func (s *Store) FinishedJobs(q JobQuery) (out []ledger.Job, more bool, err error
 	err = s.db.View(func(tx *bbolt.Tx) error {
 		busy, size := newEfficiencies(tx), 0
 		c := tx.Bucket(finished).Cursor()
-		k, _ := c.Seek(order(q.To.Add(time.Second)))
+		k, _ := c.Seek(timeKey(q.To.Add(time.Second)))
 		if k == nil {
 			k, _ = c.Last()
 		} else {
 			k, _ = c.Prev()
 		}
-		for ; k != nil && !orderOf(k).Before(q.From.Truncate(time.Second)); k, _ = c.Prev() {
+		for ; k != nil && !keyTime(k).Before(q.From.Truncate(time.Second)); k, _ = c.Prev() {
 			job, err := jobOf(tx, k[8:])
 			if err != nil {
 				return err
 			}
-			if job == nil || !q.matches(job) {
+			if job == nil || !q.matchesJob(job) {
 				continue
 			}
 			size += len(tx.Bucket(jobs).Get(k[8:]))
@@ -221,7 +221,7 @@ func (s *Store) FinishedJobs(q JobQuery) (out []ledger.Job, more bool, err error
 				more = true
 				return nil
 			}
-			if more, err = busy.tell(job, len(out) == 0); err != nil || more {
+			if more, err = busy.fillEfficiency(job, len(out) == 0); err != nil || more {
 				return err
 			}
 			out = append(out, *job)
@@ -241,8 +241,8 @@ func (s *Store) Job(namespace Namespace, uid string) (job *ledger.Job, held []le
 			job = nil // its UID must not bypass the rights to it
 			return nil
 		}
-		if held, err = holdings(tx, job); err == nil {
-			tellAll(job, held, measuredUntil(tx))
+		if held, err = jobHoldings(tx, job); err == nil {
+			fillEfficiencies(job, held, measuredUntil(tx))
 		}
 		return err
 	})
@@ -252,10 +252,10 @@ func (s *Store) Job(namespace Namespace, uid string) (job *ledger.Job, held []le
 // mostHoldings bounds the holdings read for one job: a job that runs forever may have had very many pods.
 const mostHoldings = 5000
 
-func holdings(tx *bbolt.Tx, job *ledger.Job) (out []ledger.Holding, err error) {
-	prefix := named(job.Namespace, job.Name)
-	for _, k := range keysWith(tx.Bucket(pods), prefix, append(bytes.Clone(prefix), order(job.Created)...)) {
-		h, err := decode(tx.Bucket(ended).Get(k[len(prefix):]))
+func jobHoldings(tx *bbolt.Tx, job *ledger.Job) (out []ledger.Holding, err error) {
+	prefix := namePrefix(job.Namespace, job.Name)
+	for _, k := range keysWith(tx.Bucket(pods), prefix, append(bytes.Clone(prefix), timeKey(job.Created)...)) {
+		h, err := decodeHolding(tx.Bucket(ended).Get(k[len(prefix):]))
 		if err != nil {
 			return nil, err
 		}
@@ -263,7 +263,7 @@ func holdings(tx *bbolt.Tx, job *ledger.Job) (out []ledger.Holding, err error) {
 			out = append(out, h)
 		}
 	}
-	err = (&Tx{tx: tx}).Open(func(h *ledger.Holding) error {
+	err = (&Tx{tx: tx}).EachOpen(func(h *ledger.Holding) error {
 		if h.JobUID == job.UID && len(out) < mostHoldings {
 			out = append(out, *h)
 		}

@@ -13,7 +13,7 @@ import (
 var keyMeasured = []byte("measured")
 
 // measuredUntil returns the time until which GPU load was measured, zero if never.
-func measuredUntil(tx *bbolt.Tx) time.Time { return orderOf(tx.Bucket(about).Get(keyMeasured)) }
+func measuredUntil(tx *bbolt.Tx) time.Time { return keyTime(tx.Bucket(about).Get(keyMeasured)) }
 
 // Measured returns the time until which GPU load was measured, zero if never, and the time until which a resource is recorded.
 func (s *Store) Measured(of string) (measured, followed time.Time, err error) {
@@ -33,10 +33,10 @@ func (s *Store) Measure(from, to time.Time, load func(*ledger.Holding) ledger.Lo
 		var measured []ledger.Holding
 		note := func(value []byte) error {
 			d, row := decoder{in: value}, ledger.Row{}
-			if d.row(&row); row.From >= to.Unix() || row.To != 0 && row.To <= from.Unix() {
+			if d.readRow(&row); row.From >= to.Unix() || row.To != 0 && row.To <= from.Unix() {
 				return nil
 			}
-			h, err := decode(value)
+			h, err := decodeHolding(value)
 			if err != nil {
 				return nil // queries report it; the others are measured
 			}
@@ -48,7 +48,7 @@ func (s *Store) Measure(from, to time.Time, load func(*ledger.Holding) ledger.Lo
 			measured = append(measured, h)
 			return nil
 		}
-		if err := t.each(from, note); err != nil {
+		if err := t.eachSince(from, note); err != nil {
 			return err
 		}
 		for i := range measured {
@@ -56,14 +56,14 @@ func (s *Store) Measure(from, to time.Time, load func(*ledger.Holding) ledger.Lo
 				return err
 			}
 		}
-		return t.tx.Bucket(about).Put(keyMeasured, order(to))
+		return t.tx.Bucket(about).Put(keyMeasured, timeKey(to))
 	})
 }
 
-// each calls note for the records of all holdings that had not ended before a time.
-func (t *Tx) each(from time.Time, note func(value []byte) error) error {
+// eachSince calls note for the records of all holdings that had not ended before a time.
+func (t *Tx) eachSince(from time.Time, note func(value []byte) error) error {
 	c := t.tx.Bucket(ended).Cursor()
-	for k, v := c.Seek(order(from)); k != nil; k, v = c.Next() {
+	for k, v := c.Seek(timeKey(from)); k != nil; k, v = c.Next() {
 		if err := note(v); err != nil {
 			return err
 		}
@@ -73,10 +73,10 @@ func (t *Tx) each(from time.Time, note func(value []byte) error) error {
 
 // keepLoad writes a holding back.
 func (t *Tx) keepLoad(h *ledger.Holding) error {
-	if h.Ended() {
-		return t.tx.Bucket(ended).Put(key(h), encode(h))
+	if h.HasEnded() {
+		return t.tx.Bucket(ended).Put(holdingKey(h), encodeHolding(h))
 	}
-	return t.tx.Bucket(open).Put([]byte(h.UID), encode(h))
+	return t.tx.Bucket(open).Put([]byte(h.UID), encodeHolding(h))
 }
 
 // mostRead bounds the holdings read for one answer about jobs: a job may have had very many pods.
@@ -95,31 +95,31 @@ func newEfficiencies(tx *bbolt.Tx) *efficiencies {
 	return &efficiencies{tx: tx, measured: measuredUntil(tx), left: mostRead}
 }
 
-// tell sets the efficiency of a job. It returns true if the job exceeds the read limit of an answer; for the first job the efficiency is omitted
+// fillEfficiency sets the efficiency of a job. It returns true if the job exceeds the read limit of an answer; for the first job the efficiency is omitted
 // instead.
-func (e *efficiencies) tell(job *ledger.Job, first bool) (over bool, err error) {
-	job.Efficiency, err = e.of(job)
+func (e *efficiencies) fillEfficiency(job *ledger.Job, first bool) (over bool, err error) {
+	job.Efficiency, err = e.jobEfficiency(job)
 	if errors.Is(err, errTooMany) {
 		return !first, nil
 	}
 	return false, err
 }
 
-// of returns the efficiency of a job's ended pods; nil if nothing is measured, [errTooMany] beyond the read limit.
-func (e *efficiencies) of(job *ledger.Job) (*ledger.Efficiency, error) {
+// jobEfficiency returns the efficiency of a job's ended pods; nil if nothing is measured, [errTooMany] beyond the read limit.
+func (e *efficiencies) jobEfficiency(job *ledger.Job) (*ledger.Efficiency, error) {
 	if e.measured.IsZero() {
 		return nil, nil
 	}
 	var sum ledger.EfficiencySum
-	prefix := named(job.Namespace, job.Name)
+	prefix := namePrefix(job.Namespace, job.Name)
 	c := e.tx.Bucket(pods).Cursor()
-	for k, _ := c.Seek(append(bytes.Clone(prefix), order(job.Created)...)); bytes.HasPrefix(k, prefix); k, _ = c.Next() {
+	for k, _ := c.Seek(append(bytes.Clone(prefix), timeKey(job.Created)...)); bytes.HasPrefix(k, prefix); k, _ = c.Next() {
 		if e.left--; e.left < 0 {
 			return nil, errTooMany
 		}
 		d, row := decoder{in: e.tx.Bucket(ended).Get(k[len(prefix):])}, ledger.Row{}
-		d.row(&row)
-		if d.rest(&row); d.bad {
+		d.readRow(&row)
+		if d.readRest(&row); d.bad {
 			return nil, errMalformed
 		}
 		if string(row.JobUID) == job.UID {
@@ -130,8 +130,8 @@ func (e *efficiencies) of(job *ledger.Job) (*ledger.Efficiency, error) {
 	return sum.Efficiency(), nil
 }
 
-// tellAll sets the efficiency of a job and of each of its pods.
-func tellAll(job *ledger.Job, held []ledger.Holding, measured time.Time) {
+// fillEfficiencies sets the efficiency of a job and of each of its pods.
+func fillEfficiencies(job *ledger.Job, held []ledger.Holding, measured time.Time) {
 	if measured.IsZero() {
 		return
 	}

@@ -105,15 +105,15 @@ func TestJobsOfVeryManyPods(t *testing.T) {
 		e := newEfficiencies(tx)
 		e.left = 1
 		first, second := &ledger.Job{UID: "J1", Namespace: "a", Name: "j-1", Created: hour(0)}, &ledger.Job{UID: "J2", Namespace: "a", Name: "j-2", Created: hour(0)}
-		over, err := e.tell(first, true)
+		over, err := e.fillEfficiency(first, true)
 		if over || err != nil || first.Efficiency == nil {
 			t.Errorf("of the first: over %t, %v, error %v", over, first.Efficiency, err)
 		}
-		over, err = e.tell(second, false)
+		over, err = e.fillEfficiency(second, false)
 		if !over || err != nil || second.Efficiency != nil {
 			t.Errorf("of the second: over %t, %v, error %v", over, second.Efficiency, err)
 		}
-		over, err = e.tell(second, true)
+		over, err = e.fillEfficiency(second, true)
 		if over || err != nil || second.Efficiency != nil {
 			t.Errorf("of one that is too much by itself: over %t, %v, error %v", over, second.Efficiency, err)
 		}
@@ -127,26 +127,26 @@ func TestJobsOfVeryManyPods(t *testing.T) {
 // TestRecordsOfBefore have nothing at their end that was measured; what is cut within it cannot be read.
 func TestRecordsOfBefore(t *testing.T) {
 	h := held("1", "a", "ada", 1000, 0, 1, 0)
-	before := encode(&h)
-	got, err := decode(before)
+	before := encodeHolding(&h)
+	got, err := decodeHolding(before)
 	if diff := cmp.Diff(h, got); diff != "" || err != nil {
 		t.Errorf("error %v; a record of before (-want +got):\n%s", err, diff)
 	}
 	h.Load = ledger.Load{Measured: time.Hour, Busy: time.Minute}
-	now := encode(&h)
+	now := encodeHolding(&h)
 	if !bytes.HasPrefix(now, before) {
 		t.Error("who does not know of what is measured cannot read the rest")
 	}
-	if got, err := decode(now); err != nil || got.Load != h.Load {
+	if got, err := decodeHolding(now); err != nil || got.Load != h.Load {
 		t.Errorf("%v, error %v, want %v", got.Load, err, h.Load)
 	}
 	d, row := decoder{in: now}, ledger.Row{}
-	d.row(&row)
-	d.rest(&row)
+	d.readRow(&row)
+	d.readRest(&row)
 	if d.bad || row.Load != h.Load || string(row.JobUID) != h.JobUID {
 		t.Errorf("a row has %v of %s, bad %t", row.Load, row.JobUID, d.bad)
 	}
-	if _, err := decode(now[:len(now)-1]); !errors.Is(err, errMalformed) {
+	if _, err := decodeHolding(now[:len(now)-1]); !errors.Is(err, errMalformed) {
 		t.Errorf("error %v of what is cut", err)
 	}
 }

@@ -24,8 +24,8 @@ var (
 	sizes   = []byte("sizes")   // namespace -> bytes; "" of all
 )
 
-// share is the divisor of the budget for one namespace, so that no namespace displaces all others.
-const share = 4
+// namespaceShare is the divisor of the budget for one namespace, so that no namespace displaces all others.
+const namespaceShare = 4
 
 // record is an output with its text compressed separately.
 type record struct {
@@ -61,7 +61,7 @@ func recordOf(tx *bbolt.Tx, id []byte) (*record, error) {
 // PutOutput stores output in place of the container's previous one, unless that has more. It then deletes the oldest output while the total exceeds
 // the budget in bytes, or that of its namespace exceeds its share.
 func (s *Store) PutOutput(o ledger.Output, budget int64) error {
-	packed, err := pack(o.Text)
+	packed, err := packText(o.Text)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (s *Store) PutOutput(o ledger.Output, budget int64) error {
 	if err != nil {
 		return fmt.Errorf("encoding output: %w", err)
 	}
-	return s.update(func(tx *bbolt.Tx) error {
+	return s.updateFile(func(tx *bbolt.Tx) error {
 		id := outputID(&o)
 		if more, err := saysMore(tx, id, &o, length); err != nil || more {
 			return err
@@ -79,18 +79,18 @@ func (s *Store) PutOutput(o ledger.Output, budget int64) error {
 		if err := dropOutput(tx, id); err != nil {
 			return err
 		}
-		at := order(o.Kept)
+		at := timeKey(o.Kept)
 		err := errors.Join(
 			tx.Bucket(outputs).Put(id, value),
-			tx.Bucket(places).Put(place(o.Namespace, at, id), nil),
+			tx.Bucket(places).Put(placeKey(o.Namespace, at, id), nil),
 			tx.Bucket(ages).Put(append(bytes.Clone(at), id...), []byte(o.Namespace)),
-			tx.Bucket(ofJob).Put(append(append(named(o.Namespace, o.Job), at...), id...), nil),
-			grow(tx, o.Namespace, int64(len(value))),
+			tx.Bucket(ofJob).Put(append(append(namePrefix(o.Namespace, o.Job), at...), id...), nil),
+			addSize(tx, o.Namespace, int64(len(value))),
 		)
 		if err != nil {
 			return err
 		}
-		return makeRoom(tx, o.Namespace, budget)
+		return shrinkToBudget(tx, o.Namespace, budget)
 	})
 }
 
@@ -103,11 +103,11 @@ func saysMore(tx *bbolt.Tx, id []byte, o *ledger.Output, length int) (bool, erro
 	if err != nil || known == nil || !known.Incomplete {
 		return known != nil, err
 	}
-	text, err := unpack(known.Packed)
+	text, err := unpackText(known.Packed)
 	return len(text) > length, err
 }
 
-func place(namespace string, at, id []byte) []byte {
+func placeKey(namespace string, at, id []byte) []byte {
 	return append(append(append([]byte(namespace), 0), at...), id...)
 }
 
@@ -119,8 +119,8 @@ func sizeOf(tx *bbolt.Tx, namespace string) int64 {
 	return int64(binary.BigEndian.Uint64(value))
 }
 
-// grow updates the size of a namespace's output, and the total.
-func grow(tx *bbolt.Tx, namespace string, by int64) (err error) {
+// addSize updates the size of a namespace's output, and the total.
+func addSize(tx *bbolt.Tx, namespace string, by int64) (err error) {
 	for _, of := range []string{namespace, ""} {
 		left := max(0, sizeOf(tx, of)+by)
 		key := append([]byte{'='}, of...)
@@ -148,8 +148,8 @@ func shrinkOutput(tx *bbolt.Tx, namespace string, most int64) error {
 	return nil
 }
 
-func makeRoom(tx *bbolt.Tx, namespace string, budget int64) error {
-	if err := shrinkOutput(tx, namespace, budget/share); err != nil {
+func shrinkToBudget(tx *bbolt.Tx, namespace string, budget int64) error {
+	if err := shrinkOutput(tx, namespace, budget/namespaceShare); err != nil {
 		return err
 	}
 	for sizeOf(tx, "") > budget {
@@ -170,13 +170,13 @@ func dropOutput(tx *bbolt.Tx, id []byte) error {
 	if err != nil || o == nil {
 		return err
 	}
-	size, at := int64(len(tx.Bucket(outputs).Get(id))), order(o.Kept)
+	size, at := int64(len(tx.Bucket(outputs).Get(id))), timeKey(o.Kept)
 	return errors.Join(
-		tx.Bucket(places).Delete(place(o.Namespace, at, id)),
+		tx.Bucket(places).Delete(placeKey(o.Namespace, at, id)),
 		tx.Bucket(ages).Delete(append(bytes.Clone(at), id...)),
-		tx.Bucket(ofJob).Delete(append(append(named(o.Namespace, o.Job), at...), id...)),
+		tx.Bucket(ofJob).Delete(append(append(namePrefix(o.Namespace, o.Job), at...), id...)),
 		tx.Bucket(outputs).Delete(id),
-		grow(tx, o.Namespace, -size),
+		addSize(tx, o.Namespace, -size),
 	)
 }
 
@@ -191,7 +191,7 @@ type OutputQuery struct {
 // Outputs returns the stored output of a job, the last first. more reports whether output beyond the limit exists.
 func (s *Store) Outputs(q OutputQuery) (out []ledger.Output, more bool, err error) {
 	err = s.db.View(func(tx *bbolt.Tx) error {
-		prefix := named(q.Namespace.Name, q.Job)
+		prefix := namePrefix(q.Namespace.Name, q.Job)
 		keys := keysWith(tx.Bucket(ofJob), prefix, prefix)
 		size := 0
 		for i := len(keys) - 1; i >= 0; i-- {
@@ -205,7 +205,7 @@ func (s *Store) Outputs(q OutputQuery) (out []ledger.Output, more bool, err erro
 			if !q.Namespace.Has(o.Namespace, o.Created) || q.Pod != "" && q.Pod != o.Pod || q.Container != "" && q.Container != o.Container {
 				continue
 			}
-			text, err := unpack(o.Packed)
+			text, err := unpackText(o.Packed)
 			if err != nil {
 				return err
 			}
@@ -221,7 +221,7 @@ func (s *Store) Outputs(q OutputQuery) (out []ledger.Output, more bool, err erro
 	return out, more, err
 }
 
-func pack(text string) ([]byte, error) {
+func packText(text string) ([]byte, error) {
 	var out bytes.Buffer
 	w := gzip.NewWriter(&out)
 	_, err := io.WriteString(w, text)
@@ -234,7 +234,7 @@ func pack(text string) ([]byte, error) {
 // mostUnpacked bounds the decompressed size of a record.
 const mostUnpacked = 16 << 20
 
-func unpack(packed []byte) (string, error) {
+func unpackText(packed []byte) (string, error) {
 	r, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", errMalformed, err)

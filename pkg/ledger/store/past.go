@@ -22,14 +22,14 @@ var (
 const (
 	mostPast      = 100_000
 	mostPastBytes = 64 << 20
-	// pastBeside is the size of a job's keys.
-	pastBeside = 300
+	// pastOverhead is the size of a job's keys.
+	pastOverhead = 300
 )
 
 func pastPrefix(namespace string) []byte { return append([]byte(namespace), 0) }
 
 func pastKey(job *ledger.Job) []byte {
-	return append(append(pastPrefix(job.Namespace), order(job.Deleted)...), job.UID...)
+	return append(append(pastPrefix(job.Namespace), timeKey(job.Deleted)...), job.UID...)
 }
 
 func countOf(tx *bbolt.Tx, namespace string) int { return numberOf(tx.Bucket(pastCount), namespace) }
@@ -42,13 +42,13 @@ func numberOf(of *bbolt.Bucket, namespace string) int {
 	return int(binary.BigEndian.Uint64(value))
 }
 
-// count updates the count and size of a namespace's deleted jobs.
-func count(tx *bbolt.Tx, namespace string, by int, uid []byte) error {
-	size := len(tx.Bucket(jobs).Get(uid)) + pastBeside
-	return errors.Join(grown(tx.Bucket(pastCount), namespace, by), grown(tx.Bucket(pastBytes), namespace, by*size))
+// countPast updates the count and size of a namespace's deleted jobs.
+func countPast(tx *bbolt.Tx, namespace string, by int, uid []byte) error {
+	size := len(tx.Bucket(jobs).Get(uid)) + pastOverhead
+	return errors.Join(addCount(tx.Bucket(pastCount), namespace, by), addCount(tx.Bucket(pastBytes), namespace, by*size))
 }
 
-func grown(of *bbolt.Bucket, namespace string, by int) error {
+func addCount(of *bbolt.Bucket, namespace string, by int) error {
 	key, left := pastPrefix(namespace), numberOf(of, namespace)+by
 	if left <= 0 {
 		return of.Delete(key)
@@ -67,7 +67,7 @@ func (t *Tx) addPast(job *ledger.Job) error {
 	if job.Deleted.IsZero() || isPast(t.tx, job) {
 		return nil
 	}
-	if err := errors.Join(t.tx.Bucket(past).Put(pastKey(job), nil), count(t.tx, job.Namespace, 1, []byte(job.UID))); err != nil {
+	if err := errors.Join(t.tx.Bucket(past).Put(pastKey(job), nil), countPast(t.tx, job.Namespace, 1, []byte(job.UID))); err != nil {
 		return err
 	}
 	most := t.mostPast
@@ -87,7 +87,7 @@ func dropPast(tx *bbolt.Tx, job *ledger.Job) error {
 	if !isPast(tx, job) {
 		return nil
 	}
-	return errors.Join(tx.Bucket(past).Delete(pastKey(job)), count(tx, job.Namespace, -1, []byte(job.UID)))
+	return errors.Join(tx.Bucket(past).Delete(pastKey(job)), countPast(tx, job.Namespace, -1, []byte(job.UID)))
 }
 
 // forgetFirst deletes the namespace's job that was deleted first.
@@ -98,7 +98,7 @@ func forgetFirst(tx *bbolt.Tx, namespace string) error {
 		return errors.Join(tx.Bucket(pastCount).Delete(prefix), tx.Bucket(pastBytes).Delete(prefix)) // nothing is left to count
 	}
 	key := bytes.Clone(k)
-	if err := errors.Join(tx.Bucket(past).Delete(key), count(tx, namespace, -1, key[len(prefix)+8:])); err != nil {
+	if err := errors.Join(tx.Bucket(past).Delete(key), countPast(tx, namespace, -1, key[len(prefix)+8:])); err != nil {
 		return err
 	}
 	uid := key[len(prefix)+8:]
@@ -106,7 +106,7 @@ func forgetFirst(tx *bbolt.Tx, namespace string) error {
 	if err != nil || job == nil {
 		return err
 	}
-	return errors.Join(tx.Bucket(finished).Delete(append(order(job.Finished), uid...)), deleteJob(tx, uid))
+	return errors.Join(tx.Bucket(finished).Delete(append(timeKey(job.Finished), uid...)), deleteJob(tx, uid))
 }
 
 // pastBytes bounds the bytes of a namespace's deleted jobs.

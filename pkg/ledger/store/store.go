@@ -36,8 +36,8 @@ var (
 
 var keyBegin = []byte("begin")
 
-// lockPatience is how long to wait for a file that another process has open.
-const lockPatience = 5 * time.Second
+// lockTimeout is how long to wait for a file that another process has open.
+const lockTimeout = 5 * time.Second
 
 // Store is a ledger in a file.
 type Store struct {
@@ -49,7 +49,7 @@ type Store struct {
 
 // Open opens a ledger. A new one begins at now.
 func Open(path string, now time.Time) (*Store, error) {
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockPatience, FreelistType: bbolt.FreelistMapType})
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout, FreelistType: bbolt.FreelistMapType})
 	if errors.Is(err, bbolterrors.ErrTimeout) {
 		return nil, fmt.Errorf("opening the ledger %s: another process has it open", path)
 	}
@@ -57,14 +57,14 @@ func Open(path string, now time.Time) (*Store, error) {
 		return nil, fmt.Errorf("opening the ledger %s: %w", path, err)
 	}
 	s := &Store{db: db, path: path}
-	if err := errors.Join(s.prepare(now), s.Reserve()); err != nil {
+	if err := errors.Join(s.prepareFile(now), s.ReserveSpace()); err != nil {
 		return nil, errors.Join(fmt.Errorf("preparing the ledger %s: %w", path, err), db.Close())
 	}
 	return s, nil
 }
 
-// prepare initializes a new file. It writes nothing to an initialized one, because the disk may be full.
-func (s *Store) prepare(now time.Time) error {
+// prepareFile initializes a new file. It writes nothing to an initialized one, because the disk may be full.
+func (s *Store) prepareFile(now time.Time) error {
 	prepared := true
 	err := s.db.View(func(tx *bbolt.Tx) error {
 		for _, name := range all {
@@ -83,7 +83,7 @@ func (s *Store) prepare(now time.Time) error {
 			}
 		}
 		if tx.Bucket(about).Get(keyBegin) == nil {
-			return tx.Bucket(about).Put(keyBegin, order(now))
+			return tx.Bucket(about).Put(keyBegin, timeKey(now))
 		}
 		return nil
 	})
@@ -92,11 +92,11 @@ func (s *Store) prepare(now time.Time) error {
 // Close closes the file.
 func (s *Store) Close() error { return s.db.Close() }
 
-// All calls each for every holding: the ended ones in the order of their ends, then the others.
-func (s *Store) All(each func(*ledger.Holding) error) error {
+// EachHolding calls each for every holding: the ended ones in the order of their ends, then the others.
+func (s *Store) EachHolding(each func(*ledger.Holding) error) error {
 	return s.db.View(func(tx *bbolt.Tx) error {
 		err := tx.Bucket(ended).ForEach(func(_, value []byte) error {
-			h, err := decode(value)
+			h, err := decodeHolding(value)
 			if err != nil {
 				return err
 			}
@@ -105,7 +105,7 @@ func (s *Store) All(each func(*ledger.Holding) error) error {
 		if err != nil {
 			return err
 		}
-		return (&Tx{tx: tx}).Open(each)
+		return (&Tx{tx: tx}).EachOpen(each)
 	})
 }
 
@@ -125,7 +125,7 @@ type Tx struct {
 // Update runs change in a transaction, and commits it unless it fails. If the disk is full it fails as [IsFull] reports, but frees space, so that a
 // retry succeeds.
 func (s *Store) Update(change func(*Tx) error) error {
-	return s.update(func(tx *bbolt.Tx) error { return change(&Tx{tx: tx}) })
+	return s.updateFile(func(tx *bbolt.Tx) error { return change(&Tx{tx: tx}) })
 }
 
 // Marks returns the position of each recorded resource, and the size of the file in bytes.
@@ -145,51 +145,51 @@ func (s *Store) Marks() (all map[string]Mark, size int64, err error) {
 	return all, size, err
 }
 
-// order encodes a time as bytes that sort by time.
-func order(t time.Time) []byte { return binary.BigEndian.AppendUint64(nil, uint64(max(t.Unix(), 0))) }
+// timeKey encodes a time as bytes that sort by time.
+func timeKey(t time.Time) []byte { return binary.BigEndian.AppendUint64(nil, uint64(max(t.Unix(), 0))) }
 
-func orderOf(key []byte) time.Time {
+func keyTime(key []byte) time.Time {
 	if len(key) < 8 {
 		return time.Time{}
 	}
 	return time.Unix(int64(binary.BigEndian.Uint64(key)), 0).UTC()
 }
 
-// named returns the key prefix of a name in a namespace.
-func named(namespace, name string) []byte {
+// namePrefix returns the key prefix of a name in a namespace.
+func namePrefix(namespace, name string) []byte {
 	return append(append(append(append([]byte{}, namespace...), 0), name...), 0)
 }
 
-// key returns the key of an ended holding, sorted by the latest time at which it may have ended.
-func key(h *ledger.Holding) []byte {
+// holdingKey returns the key of an ended holding, sorted by the latest time at which it may have ended.
+func holdingKey(h *ledger.Holding) []byte {
 	at := h.To
 	if h.Until.After(at) {
 		at = h.Until
 	}
-	return append(order(at), h.UID...)
+	return append(timeKey(at), h.UID...)
 }
 
 // Holding returns the current holding of a pod, nil for none, and whether the pod still exists with an ended holding.
 func (t *Tx) Holding(uid string) (h *ledger.Holding, over bool, err error) {
-	if t.has(lasting, uid) {
+	if t.hasKey(lasting, uid) {
 		return nil, true, nil
 	}
 	value := t.tx.Bucket(open).Get([]byte(uid))
 	if value == nil {
 		return nil, false, nil
 	}
-	found, err := decode(value)
+	found, err := decodeHolding(value)
 	return &found, false, err
 }
 
-// has reports whether a key-only bucket has a key. Get does not distinguish an empty value from none.
-func (t *Tx) has(bucket []byte, key string) bool {
+// hasKey reports whether a key-only bucket has a key. Get does not distinguish an empty value from none.
+func (t *Tx) hasKey(bucket []byte, key string) bool {
 	k, _ := t.tx.Bucket(bucket).Cursor().Seek([]byte(key))
 	return string(k) == key
 }
 
-// Gone records that a pod is deleted and will not be seen again.
-func (t *Tx) Gone(uid string) error { return t.tx.Bucket(lasting).Delete([]byte(uid)) }
+// ForgetPod records that a pod is deleted and will not be seen again.
+func (t *Tx) ForgetPod(uid string) error { return t.tx.Bucket(lasting).Delete([]byte(uid)) }
 
 // KeepLasting removes the pods with ended holdings that no longer exist.
 func (t *Tx) KeepLasting(there map[string]bool) error {
@@ -201,7 +201,7 @@ func (t *Tx) KeepLasting(there map[string]bool) error {
 		return nil
 	})
 	for _, uid := range gone {
-		err = errors.Join(err, t.Gone(uid))
+		err = errors.Join(err, t.ForgetPod(uid))
 	}
 	return err
 }
@@ -209,26 +209,26 @@ func (t *Tx) KeepLasting(there map[string]bool) error {
 // Put stores a holding and replaces its previous record.
 func (t *Tx) Put(h *ledger.Holding) error {
 	if h.Job != "" && h.JobUID == "" {
-		if err := t.tx.Bucket(orphans).Put(append(named(h.Namespace, h.Job), h.UID...), nil); err != nil {
+		if err := t.tx.Bucket(orphans).Put(append(namePrefix(h.Namespace, h.Job), h.UID...), nil); err != nil {
 			return err
 		}
 	}
-	if !h.Ended() {
-		return t.tx.Bucket(open).Put([]byte(h.UID), encode(h))
+	if !h.HasEnded() {
+		return t.tx.Bucket(open).Put([]byte(h.UID), encodeHolding(h))
 	}
-	at := key(h)
+	at := holdingKey(h)
 	return errors.Join(
 		t.tx.Bucket(open).Delete([]byte(h.UID)),
 		t.tx.Bucket(lasting).Put([]byte(h.UID), nil),
-		t.tx.Bucket(ended).Put(at, encode(h)),
-		t.tx.Bucket(pods).Put(append(named(h.Namespace, h.Job), at...), nil),
+		t.tx.Bucket(ended).Put(at, encodeHolding(h)),
+		t.tx.Bucket(pods).Put(append(namePrefix(h.Namespace, h.Job), at...), nil),
 	)
 }
 
-// Open calls each for all holdings that have not ended.
-func (t *Tx) Open(each func(*ledger.Holding) error) error {
+// EachOpen calls each for all holdings that have not ended.
+func (t *Tx) EachOpen(each func(*ledger.Holding) error) error {
 	return t.tx.Bucket(open).ForEach(func(_, value []byte) error {
-		h, err := decode(value)
+		h, err := decodeHolding(value)
 		if err != nil {
 			return err
 		}
@@ -257,5 +257,5 @@ func (t *Tx) SetMark(of string, mark Mark) error {
 
 // AddGap records a time range with unknown history.
 func (t *Tx) AddGap(gap ledger.Gap) error {
-	return t.tx.Bucket(gaps).Put(order(gap.To), order(gap.From))
+	return t.tx.Bucket(gaps).Put(timeKey(gap.To), timeKey(gap.From))
 }

@@ -231,14 +231,14 @@ func TestTrim(t *testing.T) {
 // TestADamagedRecordIsToldOf cuts a record at every byte: the answer is an error, never a crash.
 func TestADamagedRecordIsToldOf(t *testing.T) {
 	h := held("1", "a", "ada", 2000, 0, 3, 0)
-	whole := encode(&h)
+	whole := encodeHolding(&h)
 	for n := range whole {
-		if _, err := decode(whole[:n]); !errors.Is(err, errMalformed) {
+		if _, err := decodeHolding(whole[:n]); !errors.Is(err, errMalformed) {
 			t.Fatalf("of %d bytes: %v", n, err)
 		}
 	}
 	huge := append(append([]byte{}, whole[:len(whole)-1-1-6-1]...), 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f)
-	if _, err := decode(huge); !errors.Is(err, errMalformed) {
+	if _, err := decodeHolding(huge); !errors.Is(err, errMalformed) {
 		t.Errorf("a number of GPUs without end: %v", err)
 	}
 }

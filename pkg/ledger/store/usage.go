@@ -24,33 +24,33 @@ type UsageQuery struct {
 	Follows string
 }
 
-// blind is the maximum lag of a working recorder: without events it advances once per minute.
-const blind = 3 * time.Minute
+// staleAfter is the maximum lag of a working recorder: without events it advances once per minute.
+const staleAfter = 3 * time.Minute
 
 // Usage sums GPU usage.
 func (s *Store) Usage(q UsageQuery) (out ledger.Usage, err error) {
 	out.From, out.To = q.From.UTC(), q.To.UTC()
-	sums := ledger.NewSumming(q.By, q.From, q.To)
-	keep := q.filter()
+	sums := ledger.NewUsageSummer(q.By, q.From, q.To)
+	keep := q.rowFilter()
 	err = s.db.View(func(tx *bbolt.Tx) error {
 		sums.Measured = measuredUntil(tx)
 		mark, ok, err := (&Tx{tx: tx}).Mark(q.Follows)
 		if err != nil {
 			return err
 		}
-		if ok && q.To.Sub(mark.Time) > blind {
+		if ok && q.To.Sub(mark.Time) > staleAfter {
 			sums.Known = mark.Time
 		}
 		add := func(value []byte) error {
 			d, row := decoder{in: value}, ledger.Row{}
-			if d.row(&row); d.bad {
+			if d.readRow(&row); d.bad {
 				return errMalformed
 			}
 			if !keep(&row) {
 				return nil
 			}
 			if !sums.Measured.IsZero() {
-				if d.rest(&row); d.bad {
+				if d.readRest(&row); d.bad {
 					return errMalformed
 				}
 			}
@@ -58,14 +58,14 @@ func (s *Store) Usage(q UsageQuery) (out ledger.Usage, err error) {
 			return nil
 		}
 		// Holdings that ended later may have begun within the range.
-		if err := (&Tx{tx: tx}).each(q.From, add); err != nil {
+		if err := (&Tx{tx: tx}).eachSince(q.From, add); err != nil {
 			return err
 		}
 		out.Gaps = gapsOf(tx, q.From, q.To)
 		if !sums.Known.IsZero() {
 			out.Gaps = append(out.Gaps, ledger.Gap{From: sums.Known.Truncate(time.Second), To: out.To.Truncate(time.Second)})
 		}
-		if begin := orderOf(tx.Bucket(about).Get(keyBegin)); begin.After(q.From) {
+		if begin := keyTime(tx.Bucket(about).Get(keyBegin)); begin.After(q.From) {
 			out.Begin = begin
 		}
 		return nil
@@ -74,10 +74,10 @@ func (s *Store) Usage(q UsageQuery) (out ledger.Usage, err error) {
 	return out, err
 }
 
-func (q *UsageQuery) filter() func(*ledger.Row) bool {
+func (q *UsageQuery) rowFilter() func(*ledger.Row) bool {
 	begins := map[string]int64{}
 	for _, namespace := range q.Namespaces {
-		begins[namespace.Name] = seconds(namespace.Begin)
+		begins[namespace.Name] = unixSeconds(namespace.Begin)
 	}
 	user, pool := []byte(q.User), []byte(q.Pool)
 	return func(row *ledger.Row) bool {
@@ -89,45 +89,45 @@ func (q *UsageQuery) filter() func(*ledger.Row) bool {
 
 func gapsOf(tx *bbolt.Tx, from, to time.Time) (out []ledger.Gap) {
 	c := tx.Bucket(gaps).Cursor()
-	for k, v := c.Seek(order(from)); k != nil; k, v = c.Next() {
-		if gap := (ledger.Gap{From: orderOf(v), To: orderOf(k)}); gap.From.Before(to) {
+	for k, v := c.Seek(timeKey(from)); k != nil; k, v = c.Next() {
+		if gap := (ledger.Gap{From: keyTime(v), To: keyTime(k)}); gap.From.Before(to) {
 			out = append(out, gap)
 		}
 	}
 	return out
 }
 
-// trimmed bounds the records that one transaction deletes, because others wait for it.
-const trimmed = 5000
+// trimBatch bounds the records that one transaction deletes, because others wait for it.
+const trimBatch = 5000
 
 // Trim deletes records that ended before a time and returns their number.
 func (s *Store) Trim(before time.Time) (count int, err error) {
 	for {
 		n := 0
-		err := s.update(func(tx *bbolt.Tx) (err error) {
-			n, err = trim(tx, order(before))
+		err := s.updateFile(func(tx *bbolt.Tx) (err error) {
+			n, err = trimOnce(tx, timeKey(before))
 			return err
 		})
 		count += n
 		if err != nil {
 			return count, err
 		}
-		if n < trimmed {
+		if n < trimBatch {
 			break
 		}
 	}
-	held, err := s.held()
+	held, err := s.countHoldings()
 	if err != nil {
 		return count, err
 	}
-	n, err := s.shorten(held, mostHeld)
-	return count + n, errors.Join(err, s.Reserve())
+	n, err := s.dropExcess(held, mostHeld)
+	return count + n, errors.Join(err, s.ReserveSpace())
 }
 
-// trim deletes a batch of records that ended before a time and returns their number.
-func trim(tx *bbolt.Tx, before []byte) (n int, err error) {
+// trimOnce deletes a batch of records that ended before a time and returns their number.
+func trimOnce(tx *bbolt.Tx, before []byte) (n int, err error) {
 	for _, part := range []func(*bbolt.Tx, []byte, int) (int, error){trimHoldings, trimJobs, trimOutput} {
-		count, err := part(tx, before, trimmed-n)
+		count, err := part(tx, before, trimBatch-n)
 		if n += count; err != nil {
 			return n, err
 		}
@@ -147,7 +147,7 @@ func isBefore(key, before []byte) bool { return key != nil && bytes.Compare(key[
 func trimHoldings(tx *bbolt.Tx, before []byte, most int) (n int, err error) {
 	c := tx.Bucket(ended).Cursor()
 	for k, v := c.First(); isBefore(k, before) && n < most; k, v = c.Next() {
-		h, err := decode(v)
+		h, err := decodeHolding(v)
 		if err != nil {
 			return n, err
 		}
@@ -161,7 +161,7 @@ func trimHoldings(tx *bbolt.Tx, before []byte, most int) (n int, err error) {
 
 // dropNames removes a holding from the index of its job.
 func dropNames(tx *bbolt.Tx, key []byte, h *ledger.Holding) error {
-	name := named(h.Namespace, h.Job)
+	name := namePrefix(h.Namespace, h.Job)
 	return errors.Join(tx.Bucket(pods).Delete(append(bytes.Clone(name), key...)), tx.Bucket(orphans).Delete(append(name, h.UID...)))
 }
 
@@ -203,6 +203,6 @@ func deleteJob(tx *bbolt.Tx, uid []byte) error {
 	if err != nil || job == nil || job.Deleted.IsZero() {
 		return err // an existing job is kept, because its name still refers to it
 	}
-	name := append(append(named(job.Namespace, job.Name), order(job.Created)...), uid...)
+	name := append(append(namePrefix(job.Namespace, job.Name), timeKey(job.Created)...), uid...)
 	return errors.Join(dropPast(tx, job), tx.Bucket(names).Delete(name), tx.Bucket(jobs).Delete(uid))
 }

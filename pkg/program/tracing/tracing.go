@@ -22,11 +22,11 @@ import (
 )
 
 const (
-	// sendPatience is how long the collector has to accept a batch, and shutdownTimeout the rest at the program's end.
-	sendPatience = 5 * time.Second
-	lastPatience = 2 * time.Second
-	// complainEvery is how often failures of the collector are reported.
-	complainEvery = time.Minute
+	// sendTimeout is how long the collector has to accept a batch, and shutdownTimeout the rest at the program's end.
+	sendTimeout     = 5 * time.Second
+	shutdownTimeout = 2 * time.Second
+	// complainInterval is how often failures of the collector are reported.
+	complainInterval = time.Minute
 )
 
 // Options are the flags of tracing.
@@ -39,22 +39,22 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 			"Without it none are sent")
 }
 
-// On reports whether a file was given.
-func (o *Options) On() bool { return o.file != "" }
+// IsEnabled reports whether a file was given.
+func (o *Options) IsEnabled() bool { return o.file != "" }
 
 // Program identifies the source of the spans.
 type Program struct {
 	Name, Version string
-	// Complain gets errors of the collector, at a limited rate.
-	Complain func(error)
+	// ReportError gets errors of the collector, at a limited rate.
+	ReportError func(error)
 }
 
 // Start makes all OpenTelemetry tracers send from now on, if a file was given. stop sends what is left, within two seconds.
 func (o *Options) Start(ctx context.Context, p Program) (stop func(), err error) {
-	if !o.On() {
+	if !o.IsEnabled() {
 		return func() {}, nil
 	}
-	config, err := read(o.file)
+	config, err := readConfig(o.file)
 	if err != nil {
 		return nil, fmt.Errorf("reading --tracing-config-file %s: %w", o.file, err)
 	}
@@ -63,21 +63,21 @@ func (o *Options) Start(ctx context.Context, p Program) (stop func(), err error)
 		return nil, fmt.Errorf("naming this instance in spans: %w", err)
 	}
 	// Without retries a rejected batch is dropped, and the queue moves on.
-	send := []otlptracegrpc.Option{otlptracegrpc.WithTimeout(sendPatience), otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{})}
+	send := []otlptracegrpc.Option{otlptracegrpc.WithTimeout(sendTimeout), otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{})}
 	provider, err := componenttracing.NewProvider(ctx, config, send, []resource.Option{resource.WithAttributes(
 		attribute.String("service.name", p.Name), attribute.String("service.version", p.Version), attribute.String("service.instance.id", host),
 	)})
 	if err != nil {
 		return nil, fmt.Errorf("setting up tracing: %w", err)
 	}
-	sometimes := &rate.Sometimes{Interval: complainEvery}
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { sometimes.Do(func() { p.Complain(err) }) }))
+	sometimes := &rate.Sometimes{Interval: complainInterval}
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { sometimes.Do(func() { p.ReportError(err) }) }))
 	otel.SetTracerProvider(provider)
 	return func() {
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastPatience)
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 		defer cancel()
 		if err := provider.Shutdown(last); err != nil {
-			p.Complain(err)
+			p.ReportError(err)
 		}
 	}, nil
 }
@@ -94,7 +94,7 @@ var groupVersions = map[string]bool{
 	"": true, "apiserver.config.k8s.io/v1": true, "apiserver.config.k8s.io/v1beta1": true, "apiserver.config.k8s.io/v1alpha1": true,
 }
 
-func read(name string) (*tracingv1.TracingConfiguration, error) {
+func readConfig(name string) (*tracingv1.TracingConfiguration, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the caller names the file

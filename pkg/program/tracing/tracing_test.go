@@ -78,7 +78,7 @@ func start(t *testing.T, text string) (stop func(), complaints *atomic.Int32, er
 		}
 	}
 	complaints = new(atomic.Int32)
-	stop, err = options.Start(t.Context(), Program{Name: "a-program", Version: "v1", Complain: func(error) { complaints.Add(1) }})
+	stop, err = options.Start(t.Context(), Program{Name: "a-program", Version: "v1", ReportError: func(error) { complaints.Add(1) }})
 	return stop, complaints, err
 }
 

@@ -26,10 +26,10 @@ import (
 var gpuReservations = names.SchemeGroupVersion.WithResource("gpureservations")
 
 const (
-	// lookAtClock is how often the clock is checked while a window is active: it may be adjusted.
-	lookAtClock = time.Minute
-	// gather is how long changes are collected before released windows are reported: there may be thousands.
-	gather = 100 * time.Millisecond
+	// clockCheckInterval is how often the clock is checked while a window is active: it may be adjusted.
+	clockCheckInterval = time.Minute
+	// gatherInterval is how long changes are collected before released windows are reported: there may be thousands.
+	gatherInterval = 100 * time.Millisecond
 )
 
 // Reservations are the cluster's GPUReservations, in memory. Queries never block on I/O. nil has none.
@@ -64,9 +64,9 @@ func New(now func() time.Time) *Reservations {
 	return &Reservations{now: now}
 }
 
-// Follow keeps the book in sync with the cluster. Only the first call has an effect: all profiles of a process share the informers. A handle without
+// StartWatching keeps the book in sync with the cluster. Only the first call has an effect: all profiles of a process share the informers. A handle without
 // an API server has no reservations, and neither has nil.
-func (r *Reservations) Follow(handle fwk.Handle) (err error) {
+func (r *Reservations) StartWatching(handle fwk.Handle) (err error) {
 	if r == nil || handle.KubeConfig() == nil {
 		return nil
 	}
@@ -76,18 +76,18 @@ func (r *Reservations) Follow(handle fwk.Handle) (err error) {
 			err = fmt.Errorf("building the client of GPUReservations: %w", failed)
 			return
 		}
-		err = r.follow(handle.SharedInformerFactory(), api)
+		err = r.addHandlers(handle.SharedInformerFactory(), api)
 	})
 	return err
 }
 
-func (r *Reservations) follow(factory informers.SharedInformerFactory, api dynamic.Interface) error {
+func (r *Reservations) addHandlers(factory informers.SharedInformerFactory, api dynamic.Interface) error {
 	informer, err := informerOf(factory, api)
 	if err != nil {
 		return err
 	}
 	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { r.changed() }, UpdateFunc: func(any, any) { r.changed() }, DeleteFunc: func(any) { r.changed() },
+		AddFunc: func(any) { r.markChanged() }, UpdateFunc: func(any, any) { r.markChanged() }, DeleteFunc: func(any) { r.markChanged() },
 	})
 	if err != nil {
 		return fmt.Errorf("following GPUReservations: %w", err)
@@ -96,20 +96,20 @@ func (r *Reservations) follow(factory informers.SharedInformerFactory, api dynam
 	return nil
 }
 
-// Against returns the windows that keep a pod placed now off nodes, nil for none.
-func (r *Reservations) Against(pod *corev1.Pod) *reservation.Closed {
-	book := r.current()
+// ClosedFor returns the windows that keep a pod placed now off nodes, nil for none.
+func (r *Reservations) ClosedFor(pod *corev1.Pod) *reservation.ClosedWindows {
+	book := r.currentBook()
 	if book == nil {
 		return nil
 	}
-	return book.Against(pod, r.now())
+	return book.ClosedFor(pod, r.now())
 }
 
-// Any reports whether there are GPUReservations.
-func (r *Reservations) Any() bool { return r.current() != nil }
+// HasAny reports whether there are GPUReservations.
+func (r *Reservations) HasAny() bool { return r.currentBook() != nil }
 
-// current returns the book. The informer has all reservations a moment before the book: no pod slips through in between.
-func (r *Reservations) current() *reservation.Book {
+// currentBook returns the book. The informer has all reservations a moment before the book: no pod slips through in between.
+func (r *Reservations) currentBook() *reservation.Book {
 	switch {
 	case r == nil || r.store == nil:
 		return nil
@@ -118,7 +118,7 @@ func (r *Reservations) current() *reservation.Book {
 	case r.outdated.Load():
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.note()
+		r.refreshBook()
 	}
 	return r.book.Load()
 }
@@ -130,10 +130,10 @@ func (r *Reservations) OnRelease(released func([]reservation.Window, time.Time))
 	r.released = released
 }
 
-// changed records that the store has changed. The book is rebuilt with the next query, so that many changes cause one rebuild.
-func (r *Reservations) changed() {
+// markChanged records that the store has changed. The book is rebuilt with the next query, so that many changes cause one rebuild.
+func (r *Reservations) markChanged() {
 	r.outdated.Store(true)
-	r.wakeIn(gather)
+	r.wakeIn(gatherInterval)
 }
 
 // wakeIn schedules notifyReleased after a delay, unless it is due earlier.
@@ -152,32 +152,32 @@ func (r *Reservations) wakeIn(after time.Duration) {
 		r.waking.Lock()
 		r.timer = nil
 		r.waking.Unlock()
-		r.tell()
+		r.notifyReleased()
 	})
 }
 
-// note updates the book and records the windows that have ended by now. The caller holds r.mu.
-func (r *Reservations) note() {
+// refreshBook updates the book and records the windows that have ended by now. The caller holds r.mu.
+func (r *Reservations) refreshBook() {
 	now, before, after := r.now(), r.book.Load(), r.book.Load()
 	if r.outdated.Swap(false) {
 		after = bookOf(r.store)
 		r.book.Store(after)
 	}
-	r.ended = append(r.ended, reservation.Released(before, after, r.seen, now)...)
+	r.ended = append(r.ended, reservation.ReleasedWindows(before, after, r.seen, now)...)
 	r.seen = now
 }
 
-// tell reports the windows that have ended, or were changed or deleted. Only a timer calls it: the receiver locks a queue, which the callers of the
+// notifyReleased reports the windows that have ended, or were changed or deleted. Only a timer calls it: the receiver locks a queue, which the callers of the
 // book hold.
-func (r *Reservations) tell() {
+func (r *Reservations) notifyReleased() {
 	r.mu.Lock()
-	r.note()
+	r.refreshBook()
 	ended, released := r.ended, r.released
 	r.ended = nil
 	r.mu.Unlock()
 	now := r.now()
 	if !r.book.Load().NextEnd(now).IsZero() {
-		r.wakeIn(min(r.book.Load().NextEnd(now).Sub(now), lookAtClock))
+		r.wakeIn(min(r.book.Load().NextEnd(now).Sub(now), clockCheckInterval))
 	}
 	if released != nil && len(ended) > 0 {
 		released(ended, now)
@@ -187,15 +187,15 @@ func (r *Reservations) tell() {
 func bookOf(store cache.Store) *reservation.Book {
 	var windows []reservation.Window
 	for _, object := range store.List() {
-		if kept, ok := object.(*kept); ok {
+		if kept, ok := object.(*keptReservation); ok {
 			windows = append(windows, kept.window)
 		}
 	}
 	return reservation.NewBook(windows)
 }
 
-// kept is the stored part of a GPUReservation.
-type kept struct {
+// keptReservation is the stored part of a GPUReservation.
+type keptReservation struct {
 	metav1.ObjectMeta
 
 	window reservation.Window
@@ -208,41 +208,41 @@ type keyOfReservations struct{ unstructured.Unstructured }
 // first cycle.
 func informerOf(factory informers.SharedInformerFactory, api dynamic.Interface) (cache.SharedIndexInformer, error) {
 	informer := factory.InformerFor(&keyOfReservations{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
-		source := &optional.Kind{Client: api, Resource: gpuReservations, Without: "no node is kept for anybody"}
+		source := &optional.Kind{Client: api, Resource: gpuReservations, Consequence: "no node is kept for anybody"}
 		return cache.NewSharedIndexInformer(source, &unstructured.Unstructured{}, 0, cache.Indexers{})
 	})
-	if err := informer.SetTransform(keep); err != nil {
+	if err := informer.SetTransform(transformReservation); err != nil {
 		return nil, fmt.Errorf("following GPUReservations: %w", err)
 	}
 	return informer, nil
 }
 
-// Know fills the informer's store for a scheduler whose informers do not run, as in a simulation.
-func Know(factory informers.SharedInformerFactory, known ...*names.GPUReservation) error {
+// SeedInformer fills the informer's store for a scheduler whose informers do not run, as in a simulation.
+func SeedInformer(factory informers.SharedInformerFactory, known ...*names.GPUReservation) error {
 	informer, err := informerOf(factory, nil)
 	if err != nil {
 		return err
 	}
 	for _, one := range known {
-		if err := informer.GetStore().Add(&kept{ObjectMeta: metav1.ObjectMeta{Name: one.Name}, window: reservation.Of(one)}); err != nil {
+		if err := informer.GetStore().Add(&keptReservation{ObjectMeta: metav1.ObjectMeta{Name: one.Name}, window: reservation.WindowOf(one)}); err != nil {
 			return fmt.Errorf("adding GPUReservation %s: %w", one.Name, err)
 		}
 	}
 	return nil
 }
 
-// keep converts a GPUReservation. It logs and ignores an unreadable one, as by a modified CRD.
-func keep(object any) (any, error) {
+// transformReservation converts a GPUReservation. It logs and ignores an unreadable one, as by a modified CRD.
+func transformReservation(object any) (any, error) {
 	raw, ok := object.(*unstructured.Unstructured)
 	if !ok {
 		return object, nil
 	}
 	var read names.GPUReservation
-	out := &kept{ObjectMeta: metav1.ObjectMeta{Name: raw.GetName(), UID: raw.GetUID(), ResourceVersion: raw.GetResourceVersion(), Generation: raw.GetGeneration()}}
+	out := &keptReservation{ObjectMeta: metav1.ObjectMeta{Name: raw.GetName(), UID: raw.GetUID(), ResourceVersion: raw.GetResourceVersion(), Generation: raw.GetGeneration()}}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, &read); err != nil {
 		klog.Background().Error(err, "A GPUReservation cannot be read, and keeps nothing", "gpuReservation", klog.KObj(raw))
 		return out, nil
 	}
-	out.window = reservation.Of(&read)
+	out.window = reservation.WindowOf(&read)
 	return out, nil
 }

@@ -54,7 +54,7 @@ func TestNodesAreKeptAndReleased(t *testing.T) {
 			}
 		})
 		keeps := func() bool {
-			return r.Against(&corev1.Pod{}).On(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}) != nil
+			return r.ClosedFor(&corev1.Pod{}).FirstOn(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}) != nil
 		}
 		stop := run(t, r, client)
 		defer stop()
@@ -130,7 +130,7 @@ func TestManyChangesAreOne(t *testing.T) {
 func run(t *testing.T, r *Reservations, client dynamic.Interface) func() {
 	t.Helper()
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
-	if err := r.follow(factory, client); err != nil {
+	if err := r.addHandlers(factory, client); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
@@ -159,7 +159,7 @@ func must(_ *unstructured.Unstructured, err error) func(*testing.T) {
 // TestWhoIsNotFollowedHasNone: a scheduler without an API server, or without reservations at all.
 func TestWhoIsNotFollowedHasNone(t *testing.T) {
 	for _, r := range []*Reservations{nil, New(nil)} {
-		if r.Any() || r.Against(&corev1.Pod{}) != nil {
+		if r.HasAny() || r.ClosedFor(&corev1.Pod{}) != nil {
 			t.Error("there are some")
 		}
 	}
@@ -171,14 +171,14 @@ func TestASimulationKnowsItsReservations(t *testing.T) {
 	kept := &names.GPUReservation{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: names.GPUReservationSpec{
 		Nodes: []string{"a"}, From: metav1.NewTime(now), To: metav1.NewTime(now.Add(time.Hour)),
 	}}
-	if err := Know(factory, kept); err != nil {
+	if err := SeedInformer(factory, kept); err != nil {
 		t.Fatal(err)
 	}
 	r := New(func() time.Time { return now })
-	if err := r.follow(factory, nil); err != nil {
+	if err := r.addHandlers(factory, nil); err != nil {
 		t.Fatal(err)
 	}
-	if !r.Any() || r.Against(&corev1.Pod{}) == nil {
+	if !r.HasAny() || r.ClosedFor(&corev1.Pod{}) == nil {
 		t.Error("it knows none")
 	}
 }
@@ -187,8 +187,8 @@ func TestASimulationKnowsItsReservations(t *testing.T) {
 func TestWhatCannotBeReadKeepsNothing(t *testing.T) {
 	odd := object(t, "odd", time.Now(), time.Now().Add(time.Hour))
 	odd.Object["spec"] = map[string]any{"from": "tomorrow", "nodes": 7}
-	out, err := keep(odd)
-	if one, ok := out.(*kept); err != nil || !ok || one.Name != "odd" || one.window.Keeps(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}) {
+	out, err := transformReservation(odd)
+	if one, ok := out.(*keptReservation); err != nil || !ok || one.Name != "odd" || one.window.KeepsNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}) {
 		t.Errorf("it is read as %+v, %v", out, err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/sandbox/realnode"
 )
 
-func newCheckCmd(p *place) *cobra.Command {
+func newCheckCmd(p *location) *cobra.Command {
 	var machineOnly bool
 	cmd := &cobra.Command{
 		Use:   "check",
@@ -18,7 +18,7 @@ func newCheckCmd(p *place) *cobra.Command {
 			"code is 1 when it cannot.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := realnode.Check(p.dir()); err != nil {
+			if err := realnode.Check(p.sandboxDir()); err != nil {
 				return err
 			}
 			if !machineOnly {

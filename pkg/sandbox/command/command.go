@@ -32,10 +32,10 @@ func New() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	var place place
+	var place location
 	cmd.PersistentFlags().StringVar(&place.name, "name", defaultName, "Name of the sandbox")
 	cmd.PersistentFlags().StringVar(&place.root, "dir", "", "Directory that holds all sandboxes (default: gpu-sandbox in the user's cache directory)")
-	cmd.PersistentPreRunE = func(*cobra.Command, []string) error { return place.complete() }
+	cmd.PersistentPreRunE = func(*cobra.Command, []string) error { return place.completeFlags() }
 	cmd.AddCommand(newUpCmd(&place), newRunCmd(&place), newDownCmd(&place), newStatusCmd(&place),
 		newKubeconfigCmd(&place), newEnvCmd(&place), newLogsCmd(&place), newNodeCmd(&place), newCheckCmd(&place))
 	return cmd

@@ -126,16 +126,16 @@ func TestUpRefusesBeforeItStartsAnything(t *testing.T) {
 
 func TestWhatIsToBeTypedReachesTheSandboxThatIsMeant(t *testing.T) {
 	tests := map[string]struct {
-		place place
+		place location
 		want  string
 	}{
-		"the default one needs no flags":          {place{name: defaultName}, "`gpu-sandbox down`"},
-		"a name is said again":                    {place{name: "nc2"}, "`gpu-sandbox down --name nc2`"},
-		"a folder of the user's own is said, too": {place{name: "nc2", root: "/x", ownRoot: true}, "`gpu-sandbox down --name nc2 --dir /x`"},
+		"the default one needs no flags":          {location{name: defaultName}, "`gpu-sandbox down`"},
+		"a name is said again":                    {location{name: "nc2"}, "`gpu-sandbox down --name nc2`"},
+		"a folder of the user's own is said, too": {location{name: "nc2", root: "/x", ownRoot: true}, "`gpu-sandbox down --name nc2 --dir /x`"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, tc.place.command("down")); diff != "" {
+			if diff := cmp.Diff(tc.want, tc.place.commandText("down")); diff != "" {
 				t.Errorf("command (-want +got):\n%s", diff)
 			}
 		})
@@ -143,7 +143,7 @@ func TestWhatIsToBeTypedReachesTheSandboxThatIsMeant(t *testing.T) {
 }
 
 func TestARunningClusterThatLacksWhatIsAskedForIsAnError(t *testing.T) {
-	o := &upOptions{place: &place{name: "a"}, api: true, hostExec: true, realNode: true}
+	o := &upOptions{location: &location{name: "a"}, api: true, hostExec: true, realNode: true}
 	tests := map[string]struct {
 		state state
 		want  string
@@ -156,7 +156,7 @@ func TestARunningClusterThatLacksWhatIsAskedForIsAnError(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			err := o.lacks(tc.state)
+			err := o.checkMissing(tc.state)
 			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}
@@ -180,22 +180,22 @@ func TestARealNodeIsRefusedBeforeAnythingStarts(t *testing.T) {
 }
 
 func TestTheLockHasOneHolder(t *testing.T) {
-	p := &place{root: t.TempDir(), name: "a"}
-	lock, err := p.lock()
+	p := &location{root: t.TempDir(), name: "a"}
+	lock, err := p.acquireLock()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.lock(); !errors.Is(err, errLocked) {
+	if _, err := p.acquireLock(); !errors.Is(err, errLocked) {
 		t.Errorf("got error %v from the second, want %v", err, errLocked)
 	}
-	if err := p.release(lock); err != nil {
+	if err := p.releaseLock(lock); err != nil {
 		t.Fatal(err)
 	}
-	lock, err = p.lock()
+	lock, err = p.acquireLock()
 	if err != nil {
 		t.Fatalf("got error %v after the release", err)
 	}
-	if err := p.release(lock); err != nil {
+	if err := p.releaseLock(lock); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -214,7 +214,7 @@ func TestByPoolSumsUpNodes(t *testing.T) {
 			},
 		}
 	}
-	got := byPool([]corev1.Node{
+	got := sumByPool([]corev1.Node{
 		node("b", "T4", "4", corev1.ConditionTrue),
 		node("b", "A10", "2", corev1.ConditionFalse),
 		node("b", "T4", "4", corev1.ConditionTrue),
@@ -236,10 +236,10 @@ func TestCrashedShowsTheEndOfTheLog(t *testing.T) {
 	}
 	st := state{Components: []component{{Name: "kwok"}, {Name: "etcd", Crash: "exit status 2", Log: log}}}
 	var exit *sandbox.ExitError
-	if err := st.crashed(); !errors.As(err, &exit) || exit.Name != "etcd" || exit.Tail != "panic: disk full" {
+	if err := st.crashError(); !errors.As(err, &exit) || exit.Name != "etcd" || exit.Tail != "panic: disk full" {
 		t.Errorf("got %v, want etcd's name and log", err)
 	}
-	if err := (state{Components: st.Components[:1]}).crashed(); err != nil {
+	if err := (state{Components: st.Components[:1]}).crashError(); err != nil {
 		t.Errorf("got %v for a healthy cluster", err)
 	}
 }

@@ -21,20 +21,20 @@ const (
 	downPoll        = 50 * time.Millisecond
 )
 
-func newDownCmd(p *place) *cobra.Command {
+func newDownCmd(p *location) *cobra.Command {
 	return &cobra.Command{
 		Use:   "down",
 		Short: "Stop a cluster and remove everything of it",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return down(cmd.Context(), p, cmd.ErrOrStderr())
+			return stopSandbox(cmd.Context(), p, cmd.ErrOrStderr())
 		},
 	}
 }
 
-// down ends the supervisor, which takes its cluster with it, and then removes the leftovers of a killed one.
-func down(ctx context.Context, p *place, stderr io.Writer) error {
-	lock, err := p.lock()
+// stopSandbox ends the supervisor, which takes its cluster with it, and then removes the leftovers of a killed one.
+func stopSandbox(ctx context.Context, p *location, stderr io.Writer) error {
+	lock, err := p.acquireLock()
 	running := errors.Is(err, errLocked)
 	if running {
 		fmt.Fprintf(stderr, "stopping sandbox %q\n", p.name)
@@ -43,8 +43,8 @@ func down(ctx context.Context, p *place, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	left := p.exists()
-	if err := errors.Join(removeLeft(ctx, p), p.release(lock)); err != nil {
+	left := p.directoryExists()
+	if err := errors.Join(removeLeft(ctx, p), p.releaseLock(lock)); err != nil {
 		return fmt.Errorf("removing sandbox %q: %w", p.name, err)
 	}
 	switch {
@@ -59,17 +59,17 @@ func down(ctx context.Context, p *place, stderr io.Writer) error {
 }
 
 // endOwner asks the supervisor to end until the lock is free, and returns the lock.
-func endOwner(ctx context.Context, p *place) (*os.File, error) {
+func endOwner(ctx context.Context, p *location) (*os.File, error) {
 	ctx, cancel := context.WithTimeout(ctx, downTimeout)
 	defer cancel()
 	asked := 0
 	for {
-		lock, err := p.lock()
+		lock, err := p.acquireLock()
 		if !errors.Is(err, errLocked) {
 			return lock, err
 		}
 		// The lock is held, so the id in it is its holder's, or not yet written.
-		if pid, err := p.owner(); err == nil && pid != asked {
+		if pid, err := p.readOwner(); err == nil && pid != asked {
 			if err := syscall.Kill(pid, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
 				return nil, fmt.Errorf("ending the supervisor, process %d: %w", pid, err)
 			}
@@ -84,12 +84,12 @@ func endOwner(ctx context.Context, p *place) (*os.File, error) {
 }
 
 // removeLeft waits for the watchdog of a killed supervisor, and cleans up itself if the watchdog is gone too.
-func removeLeft(ctx context.Context, p *place) error {
-	for wait := watchdogTimeout; p.exists() && wait > 0 && ctx.Err() == nil; wait -= downPoll {
+func removeLeft(ctx context.Context, p *location) error {
+	for wait := watchdogTimeout; p.directoryExists() && wait > 0 && ctx.Err() == nil; wait -= downPoll {
 		time.Sleep(downPoll)
 	}
-	if p.exists() {
-		if err := sandbox.Clean(p.dir()); err != nil {
+	if p.directoryExists() {
+		if err := sandbox.Clean(p.sandboxDir()); err != nil {
 			return err
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/sandbox"
 )
 
-func newNodeCmd(p *place) *cobra.Command {
+func newNodeCmd(p *location) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "node",
 		Short: "Have nodes fail and come back",
@@ -19,7 +19,7 @@ func newNodeCmd(p *place) *cobra.Command {
 	return cmd
 }
 
-func newNodeStopCmd(p *place) *cobra.Command {
+func newNodeStopCmd(p *location) *cobra.Command {
 	var atOnce bool
 	cmd := &cobra.Command{
 		Use:   "stop NODE...",
@@ -38,7 +38,7 @@ func newNodeStopCmd(p *place) *cobra.Command {
 	return cmd
 }
 
-func newNodeStartCmd(p *place) *cobra.Command {
+func newNodeStartCmd(p *location) *cobra.Command {
 	return &cobra.Command{
 		Use:     "start NODE...",
 		Short:   "Start the kubelets of nodes that were stopped",
@@ -51,14 +51,14 @@ func newNodeStartCmd(p *place) *cobra.Command {
 }
 
 // eachNode applies an operation to nodes of the running cluster, and reports the result for each.
-func (p *place) eachNode(
+func (p *location) eachNode(
 	cmd *cobra.Command, nodes []string, done string, do func(context.Context, kubernetes.Interface, string) error,
 ) error {
-	st, err := p.read()
+	st, err := p.readState()
 	if err != nil {
 		return err
 	}
-	client, err := connect(st.Kubeconfig)
+	client, err := newClient(st.Kubeconfig)
 	if err != nil {
 		return err
 	}

@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// place is where one sandbox keeps its files. Beside the sandbox's own directory are a lock, which the supervisor holds for as long as it lives, and
+// location is where one sandbox keeps its files. Beside the sandbox's own directory are a lock, which the supervisor holds for as long as it lives, and
 // the supervisor's log.
-type place struct {
+type location struct {
 	root string
 	name string
 	// ownRoot is true if the user named root.
@@ -27,8 +27,8 @@ const (
 	defaultName = "default"
 )
 
-// command returns the command line of a verb for exactly this sandbox.
-func (p *place) command(verb string) string {
+// commandText returns the command line of a verb for exactly this sandbox.
+func (p *location) commandText(verb string) string {
 	text := programName + " " + verb
 	if p.name != defaultName {
 		text += " --name " + p.name
@@ -39,8 +39,8 @@ func (p *place) command(verb string) string {
 	return "`" + text + "`"
 }
 
-// complete fills in and checks defaults of the flags.
-func (p *place) complete() error {
+// completeFlags fills in and checks defaults of the flags.
+func (p *location) completeFlags() error {
 	if msgs := validation.IsDNS1123Label(p.name); len(msgs) > 0 {
 		return fmt.Errorf("reading --name %q: %s", p.name, strings.Join(msgs, "; "))
 	}
@@ -60,16 +60,16 @@ func (p *place) complete() error {
 	return nil
 }
 
-func (p *place) dir() string       { return filepath.Join(p.root, p.name) }
-func (p *place) statePath() string { return filepath.Join(p.dir(), "state.json") }
-func (p *place) logPath() string   { return filepath.Join(p.root, p.name+".log") }
-func (p *place) lockPath() string  { return filepath.Join(p.root, p.name+".lock") }
+func (p *location) sandboxDir() string { return filepath.Join(p.root, p.name) }
+func (p *location) statePath() string  { return filepath.Join(p.sandboxDir(), "state.json") }
+func (p *location) logPath() string    { return filepath.Join(p.root, p.name+".log") }
+func (p *location) lockPath() string   { return filepath.Join(p.root, p.name+".lock") }
 
 // errLocked means that a supervisor is running.
 var errLocked = errors.New("the sandbox is running")
 
-// lock takes the lock without waiting, or returns [errLocked]. It ends with the process, or by release.
-func (p *place) lock() (*os.File, error) {
+// acquireLock takes the lock without waiting, or returns [errLocked]. It ends with the process, or by release.
+func (p *location) acquireLock() (*os.File, error) {
 	if err := os.MkdirAll(p.root, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the directory of sandboxes: %w", err)
 	}
@@ -94,7 +94,7 @@ func (p *place) lock() (*os.File, error) {
 }
 
 // isLock reports whether an open file is the one at the lock's path.
-func (p *place) isLock(f *os.File) bool {
+func (p *location) isLock(f *os.File) bool {
 	opened, err := f.Stat()
 	if err != nil {
 		return false
@@ -103,8 +103,8 @@ func (p *place) isLock(f *os.File) bool {
 	return err == nil && os.SameFile(opened, named)
 }
 
-// release gives the lock back and removes its file.
-func (p *place) release(lock *os.File) error {
+// releaseLock gives the lock back and removes its file.
+func (p *location) releaseLock(lock *os.File) error {
 	err := errors.Join(os.Remove(p.lockPath()), lock.Close())
 	if err != nil {
 		return fmt.Errorf("releasing the lock: %w", err)
@@ -112,8 +112,8 @@ func (p *place) release(lock *os.File) error {
 	return nil
 }
 
-// own writes this process's id into the lock that it holds.
-func own(lock *os.File) error {
+// writeOwner writes this process's id into the lock that it holds.
+func writeOwner(lock *os.File) error {
 	if err := lock.Truncate(0); err != nil {
 		return fmt.Errorf("writing the lock: %w", err)
 	}
@@ -123,8 +123,8 @@ func own(lock *os.File) error {
 	return nil
 }
 
-// owner returns the process id in the lock. It means something only while the lock is held.
-func (p *place) owner() (int, error) {
+// readOwner returns the process id in the lock. It means something only while the lock is held.
+func (p *location) readOwner() (int, error) {
 	data, err := os.ReadFile(p.lockPath())
 	if err != nil {
 		return 0, fmt.Errorf("reading the lock: %w", err)
@@ -136,8 +136,8 @@ func (p *place) owner() (int, error) {
 	return pid, nil
 }
 
-// exists reports whether the sandbox's directory exists.
-func (p *place) exists() bool {
-	_, err := os.Stat(p.dir())
+// directoryExists reports whether the sandbox's directory exists.
+func (p *location) directoryExists() bool {
+	_, err := os.Stat(p.sandboxDir())
 	return !errors.Is(err, fs.ErrNotExist)
 }

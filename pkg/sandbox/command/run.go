@@ -23,8 +23,8 @@ const realPool = "real-pool"
 const progressFD = 3
 
 // newRunCmd is the supervisor that up starts in the background.
-func newRunCmd(p *place) *cobra.Command {
-	o := &upOptions{place: p}
+func newRunCmd(p *location) *cobra.Command {
+	o := &upOptions{location: p}
 	cmd := &cobra.Command{
 		Use:    "run",
 		Hidden: true,
@@ -35,7 +35,7 @@ func newRunCmd(p *place) *cobra.Command {
 			if progress == nil {
 				return errors.New("this command is for `gpu-sandbox up`, which it reports to")
 			}
-			err := o.run(cmd.Context(), progress, progress.Close)
+			err := o.runCluster(cmd.Context(), progress, progress.Close)
 			if err != nil {
 				fmt.Fprintln(progress, "Error:", err) // closed already when the error came later
 			}
@@ -48,27 +48,27 @@ func newRunCmd(p *place) *cobra.Command {
 
 // runForeground owns the cluster in this process until it is interrupted.
 func (o *upOptions) runForeground(cmd *cobra.Command) error {
-	return o.run(cmd.Context(), cmd.ErrOrStderr(), func() error {
-		return o.announce(cmd.OutOrStdout(), cmd.ErrOrStderr())
+	return o.runCluster(cmd.Context(), cmd.ErrOrStderr(), func() error {
+		return o.announceCluster(cmd.OutOrStdout(), cmd.ErrOrStderr())
 	})
 }
 
-// run owns a cluster until ctx ends. ready is called once, when all of it works.
-func (o *upOptions) run(ctx context.Context, progress io.Writer, ready func() error) (err error) {
-	lock, err := o.place.lock()
+// runCluster owns a cluster until ctx ends. ready is called once, when all of it works.
+func (o *upOptions) runCluster(ctx context.Context, progress io.Writer, ready func() error) (err error) {
+	lock, err := o.location.acquireLock()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, o.place.release(lock)) }()
-	if err := own(lock); err != nil {
+	defer func() { err = errors.Join(err, o.location.releaseLock(lock)) }()
+	if err := writeOwner(lock); err != nil {
 		return err
 	}
-	fleet, err := o.fleet()
+	fleet, err := o.readFleet()
 	if err != nil {
 		return err
 	}
-	options := sandbox.Full()
-	options.Dir, options.Progress, options.Fleet, options.HostExec = o.place.dir(), progress, &fleet, o.hostExec
+	options := sandbox.FullOptions()
+	options.Dir, options.Progress, options.Fleet, options.HostExec = o.location.sandboxDir(), progress, &fleet, o.hostExec
 	options.RealKubelets = o.realNode
 	s, err := sandbox.Start(ctx, options)
 	if err != nil {
@@ -98,17 +98,17 @@ func (o *upOptions) run(ctx context.Context, progress io.Writer, ready func() er
 	if err := ready(); err != nil {
 		return err
 	}
-	return o.watch(ctx, s, ledger, crashes)
+	return o.watchCrashes(ctx, s, ledger, crashes)
 }
 
 // writeState writes down what runs; ledger is nil where there is none.
 func (o *upOptions) writeState(s *sandbox.Sandbox, ledger *sandbox.Ledger, crashes map[string]string) error {
-	st := describe(s, crashes)
+	st := describeState(s, crashes)
 	st.HostExec = o.hostExec
 	if ledger != nil {
 		st.Ledger, st.LedgerCA = ledger.URL, ledger.CAFile
 	}
-	return o.place.write(st)
+	return o.location.writeState(st)
 }
 
 func (o *upOptions) startSchedulers(ctx context.Context, s *sandbox.Sandbox) error {
@@ -177,13 +177,13 @@ func (o *upOptions) startRealNode(ctx context.Context, s *sandbox.Sandbox) error
 		return nil
 	}
 	_, err := realnode.Start(ctx, s, realnode.Options{
-		Labels: map[string]string{g8s.LabelPool: realPool}, Cards: realnode.DefaultCards(),
+		Labels: map[string]string{g8s.LabelPool: realPool}, GPUs: realnode.DefaultGPUs(),
 	})
 	return err
 }
 
-// watch writes crashes into the state until ctx ends. It leaves a cluster with a crashed part running, so that its owner can examine it.
-func (o *upOptions) watch(ctx context.Context, s *sandbox.Sandbox, ledger *sandbox.Ledger, crashes map[string]string) error {
+// watchCrashes writes crashes into the state until ctx ends. It leaves a cluster with a crashed part running, so that its owner can examine it.
+func (o *upOptions) watchCrashes(ctx context.Context, s *sandbox.Sandbox, ledger *sandbox.Ledger, crashes map[string]string) error {
 	for {
 		select {
 		case <-ctx.Done():

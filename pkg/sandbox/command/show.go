@@ -10,14 +10,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func newKubeconfigCmd(p *place) *cobra.Command {
+func newKubeconfigCmd(p *location) *cobra.Command {
 	return &cobra.Command{
 		Use:     "kubeconfig",
 		Short:   "Print the path of the administrator's kubeconfig",
 		Example: "  export KUBECONFIG=$(gpu-sandbox kubeconfig)",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			st, err := p.read()
+			st, err := p.readState()
 			if err != nil {
 				return err
 			}
@@ -27,14 +27,14 @@ func newKubeconfigCmd(p *place) *cobra.Command {
 	}
 }
 
-func newEnvCmd(p *place) *cobra.Command {
+func newEnvCmd(p *location) *cobra.Command {
 	return &cobra.Command{
 		Use:     "env",
 		Short:   "Print what to export for gpuctl and kubectl to find the cluster and its ledger",
 		Example: `  eval "$(gpu-sandbox env)"`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			st, err := p.read()
+			st, err := p.readState()
 			if err != nil {
 				return err
 			}
@@ -55,13 +55,13 @@ func writeExports(out io.Writer, st state, indent string) {
 	}
 }
 
-func newLogsCmd(p *place) *cobra.Command {
+func newLogsCmd(p *location) *cobra.Command {
 	return &cobra.Command{
 		Use:   "logs [component]",
 		Short: "Print the log of a component, or list the logs",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			st, err := p.read()
+			st, err := p.readState()
 			if err != nil {
 				return err
 			}
@@ -70,7 +70,7 @@ func newLogsCmd(p *place) *cobra.Command {
 				return listLogs(cmd.OutOrStdout(), logs)
 			}
 			if !slices.ContainsFunc(logs, func(c component) bool { return c.Name == args[0] }) {
-				return fmt.Errorf("there is no component %q: %s lists them", args[0], p.command("logs"))
+				return fmt.Errorf("there is no component %q: %s lists them", args[0], p.commandText("logs"))
 			}
 			return printLog(cmd.OutOrStdout(), logs, args[0])
 		},

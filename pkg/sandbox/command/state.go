@@ -40,8 +40,8 @@ type component struct {
 	Crash string `json:"crash,omitempty"`
 }
 
-// describe reads the state of a sandbox that this process owns.
-func describe(s *sandbox.Sandbox, crashes map[string]string) state {
+// describeState reads the state of a sandbox that this process owns.
+func describeState(s *sandbox.Sandbox, crashes map[string]string) state {
 	st := state{
 		Supervisor: os.Getpid(), Ready: true,
 		Server: s.RESTConfig().Host, Kubeconfig: s.Kubeconfig(),
@@ -54,8 +54,8 @@ func describe(s *sandbox.Sandbox, crashes map[string]string) state {
 	return st
 }
 
-// write replaces the state atomically.
-func (p *place) write(st state) error {
+// writeState replaces the state atomically.
+func (p *location) writeState(st state) error {
 	data, err := json.MarshalIndent(st, "", "  ")
 	if err != nil {
 		return fmt.Errorf("writing the state: %w", err)
@@ -73,11 +73,11 @@ func (p *place) write(st state) error {
 // errDown means that no sandbox of the name runs.
 var errDown = errors.New("not running")
 
-// read returns the state of a running sandbox, or an error that wraps [errDown].
-func (p *place) read() (state, error) {
-	lock, err := p.lock()
+// readState returns the state of a running sandbox, or an error that wraps [errDown].
+func (p *location) readState() (state, error) {
+	lock, err := p.acquireLock()
 	if err == nil {
-		return state{}, errors.Join(fmt.Errorf("sandbox %q is %w: start it with %s", p.name, errDown, p.command("up")), p.release(lock))
+		return state{}, errors.Join(fmt.Errorf("sandbox %q is %w: start it with %s", p.name, errDown, p.commandText("up")), p.releaseLock(lock))
 	}
 	if !errors.Is(err, errLocked) {
 		return state{}, err

@@ -25,7 +25,7 @@ import (
 
 const nodesTimeout = 3 * time.Second
 
-func newStatusCmd(p *place) *cobra.Command {
+func newStatusCmd(p *location) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "status",
@@ -33,7 +33,7 @@ func newStatusCmd(p *place) *cobra.Command {
 		Long:  "Show the processes and nodes of a cluster. The exit code is 1 when it does not run or a part of it crashed.",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			st, err := p.read()
+			st, err := p.readState()
 			if err != nil {
 				return err
 			}
@@ -47,19 +47,19 @@ func newStatusCmd(p *place) *cobra.Command {
 			default:
 				err = fmt.Errorf("reading --output: %q is neither table nor json", output)
 			}
-			return errors.Join(err, st.crashed())
+			return errors.Join(err, st.crashError())
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "Output format: table or json")
 	return cmd
 }
 
-// crashed returns an error that names the crashed components and shows the ends of their logs.
-func (s state) crashed() error {
+// crashError returns an error that names the crashed components and shows the ends of their logs.
+func (s state) crashError() error {
 	var errs []error
 	for _, c := range s.Components {
 		if c.Crash != "" {
-			errs = append(errs, &sandbox.ExitError{Name: c.Name, Reason: c.Crash, Log: c.Log, Tail: sandbox.Tail(c.Log)})
+			errs = append(errs, &sandbox.ExitError{Name: c.Name, Reason: c.Crash, Log: c.Log, Tail: sandbox.TailLog(c.Log)})
 		}
 	}
 	return errors.Join(errs...)
@@ -84,7 +84,7 @@ func printStatus(ctx context.Context, out io.Writer, st state, now time.Time) er
 	}
 	fmt.Fprintln(w)
 	fmt.Fprintln(w, "POOL\tNODES\tREADY\tGPUS\tTYPES")
-	for _, row := range byPool(nodes) {
+	for _, row := range sumByPool(nodes) {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\n", row.pool, row.nodes, row.ready, row.gpus, strings.Join(row.types, ","))
 	}
 	if err := w.Flush(); err != nil {
@@ -94,7 +94,7 @@ func printStatus(ctx context.Context, out io.Writer, st state, now time.Time) er
 }
 
 func listNodes(ctx context.Context, kubeconfig string) ([]corev1.Node, error) {
-	client, err := connect(kubeconfig)
+	client, err := newClient(kubeconfig)
 	if err != nil {
 		return nil, err
 	}
@@ -107,8 +107,8 @@ func listNodes(ctx context.Context, kubeconfig string) ([]corev1.Node, error) {
 	return list.Items, nil
 }
 
-// connect returns a client of the cluster that a kubeconfig names.
-func connect(kubeconfig string) (kubernetes.Interface, error) {
+// newClient returns a client of the cluster that a kubeconfig names.
+func newClient(kubeconfig string) (kubernetes.Interface, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
@@ -127,8 +127,8 @@ type poolRow struct {
 	types              []string
 }
 
-// byPool sums up nodes, in the order of the pools' names.
-func byPool(nodes []corev1.Node) []poolRow {
+// sumByPool sums up nodes, in the order of the pools' names.
+func sumByPool(nodes []corev1.Node) []poolRow {
 	rows := map[string]poolRow{}
 	for i := range nodes {
 		node := &nodes[i]

@@ -21,7 +21,7 @@ import (
 
 // upOptions are the flags of up, and of run, which up calls with the same.
 type upOptions struct {
-	place      *place
+	location   *location
 	nodes      int
 	fleetPath  string
 	schedulers int
@@ -32,8 +32,8 @@ type upOptions struct {
 	foreground bool
 }
 
-func newUpCmd(p *place) *cobra.Command {
-	o := &upOptions{place: p}
+func newUpCmd(p *location) *cobra.Command {
+	o := &upOptions{location: p}
 	cmd := &cobra.Command{
 		Use:     "up",
 		Short:   "Start a cluster and leave it running",
@@ -43,7 +43,7 @@ func newUpCmd(p *place) *cobra.Command {
 			if o.foreground {
 				return o.runForeground(cmd)
 			}
-			return o.up(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return o.startSandbox(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	o.addFlags(cmd)
@@ -61,8 +61,8 @@ func (o *upOptions) addFlags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.hostExec, "host-exec", false, "Let `kubectl exec` run commands on THIS machine; anybody with an account on it could")
 }
 
-// fleet reads the fleet that the flags ask for.
-func (o *upOptions) fleet() (sandbox.Fleet, error) {
+// readFleet reads the fleet that the flags ask for.
+func (o *upOptions) readFleet() (sandbox.Fleet, error) {
 	fleet := sandbox.DefaultFleet()
 	if o.fleetPath != "" {
 		data, err := os.ReadFile(o.fleetPath)
@@ -74,14 +74,14 @@ func (o *upOptions) fleet() (sandbox.Fleet, error) {
 		}
 	}
 	if o.nodes == 0 {
-		return fleet, o.distinct(fleet)
+		return fleet, o.checkDistinctNames(fleet)
 	}
 	fleet, err := fleet.Scale(o.nodes)
-	return fleet, errors.Join(err, o.distinct(fleet))
+	return fleet, errors.Join(err, o.checkDistinctNames(fleet))
 }
 
-// distinct returns an error when a simulated node has the name of the real one.
-func (o *upOptions) distinct(fleet sandbox.Fleet) error {
+// checkDistinctNames returns an error when a simulated node has the name of the real one.
+func (o *upOptions) checkDistinctNames(fleet sandbox.Fleet) error {
 	if !o.realNode {
 		return nil
 	}
@@ -93,51 +93,51 @@ func (o *upOptions) distinct(fleet sandbox.Fleet) error {
 	return nil
 }
 
-// up starts the supervisor and follows it until the cluster is ready.
-func (o *upOptions) up(ctx context.Context, stdout, stderr io.Writer) error {
-	if _, err := o.fleet(); err != nil {
+// startSandbox starts the supervisor and follows it until the cluster is ready.
+func (o *upOptions) startSandbox(ctx context.Context, stdout, stderr io.Writer) error {
+	if _, err := o.readFleet(); err != nil {
 		return err // before anything is started
 	}
 	if o.schedulers < 1 {
 		return fmt.Errorf("reading --schedulers: %d is not at least 1; use --no-scheduler for none", o.schedulers)
 	}
 	if o.realNode {
-		if err := errors.Join(realnode.Check(o.place.dir()), checkTools()); err != nil {
+		if err := errors.Join(realnode.Check(o.location.sandboxDir()), checkTools()); err != nil {
 			return err
 		}
 	}
-	lock, err := o.place.lock()
+	lock, err := o.location.acquireLock()
 	if errors.Is(err, errLocked) {
 		return o.alreadyUp(ctx, stdout, stderr)
 	}
 	if err != nil {
 		return err
 	}
-	if o.place.exists() {
+	if o.location.directoryExists() {
 		fmt.Fprintln(stderr, "removing what a killed sandbox left")
-		if err := sandbox.Clean(o.place.dir()); err != nil {
-			return errors.Join(err, o.place.release(lock))
+		if err := sandbox.Clean(o.location.sandboxDir()); err != nil {
+			return errors.Join(err, o.location.releaseLock(lock))
 		}
 	}
-	if err := o.place.release(lock); err != nil { // the supervisor takes it
+	if err := o.location.releaseLock(lock); err != nil { // the supervisor takes it
 		return err
 	}
-	if err := o.supervise(ctx, stderr); err != nil {
+	if err := o.startSupervisor(ctx, stderr); err != nil {
 		return err
 	}
-	return o.announce(stdout, stderr)
+	return o.announceCluster(stdout, stderr)
 }
 
 // alreadyUp waits for a cluster that another up started.
 func (o *upOptions) alreadyUp(ctx context.Context, stdout, stderr io.Writer) error {
-	fmt.Fprintf(stderr, "sandbox %q is running already: %s ends it\n", o.place.name, o.place.command("down"))
+	fmt.Fprintf(stderr, "sandbox %q is running already: %s ends it\n", o.location.name, o.location.commandText("down"))
 	for {
-		st, err := o.place.read()
+		st, err := o.location.readState()
 		if err == nil && st.Ready {
-			if err := o.lacks(st); err != nil {
+			if err := o.checkMissing(st); err != nil {
 				return err
 			}
-			return o.announce(stdout, stderr)
+			return o.announceCluster(stdout, stderr)
 		}
 		if errors.Is(err, errDown) {
 			return err
@@ -150,8 +150,8 @@ func (o *upOptions) alreadyUp(ctx context.Context, stdout, stderr io.Writer) err
 	}
 }
 
-// lacks returns an error if a running cluster lacks something that the flags request, and describes how to get it.
-func (o *upOptions) lacks(st state) error {
+// checkMissing returns an error if a running cluster lacks something that the flags request, and describes how to get it.
+func (o *upOptions) checkMissing(st state) error {
 	var flags []string
 	if o.api && !slices.ContainsFunc(st.Components, func(c component) bool { return c.Name == sandbox.ServerName }) {
 		flags = append(flags, "--api")
@@ -167,24 +167,24 @@ func (o *upOptions) lacks(st state) error {
 	}
 	asked := strings.Join(flags, " ")
 	return fmt.Errorf("sandbox %q runs without %s, which cannot be added to it: %s, then %s",
-		o.place.name, asked, o.place.command("down"), o.place.command("up "+asked))
+		o.location.name, asked, o.location.commandText("down"), o.location.commandText("up "+asked))
 }
 
-// announce prints the kubeconfig's path, alone on standard output, and how to use it.
-func (o *upOptions) announce(stdout, stderr io.Writer) error {
-	st, err := o.place.read()
+// announceCluster prints the kubeconfig's path, alone on standard output, and how to use it.
+func (o *upOptions) announceCluster(stdout, stderr io.Writer) error {
+	st, err := o.location.readState()
 	if err != nil {
 		return err
 	}
 	fmt.Fprintln(stdout, st.Kubeconfig)
-	fmt.Fprintf(stderr, "\nThe cluster runs until %s. Use it with\n\n", o.place.command("down"))
+	fmt.Fprintf(stderr, "\nThe cluster runs until %s. Use it with\n\n", o.location.commandText("down"))
 	writeExports(stderr, st, "  ")
 	return nil
 }
 
-// supervise starts the supervisor as a process of its own session and copies its progress until the start is done. If the pipe ends without a state,
+// startSupervisor starts the supervisor as a process of its own session and copies its progress until the start is done. If the pipe ends without a state,
 // the start failed, and the last lines are the reason.
-func (o *upOptions) supervise(ctx context.Context, stderr io.Writer) error {
+func (o *upOptions) startSupervisor(ctx context.Context, stderr io.Writer) error {
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("finding this program: %w", err)
@@ -194,7 +194,7 @@ func (o *upOptions) supervise(ctx context.Context, stderr io.Writer) error {
 		return fmt.Errorf("creating the supervisor's pipe: %w", err)
 	}
 	defer func() { _ = read.Close() }()
-	log, err := os.OpenFile(o.place.logPath(), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	log, err := os.OpenFile(o.location.logPath(), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return errors.Join(fmt.Errorf("opening the supervisor's log: %w", err), write.Close())
 	}
@@ -210,15 +210,15 @@ func (o *upOptions) supervise(ctx context.Context, stderr io.Writer) error {
 	if _, err := io.Copy(stderr, read); err != nil {
 		return fmt.Errorf("following the supervisor: %w", err)
 	}
-	if _, err := o.place.read(); err != nil {
-		return fmt.Errorf("sandbox %q did not start (its log is %s)", o.place.name, o.place.logPath())
+	if _, err := o.location.readState(); err != nil {
+		return fmt.Errorf("sandbox %q did not start (its log is %s)", o.location.name, o.location.logPath())
 	}
 	return nil
 }
 
 func (o *upOptions) runArgs() []string {
 	return []string{
-		"run", "--dir", o.place.root, "--name", o.place.name,
+		"run", "--dir", o.location.root, "--name", o.location.name,
 		"--nodes", strconv.Itoa(o.nodes), "--fleet", o.fleetPath, "--schedulers", strconv.Itoa(o.schedulers),
 		"--no-scheduler=" + strconv.FormatBool(o.noSched), "--host-exec=" + strconv.FormatBool(o.hostExec),
 		"--api=" + strconv.FormatBool(o.api), "--real-node=" + strconv.FormatBool(o.realNode),

@@ -26,20 +26,20 @@ const (
 )
 
 //go:embed assets/cards.yaml
-var defaultCards []byte
+var defaultGPUs []byte
 
-// DefaultCards are eight equal GPUs that are linked to each other.
-func DefaultCards() []byte { return append([]byte(nil), defaultCards...) }
+// DefaultGPUs are eight equal GPUs that are linked to each other.
+func DefaultGPUs() []byte { return append([]byte(nil), defaultGPUs...) }
 
-// CardsPath returns the file that gpu-agent reads its GPUs from.
-func (n *Node) CardsPath() string { return filepath.Join(n.dir, "cards.yaml") }
+// GPUsPath returns the file that gpu-agent reads its GPUs from.
+func (n *Node) GPUsPath() string { return filepath.Join(n.dir, "cards.yaml") }
 
-// SetCards replaces the GPUs that gpu-agent knows.
-func (n *Node) SetCards(config []byte) error {
-	next := n.CardsPath() + ".new"
+// SetGPUs replaces the GPUs that gpu-agent knows.
+func (n *Node) SetGPUs(config []byte) error {
+	next := n.GPUsPath() + ".new"
 	err := os.WriteFile(next, config, 0o644)
 	if err == nil {
-		err = os.Rename(next, n.CardsPath())
+		err = os.Rename(next, n.GPUsPath())
 	}
 	if err != nil {
 		return fmt.Errorf("writing the cards: %w", err)
@@ -51,7 +51,7 @@ func (n *Node) SetCards(config []byte) error {
 // the sandbox has: the process of StartAgent replaces its pod.
 func (n *Node) installAgent(ctx context.Context) error {
 	if !n.options.Driver {
-		if err := n.SetCards(n.options.Cards); err != nil {
+		if err := n.SetGPUs(n.options.GPUs); err != nil {
 			return err
 		}
 	}
@@ -75,17 +75,17 @@ func (n *Node) installAgent(ctx context.Context) error {
 // SetAgentArgs replaces gpu-agent's additional flags for its next start.
 func (n *Node) SetAgentArgs(args ...string) { n.options.AgentArgs = args }
 
-// library returns the flags for the source of the agent's GPUs.
-func (n *Node) library() []string {
+// libraryFlags returns the flags for the source of the agent's GPUs.
+func (n *Node) libraryFlags() []string {
 	if n.options.Driver {
 		return []string{"--nvml=auto"}
 	}
-	return []string{"--nvml=mock", "--mock-config=" + n.CardsPath()}
+	return []string{"--nvml=mock", "--mock-config=" + n.GPUsPath()}
 }
 
 // StartAgent starts gpu-agent, again after it was killed, and returns when it runs; kubelet may not know its GPUs by then.
 func (n *Node) StartAgent(ctx context.Context) error {
-	binary := n.program(AgentName)
+	binary := n.programPath(AgentName)
 	if _, err := os.Stat(binary); err != nil {
 		return fmt.Errorf("finding the agent (run \"make build\" in the repository): %w", err)
 	}
@@ -98,14 +98,14 @@ func (n *Node) StartAgent(ctx context.Context) error {
 			"--cdi-dir=" + CDIDir,
 			"--runtime-endpoint=unix://" + ContainerdSocket,
 			"--metrics-address=" + n.AgentAddress,
-		}, n.library(), n.options.AgentArgs),
+		}, n.libraryFlags(), n.options.AgentArgs),
 		Ready: sandbox.HTTPReady("http://" + n.AgentAddress + "/healthz"),
 	})
 	return err
 }
 
-// awaitCards waits until the cluster knows the node's GPUs: pods for them can be placed.
-func (n *Node) awaitCards(ctx context.Context) error {
+// awaitGPUs waits until the cluster knows the node's GPUs: pods for them can be placed.
+func (n *Node) awaitGPUs(ctx context.Context) error {
 	began := time.Now()
 	whole, shared := int64(0), int64(0)
 	err := wait.PollUntilContextTimeout(ctx, readyPoll, readyTimeout, true, func(ctx context.Context) (bool, error) {
@@ -113,17 +113,17 @@ func (n *Node) awaitCards(ctx context.Context) error {
 		if err != nil {
 			return false, nil //nolint:nilerror // asked again
 		}
-		whole, shared = allocatable(node, g8s.ResourceGPU), allocatable(node, g8s.ResourceSharedGPU)
+		whole, shared = allocatableCount(node, g8s.ResourceGPU), allocatableCount(node, g8s.ResourceSharedGPU)
 		return node.Annotations[g8s.AnnotationInventory] != "" && whole+shared > 0, nil
 	})
 	if err != nil {
 		return fmt.Errorf("waiting for the cards of node %s since %s: %w", n.Name, time.Since(began).Round(time.Second), err)
 	}
-	n.sandbox.Progress("gpu-agent is ready: %d cards, %d slots on shared ones", whole, shared)
+	n.sandbox.ReportProgress("gpu-agent is ready: %d cards, %d slots on shared ones", whole, shared)
 	return nil
 }
 
-func allocatable(node *corev1.Node, name corev1.ResourceName) int64 {
+func allocatableCount(node *corev1.Node, name corev1.ResourceName) int64 {
 	quantity := node.Status.Allocatable[name]
 	return quantity.Value()
 }

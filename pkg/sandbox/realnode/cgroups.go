@@ -44,8 +44,8 @@ func findCgroups(root string) (cgroups, error) {
 	return found, nil
 }
 
-// create makes a cgroup of the name in every hierarchy, ready for children that use all controllers.
-func (c cgroups) create(name string) error {
+// createCgroup makes a cgroup of the name in every hierarchy, ready for children that use all controllers.
+func (c cgroups) createCgroup(name string) error {
 	if c.unified {
 		if err := turnOnControllers(c.hierarchies[0]); err != nil {
 			return err
@@ -99,8 +99,8 @@ func fillCpuset(parent, dir string) error {
 	return nil
 }
 
-// remove removes a cgroup without children and processes from every hierarchy.
-func (c cgroups) remove(name string) error {
+// removeCgroup removes a cgroup without children and processes from every hierarchy.
+func (c cgroups) removeCgroup(name string) error {
 	var errs []error
 	for _, hierarchy := range slices.Backward(c.hierarchies) {
 		if err := os.Remove(filepath.Join(hierarchy, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -74,7 +74,7 @@ func TestAnImageIsOneLayerWithOneProgram(t *testing.T) {
 	if diff := cmp.Diff([]string{"/prog", "run"}, config.Config.Entrypoint); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"sha256:" + digest(layer)}, config.Rootfs.IDs); diff != "" {
+	if diff := cmp.Diff([]string{"sha256:" + sha256Hex(layer)}, config.Rootfs.IDs); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -46,26 +46,26 @@ func writeImage(w io.Writer, image Image, program []byte) error {
 		}
 		files = append(files, file{name: strings.TrimPrefix(place, "/"), mode: 0o755, data: data})
 	}
-	layer, err := archive(files...)
+	layer, err := buildArchive(files...)
 	if err != nil {
 		return err
 	}
 	config, err := json.Marshal(map[string]any{
 		"architecture": runtime.GOARCH, "os": "linux",
 		"config": map[string]any{"Entrypoint": append([]string{"/" + name}, image.Args...), "Env": []string{"PATH=/"}},
-		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + digest(layer)}},
+		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + sha256Hex(layer)}},
 	})
 	if err != nil {
 		return fmt.Errorf("writing image %s: %w", image.Name, err)
 	}
-	configName, layerName := digest(config)+".json", digest(layer)+"/layer.tar"
+	configName, layerName := sha256Hex(config)+".json", sha256Hex(layer)+"/layer.tar"
 	manifest, err := json.Marshal([]any{map[string]any{
 		"Config": configName, "RepoTags": []string{image.Name}, "Layers": []string{layerName},
 	}})
 	if err != nil {
 		return fmt.Errorf("writing image %s: %w", image.Name, err)
 	}
-	data, err := archive(
+	data, err := buildArchive(
 		file{name: configName, mode: 0o644, data: config},
 		file{name: layerName, mode: 0o644, data: layer},
 		file{name: "manifest.json", mode: 0o644, data: manifest},
@@ -85,7 +85,7 @@ type file struct {
 	data []byte
 }
 
-func archive(files ...file) ([]byte, error) {
+func buildArchive(files ...file) ([]byte, error) {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
 	for _, f := range files {
@@ -103,7 +103,7 @@ func archive(files ...file) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-func digest(data []byte) string {
+func sha256Hex(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
 }

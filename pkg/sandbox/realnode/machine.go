@@ -32,8 +32,8 @@ type Machine struct {
 // ErrCannot is wrapped by the refusals of a machine that cannot run a real node.
 var ErrCannot = errors.New("this machine cannot run a real node")
 
-// Refuse returns nil if a real node can run on the machine, else an error that wraps [ErrCannot] and lists all obstacles.
-func (m Machine) Refuse() error {
+// CheckSupport returns nil if a real node can run on the machine, else an error that wraps [ErrCannot] and lists all obstacles.
+func (m Machine) CheckSupport() error {
 	var reasons []string
 	if m.OS != "linux" {
 		// No other check applies to another system.
@@ -57,8 +57,8 @@ func (m Machine) Refuse() error {
 	return fmt.Errorf("%w: %s", ErrCannot, strings.Join(reasons, "; "))
 }
 
-// Look examines this machine. It creates a cgroup and namespaces, and removes them.
-func Look() Machine {
+// InspectMachine examines this machine. It creates a cgroup and namespaces, and removes them.
+func InspectMachine() Machine {
 	m := Machine{OS: runtime.GOOS, UID: os.Geteuid()}
 	_, m.Address = nodeAddress()
 	if m.OS != "linux" || m.UID != 0 {
@@ -89,7 +89,7 @@ func tryCgroup(name string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(groups.create(name), groups.remove(name))
+	return errors.Join(groups.createCgroup(name), groups.removeCgroup(name))
 }
 
 // nodeAddress returns the address that kubelet detects for its node by default.

@@ -26,7 +26,7 @@ func TestAMachineIsRefusedWithEveryReason(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			err := tc.machine.Refuse()
+			err := tc.machine.CheckSupport()
 			if len(tc.want) == 0 {
 				if err != nil {
 					t.Errorf("got %v", err)
@@ -56,7 +56,7 @@ func TestMissingProgramsAreNamedWithWhatBuildsThem(t *testing.T) {
 }
 
 func TestTheFolderMayNotBeWhereTheNodeHasItsOwn(t *testing.T) {
-	if err := Look().Refuse(); err != nil {
+	if err := InspectMachine().CheckSupport(); err != nil {
 		t.Skip(err)
 	}
 	for _, dir := range []string{"/run/user/0/x", "/var/lib/x", "/var/log", "/var/run/x"} {
@@ -89,7 +89,7 @@ func TestCgroupsAreMadeInEveryHierarchy(t *testing.T) {
 		t.Fatalf("found %v, error %v, want the three folders and not the link", groups.hierarchies, err)
 	}
 	for range 2 { // the second time they are there
-		if err := groups.create("x"); err != nil {
+		if err := groups.createCgroup("x"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -105,16 +105,16 @@ func TestCgroupsAreMadeInEveryHierarchy(t *testing.T) {
 		t.Fatalf("found %+v, error %v", groups, err)
 	}
 	write(t, filepath.Join(v2, "cgroup.subtree_control"), "")
-	if err := groups.create("x"); err != nil {
+	if err := groups.createCgroup("x"); err != nil {
 		t.Fatal(err)
 	}
 	if got := read(t, filepath.Join(v2, "cgroup.subtree_control")); got != "+cpuset +cpu +memory +hugetlb +pids" {
 		t.Errorf("turned on %q", got)
 	}
-	if err := groups.remove("x"); err != nil {
+	if err := groups.removeCgroup("x"); err != nil {
 		t.Error(err)
 	}
-	if err := groups.remove("x"); err != nil {
+	if err := groups.removeCgroup("x"); err != nil {
 		t.Errorf("got %v when it is gone", err)
 	}
 	if _, err := findCgroups(empty); err == nil {

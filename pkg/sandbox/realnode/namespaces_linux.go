@@ -28,7 +28,7 @@ func within(pid int, start func() error) error {
 	result := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // never unlocked, so the thread ends with this goroutine
-		if err := enter(pid); err != nil {
+		if err := enterNamespaces(pid); err != nil {
 			result <- err
 			return
 		}
@@ -37,8 +37,8 @@ func within(pid int, start func() error) error {
 	return <-result
 }
 
-// enter moves the calling thread.
-func enter(pid int) (err error) {
+// enterNamespaces moves the calling thread.
+func enterNamespaces(pid int) (err error) {
 	open := func(name string) (*os.File, error) {
 		return os.Open(filepath.Join("/proc", strconv.Itoa(pid), "ns", name))
 	}

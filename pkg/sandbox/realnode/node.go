@@ -37,9 +37,9 @@ type Options struct {
 	Name string
 	// Labels are set on it by an administrator once it exists: kubelet itself may not set the relevant ones.
 	Labels map[string]string
-	// Cards is the file of GPUs that gpu-agent offers though they do not exist, as --mock-config of the agent has it. nil
+	// GPUs is the file of GPUs that gpu-agent offers though they do not exist, as --mock-config of the agent has it. nil
 	// means that no agent runs.
-	Cards []byte
+	GPUs []byte
 	// Driver has gpu-agent offer the GPUs of the machine's own driver, in place of Cards.
 	Driver bool
 	// AgentArgs are more flags of gpu-agent.
@@ -84,10 +84,10 @@ func Start(ctx context.Context, s *sandbox.Sandbox, o Options) (*Node, error) {
 	}
 	n := &Node{Name: o.Name, sandbox: s, client: client, options: o, dir: filepath.Join(s.Dir(), "node")}
 	steps := []func(context.Context) error{
-		n.prepare, n.startInit, n.StartContainerd, n.importImages, n.StartKubelet, n.awaitReady,
+		n.prepareNode, n.startInit, n.StartContainerd, n.importImages, n.StartKubelet, n.awaitReady,
 	}
-	if o.Cards != nil || o.Driver {
-		steps = append(steps, n.installAgent, n.StartAgent, n.awaitCards)
+	if o.GPUs != nil || o.Driver {
+		steps = append(steps, n.installAgent, n.StartAgent, n.awaitGPUs)
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
@@ -99,7 +99,7 @@ func Start(ctx context.Context, s *sandbox.Sandbox, o Options) (*Node, error) {
 
 // Check checks whether a real node can run on this machine, in a sandbox whose folder is dir.
 func Check(dir string) error {
-	if err := Look().Refuse(); err != nil {
+	if err := InspectMachine().CheckSupport(); err != nil {
 		return err
 	}
 	for _, hidden := range []string{"/run", "/var/run", "/var/lib", "/var/log"} {
@@ -110,8 +110,8 @@ func Check(dir string) error {
 	return nil
 }
 
-// prepare makes the node's folder, configuration, identity and cgroup.
-func (n *Node) prepare(context.Context) (err error) {
+// prepareNode makes the node's folder, configuration, identity and cgroup.
+func (n *Node) prepareNode(context.Context) (err error) {
 	cni := filepath.Join(n.dir, "cni")
 	if err := os.MkdirAll(cni, 0o755); err != nil {
 		return fmt.Errorf("making the node's folder: %w", err)
@@ -122,8 +122,8 @@ func (n *Node) prepare(context.Context) (err error) {
 	}
 	n.settings = settings{
 		binDir: n.sandbox.BinDir(), cniDir: cni, volumePluginDir: filepath.Join(n.dir, "volume-plugins"),
-		clientCA: n.sandbox.KubeletClientCA(), cgroup: "gpu-sandbox-" + digest([]byte(n.sandbox.Dir()))[:12],
-		snapshotter: snapshotter(n.dir), address: address.String(),
+		clientCA: n.sandbox.KubeletClientCA(), cgroup: "gpu-sandbox-" + sha256Hex([]byte(n.sandbox.Dir()))[:12],
+		snapshotter: chooseSnapshotter(n.dir), address: address.String(),
 	}
 	if n.settings.port, err = sandbox.FreePort(address.String()); err != nil {
 		return err
@@ -144,7 +144,7 @@ func (n *Node) prepare(context.Context) (err error) {
 	if err := n.sandbox.RemoveCgroupAtEnd(n.settings.cgroup); err != nil {
 		return err
 	}
-	return groups.create(n.settings.cgroup)
+	return groups.createCgroup(n.settings.cgroup)
 }
 
 func (n *Node) writeConfigs() error {
@@ -177,7 +177,7 @@ func (n *Node) startInit(ctx context.Context) error {
 		Name: initName, Path: "/bin/sh", Start: startWithNamespaces,
 		Args: []string{
 			"-c", initScript, initName, n.dir, n.sandbox.PIDFile(initName),
-			n.program(probeName), "pause", n.dir, // the folder identifies it as the sandbox's, see sandbox.Clean
+			n.programPath(probeName), "pause", n.dir, // the folder identifies it as the sandbox's, see sandbox.Clean
 		},
 		Ready: func(context.Context) error {
 			_, err := os.Stat(filepath.Join(n.dir, "mounted"))
@@ -194,9 +194,9 @@ func (n *Node) startInit(ctx context.Context) error {
 // StartContainerd starts containerd, again after it was killed: containers outlive it.
 func (n *Node) StartContainerd(ctx context.Context) error {
 	_, err := n.StartProcess(ctx, sandbox.ProcessSpec{
-		Name: ContainerdName, Path: n.tool(ContainerdName),
+		Name: ContainerdName, Path: n.toolPath(ContainerdName),
 		Args:  []string{"--config", filepath.Join(n.dir, "containerd.toml")},
-		Ready: func(ctx context.Context) error { return n.ctr(ctx, "version") },
+		Ready: func(ctx context.Context) error { return n.runCtr(ctx, "version") },
 	})
 	return err
 }
@@ -204,7 +204,7 @@ func (n *Node) StartContainerd(ctx context.Context) error {
 // StartKubelet starts kubelet, again after it was killed: pods outlive it.
 func (n *Node) StartKubelet(ctx context.Context) error {
 	_, err := n.StartProcess(ctx, sandbox.ProcessSpec{
-		Name: KubeletName, Path: n.tool(KubeletName), Port: n.settings.port,
+		Name: KubeletName, Path: n.toolPath(KubeletName), Port: n.settings.port,
 		Args: []string{
 			"--config=" + filepath.Join(n.dir, "kubelet.yaml"),
 			"--kubeconfig=" + n.kubeconfig,
@@ -223,8 +223,8 @@ func (n *Node) StartProcess(ctx context.Context, spec sandbox.ProcessSpec) (*san
 	return n.sandbox.StartProcess(ctx, spec)
 }
 
-// Path returns where a file of the node is on this machine. Symbolic links of the node do not resolve: use /run, not /var/run.
-func (n *Node) Path(path string) string {
+// HostPath returns where a file of the node is on this machine. Symbolic links of the node do not resolve: use /run, not /var/run.
+func (n *Node) HostPath(path string) string {
 	return filepath.Join("/proc", strconv.Itoa(n.init), "root", path)
 }
 
@@ -237,9 +237,9 @@ func (n *Node) SetBootID(id string) error {
 	return nil
 }
 
-func (n *Node) tool(name string) string { return filepath.Join(n.settings.binDir, name) }
+func (n *Node) toolPath(name string) string { return filepath.Join(n.settings.binDir, name) }
 
-// program returns the path of a program of ours: they lie above the tools.
-func (n *Node) program(name string) string {
+// programPath returns the path of a program of ours: they lie above the tools.
+func (n *Node) programPath(name string) string {
 	return filepath.Join(filepath.Dir(n.sandbox.BinDir()), name)
 }

@@ -27,20 +27,20 @@ const (
 
 // importImages gives containerd the images that every node has.
 func (n *Node) importImages(ctx context.Context) error {
-	probe := n.program(probeName)
+	probe := n.programPath(probeName)
 	for _, image := range []Image{
 		{Name: PauseImage, Binary: probe, Args: []string{"pause"}},
 		{Name: ProbeImage, Binary: probe},
 	} {
-		if err := n.Import(ctx, image); err != nil {
+		if err := n.ImportImage(ctx, image); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Import makes an image and gives it to containerd.
-func (n *Node) Import(ctx context.Context, image Image) (err error) {
+// ImportImage makes an image and gives it to containerd.
+func (n *Node) ImportImage(ctx context.Context, image Image) (err error) {
 	program, err := os.ReadFile(image.Binary)
 	if err != nil {
 		return fmt.Errorf("reading the program of image %s (run \"make build\" in the repository): %w", image.Name, err)
@@ -62,12 +62,12 @@ func (n *Node) Import(ctx context.Context, image Image) (err error) {
 
 // ImportArchive gives containerd the images of an archive, such as those of make image.
 func (n *Node) ImportArchive(ctx context.Context, path string) error {
-	return n.ctr(ctx, "--namespace", ContainerdNamespace, "images", "import", "--snapshotter", n.settings.snapshotter, path)
+	return n.runCtr(ctx, "--namespace", ContainerdNamespace, "images", "import", "--snapshotter", n.settings.snapshotter, path)
 }
 
-// ctr runs containerd's own client on the node.
-func (n *Node) ctr(ctx context.Context, args ...string) error {
-	cmd := exec.CommandContext(ctx, n.tool("ctr"), args...)
+// runCtr runs containerd's own client on the node.
+func (n *Node) runCtr(ctx context.Context, args ...string) error {
+	cmd := exec.CommandContext(ctx, n.toolPath("ctr"), args...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + n.dir}
@@ -89,20 +89,20 @@ func (n *Node) awaitReady(ctx context.Context) error {
 		if err == nil {
 			node = found
 		}
-		return err == nil && takesPods(found), nil
+		return err == nil && acceptsPods(found), nil
 	})
 	if err != nil {
-		return fmt.Errorf("waiting for node %s: %w: %s", n.Name, err, whyNotReady(node))
+		return fmt.Errorf("waiting for node %s: %w: %s", n.Name, err, notReadyReason(node))
 	}
-	if err := n.label(ctx); err != nil {
+	if err := n.applyLabels(ctx); err != nil {
 		return err
 	}
-	n.sandbox.Progress("real node %s is ready: kubelet %s, %s", n.Name, node.Status.NodeInfo.KubeletVersion, node.Status.NodeInfo.ContainerRuntimeVersion)
+	n.sandbox.ReportProgress("real node %s is ready: kubelet %s, %s", n.Name, node.Status.NodeInfo.KubeletVersion, node.Status.NodeInfo.ContainerRuntimeVersion)
 	return nil
 }
 
-// takesPods reports whether a node is ready and accepts pods.
-func takesPods(node *corev1.Node) bool {
+// acceptsPods reports whether a node is ready and accepts pods.
+func acceptsPods(node *corev1.Node) bool {
 	for _, taint := range node.Spec.Taints {
 		if taint.Key == corev1.TaintNodeNotReady {
 			return false
@@ -112,8 +112,8 @@ func takesPods(node *corev1.Node) bool {
 	return condition != nil && condition.Status == corev1.ConditionTrue
 }
 
-// whyNotReady is kubelet's message about a node; node is nil if it has not registered.
-func whyNotReady(node *corev1.Node) string {
+// notReadyReason is kubelet's message about a node; node is nil if it has not registered.
+func notReadyReason(node *corev1.Node) string {
 	if node == nil {
 		return "it has not registered"
 	}
@@ -123,8 +123,8 @@ func whyNotReady(node *corev1.Node) string {
 	return "it has no condition yet"
 }
 
-// label sets the labels of the options.
-func (n *Node) label(ctx context.Context) error {
+// applyLabels sets the labels of the options.
+func (n *Node) applyLabels(ctx context.Context) error {
 	if len(n.options.Labels) == 0 {
 		return nil
 	}
@@ -139,8 +139,8 @@ func (n *Node) label(ctx context.Context) error {
 	return nil
 }
 
-// snapshotter returns which of containerd's snapshotters works in a folder: overlays cannot be stacked.
-func snapshotter(dir string) string {
+// chooseSnapshotter returns which of containerd's snapshotters works in a folder: overlays cannot be stacked.
+func chooseSnapshotter(dir string) string {
 	if isOverlay(filepath.Dir(dir)) {
 		return "native"
 	}

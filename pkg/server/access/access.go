@@ -110,24 +110,24 @@ func New(config *rest.Config, o Options) (*Gate, error) {
 // Identify returns the caller of a request. It returns [ErrUnauthenticated] without a valid token, an [ActingError] if the server may not act for the
 // caller, and another error if the cluster could not be reached.
 func (g *Gate) Identify(r *http.Request) (*Caller, error) {
-	who, err := g.authenticate(r)
+	who, err := g.authenticateRequest(r)
 	if err != nil {
 		return nil, err
 	}
-	return g.caller(r.Context(), who)
+	return g.callerFor(r.Context(), who)
 }
 
-// Recognize returns the caller of a request without clients to act as it, for the server's own resources such as its metrics. It returns the errors
+// IdentifyUser returns the caller of a request without clients to act as it, for the server's own resources such as its metrics. It returns the errors
 // of [Gate.Identify] except an [ActingError].
-func (g *Gate) Recognize(r *http.Request) (*Caller, error) {
-	who, err := g.authenticate(r)
+func (g *Gate) IdentifyUser(r *http.Request) (*Caller, error) {
+	who, err := g.authenticateRequest(r)
 	if err != nil {
 		return nil, err
 	}
 	return &Caller{User: who, authz: g.authz}, nil
 }
 
-func (g *Gate) authenticate(r *http.Request) (user.Info, error) {
+func (g *Gate) authenticateRequest(r *http.Request) (user.Info, error) {
 	if len(g.audiences) > 0 {
 		r = r.WithContext(authenticator.WithAudiences(r.Context(), g.audiences))
 	}
@@ -141,9 +141,9 @@ func (g *Gate) authenticate(r *http.Request) (user.Info, error) {
 	return nil, ErrUnauthenticated
 }
 
-// Reviewer returns a function that reviews the token of a request again later. It returns [ErrUnauthenticated] once the token is no longer valid, and
+// TokenReviewer returns a function that reviews the token of a request again later. It returns [ErrUnauthenticated] once the token is no longer valid, and
 // an [ActingError] once the server may no longer act for its owner. Call it before [Gate.Identify], which removes the token from the request.
-func (g *Gate) Reviewer(r *http.Request) func(context.Context) error {
+func (g *Gate) TokenReviewer(r *http.Request) func(context.Context) error {
 	tokens := map[string][]string{}
 	for _, name := range []string{"Authorization", protocolHeader} {
 		tokens[name] = slices.Clone(r.Header.Values(name))
@@ -173,10 +173,10 @@ func isUnreviewed(err error) bool {
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// caller returns the clients of a user, created on first use, while the server may act for the user.
-func (g *Gate) caller(ctx context.Context, who user.Info) (*Caller, error) {
-	key := identity(who)
-	acting, err := g.mayAct(ctx, key, who)
+// callerFor returns the clients of a user, created on first use, while the server may act for the user.
+func (g *Gate) callerFor(ctx context.Context, who user.Info) (*Caller, error) {
+	key := identityKey(who)
+	acting, err := g.actingConfig(ctx, key, who)
 	if err != nil {
 		return nil, err
 	}
@@ -193,9 +193,9 @@ func (g *Gate) caller(ctx context.Context, who user.Info) (*Caller, error) {
 	return c, nil
 }
 
-// mayAct returns the impersonation of a user, or an [ActingError]. It caches the cluster's answer as long as other reviews.
-func (g *Gate) mayAct(ctx context.Context, key string, who user.Info) (rest.ImpersonationConfig, error) {
-	acting, needed, err := actAs(who)
+// checkActingRights returns the impersonation of a user, or an [ActingError]. It caches the cluster's answer as long as other reviews.
+func (g *Gate) actingConfig(ctx context.Context, key string, who user.Info) (rest.ImpersonationConfig, error) {
+	acting, needed, err := impersonationFor(who)
 	if err != nil {
 		return acting, err
 	}
@@ -203,7 +203,7 @@ func (g *Gate) mayAct(ctx context.Context, key string, who user.Info) (rest.Impe
 		err, _ = kept.(error)
 		return acting, err
 	}
-	err = mayAct(ctx, g.own, needed)
+	err = checkActingRights(ctx, g.own, needed)
 	if err == nil || errors.As(err, new(*ActingError)) {
 		g.acting.Add(key, err, g.ttl)
 	}

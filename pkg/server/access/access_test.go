@@ -177,14 +177,14 @@ func TestReviewsAreKeptForAWhile(t *testing.T) {
 	gate := c.gate(t, Options{TTL: ttl})
 	for range 5 {
 		caller, err := gate.Identify(withToken("good"))
-		if err != nil || caller.MayList(t.Context(), "team", Resource{Resource: "pods"}) != nil {
+		if err != nil || caller.CheckListRight(t.Context(), "team", Resource{Resource: "pods"}) != nil {
 			t.Fatal(err)
 		}
 	}
 	if c.reviews != 2 {
 		t.Errorf("%d reviews of one token and one right, want 2", c.reviews)
 	}
-	review := gate.Reviewer(withToken("good"))
+	review := gate.TokenReviewer(withToken("good"))
 	c.mu.Lock()
 	delete(c.users, "good")
 	c.mu.Unlock()
@@ -239,7 +239,7 @@ func TestIdentity(t *testing.T) {
 		edit(&out)
 		return &out
 	}
-	if identity(&base) != identity(change(func(u *user.DefaultInfo) { u.Groups = []string{"b", "a"} })) {
+	if identityKey(&base) != identityKey(change(func(u *user.DefaultInfo) { u.Groups = []string{"b", "a"} })) {
 		t.Error("the order of groups makes another user")
 	}
 	for what, other := range map[string]*user.DefaultInfo{
@@ -249,7 +249,7 @@ func TestIdentity(t *testing.T) {
 		"attributes":                  change(func(u *user.DefaultInfo) { u.Extra = nil }),
 		"a group that looks like two": change(func(u *user.DefaultInfo) { u.Groups = []string{`a","b`} }),
 	} {
-		if identity(&base) == identity(other) {
+		if identityKey(&base) == identityKey(other) {
 			t.Errorf("another %s makes no other user, who would get the clients of the first", what)
 		}
 	}
@@ -289,7 +289,7 @@ func TestScope(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			scope, err := caller.Scope(t.Context(), tc.candidates, Resource{Resource: "pods"})
+			scope, err := caller.FindScope(t.Context(), tc.candidates, Resource{Resource: "pods"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -353,7 +353,7 @@ func TestForWhomTheServerActs(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			config, needed, err := actAs(tc.who)
+			config, needed, err := impersonationFor(tc.who)
 			if tc.says != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.says) {
 					t.Errorf("error %v, want one that says %s", err, tc.says)
@@ -403,7 +403,7 @@ func TestTheServerActsForNobodyLongerThanItMay(t *testing.T) {
 		defer c.mu.Unlock()
 		c.unactable = unactable
 	}
-	review := gate.Reviewer(withToken("good"))
+	review := gate.TokenReviewer(withToken("good"))
 	first, err := gate.Identify(withToken("good"))
 	if err != nil {
 		t.Fatal(err)

@@ -35,9 +35,9 @@ func (e *ActingError) Error() string {
 		e.Name, e.Kind)
 }
 
-// actAs returns the impersonation of a user and the rights that it requires: to the user, and to each group that the user does not imply. It rejects
+// impersonationFor returns the impersonation of a user and the rights that it requires: to the user, and to each group that the user does not imply. It rejects
 // Kubernetes' own names: a member of system:masters may do everything.
-func actAs(who user.Info) (rest.ImpersonationConfig, []authorizationv1.ResourceAttributes, error) {
+func impersonationFor(who user.Info) (rest.ImpersonationConfig, []authorizationv1.ResourceAttributes, error) {
 	config := rest.ImpersonationConfig{UserName: who.GetName(), UID: who.GetUID(), Extra: who.GetExtra()}
 	implied := []string{user.AllAuthenticated}
 	namespace, account, err := serviceaccount.SplitUsername(who.GetName())
@@ -65,8 +65,8 @@ func actAs(who user.Info) (rest.ImpersonationConfig, []authorizationv1.ResourceA
 	return config, needed, nil
 }
 
-// mayAct checks whether the server may impersonate, and returns an [ActingError] that names the first missing right.
-func mayAct(ctx context.Context, own kubernetes.Interface, needed []authorizationv1.ResourceAttributes) error {
+// checkActingRights checks whether the server may impersonate, and returns an [ActingError] that names the first missing right.
+func checkActingRights(ctx context.Context, own kubernetes.Interface, needed []authorizationv1.ResourceAttributes) error {
 	for _, right := range needed {
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &right}}
 		answer, err := own.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})

@@ -28,8 +28,8 @@ type Caller struct {
 	authz authorizer.Authorizer
 }
 
-// identity returns a key that is equal for users with the same rights.
-func identity(who user.Info) string {
+// identityKey returns a key that is equal for users with the same rights.
+func identityKey(who user.Info) string {
 	groups := slices.Clone(who.GetGroups())
 	slices.Sort(groups)
 	// Encoding strings and maps of them cannot fail, and maps are written in the order of their keys.
@@ -67,22 +67,22 @@ func (e *DeniedError) Error() string {
 	return fmt.Sprintf("user %q may not %s %s in the whole cluster", e.User, e.Verb, e.Resource)
 }
 
-// MayList returns nil if the caller may list each of the resources in a namespace, or in the whole cluster for "". It returns a [DeniedError] if not,
+// CheckListRight returns nil if the caller may list each of the resources in a namespace, or in the whole cluster for "". It returns a [DeniedError] if not,
 // and another error if the cluster could not be reached.
-func (c *Caller) MayList(ctx context.Context, namespace string, resources ...Resource) error {
-	return c.May(ctx, "list", namespace, resources...)
+func (c *Caller) CheckListRight(ctx context.Context, namespace string, resources ...Resource) error {
+	return c.CheckRight(ctx, "list", namespace, resources...)
 }
 
-// May is like [Caller.CheckListRight] for any verb.
-func (c *Caller) May(ctx context.Context, verb, namespace string, resources ...Resource) error {
-	return c.MayNamed(ctx, verb, namespace, "", resources...)
+// CheckRight is like [Caller.CheckListRight] for any verb.
+func (c *Caller) CheckRight(ctx context.Context, verb, namespace string, resources ...Resource) error {
+	return c.CheckNamedRight(ctx, verb, namespace, "", resources...)
 }
 
-// MayNamed is like [Caller.CheckRight] for the object with a name: a right may cover only this object.
-func (c *Caller) MayNamed(ctx context.Context, verb, namespace, name string, resources ...Resource) error {
+// CheckNamedRight is like [Caller.CheckRight] for the object with a name: a right may cover only this object.
+func (c *Caller) CheckNamedRight(ctx context.Context, verb, namespace, name string, resources ...Resource) error {
 	for _, resource := range resources {
 		kind, part, _ := strings.Cut(resource.Resource, "/")
-		allowed, err := c.allows(ctx, authorizer.AttributesRecord{
+		allowed, err := c.isAllowed(ctx, authorizer.AttributesRecord{
 			User: c.User, Verb: verb, Namespace: namespace, ResourceRequest: true,
 			APIGroup: resource.Group, APIVersion: "v1", Resource: kind, Subresource: part, Name: name,
 		})
@@ -96,9 +96,9 @@ func (c *Caller) MayNamed(ctx context.Context, verb, namespace, name string, res
 	return nil
 }
 
-// MayGet returns nil if the caller may get a path of the server, such as /metrics.
-func (c *Caller) MayGet(ctx context.Context, path string) error {
-	allowed, err := c.allows(ctx, authorizer.AttributesRecord{User: c.User, Verb: "get", Path: path})
+// CheckPathRight returns nil if the caller may get a path of the server, such as /metrics.
+func (c *Caller) CheckPathRight(ctx context.Context, path string) error {
+	allowed, err := c.isAllowed(ctx, authorizer.AttributesRecord{User: c.User, Verb: "get", Path: path})
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (c *Caller) MayGet(ctx context.Context, path string) error {
 	return nil
 }
 
-func (c *Caller) allows(ctx context.Context, attributes authorizer.AttributesRecord) (bool, error) {
+func (c *Caller) isAllowed(ctx context.Context, attributes authorizer.AttributesRecord) (bool, error) {
 	decision, _, err := c.authz.Authorize(ctx, attributes)
 	if decision == authorizer.DecisionAllow {
 		return true, nil
@@ -136,10 +136,10 @@ func (s Scope) Has(namespace string) bool { return s.all || s.namespaces[namespa
 // Empty reports whether the scope covers nothing.
 func (s Scope) Empty() bool { return !s.all && len(s.namespaces) == 0 }
 
-// Scope returns where the caller may list all of the resources: in the whole cluster, else in which of the candidates. It reviews several candidates
+// FindScope returns where the caller may list all of the resources: in the whole cluster, else in which of the candidates. It reviews several candidates
 // concurrently and caches the results.
-func (c *Caller) Scope(ctx context.Context, candidates []string, resources ...Resource) (Scope, error) {
-	err := c.MayList(ctx, "", resources...)
+func (c *Caller) FindScope(ctx context.Context, candidates []string, resources ...Resource) (Scope, error) {
+	err := c.CheckListRight(ctx, "", resources...)
 	if err == nil {
 		return Scope{all: true}, nil
 	}
@@ -151,7 +151,7 @@ func (c *Caller) Scope(ctx context.Context, candidates []string, resources ...Re
 	group.SetLimit(maxReviews)
 	for i, namespace := range candidates {
 		group.Go(func() error {
-			err := c.MayList(ctx, namespace, resources...)
+			err := c.CheckListRight(ctx, namespace, resources...)
 			if errors.As(err, new(*DeniedError)) {
 				return nil
 			}
@@ -171,5 +171,5 @@ func (c *Caller) Scope(ctx context.Context, candidates []string, resources ...Re
 	return scope, nil
 }
 
-// Only is the scope of one namespace.
-func Only(namespace string) Scope { return Scope{namespaces: map[string]bool{namespace: true}} }
+// OneNamespace is the scope of one namespace.
+func OneNamespace(namespace string) Scope { return Scope{namespaces: map[string]bool{namespace: true}} }

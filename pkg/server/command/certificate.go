@@ -12,8 +12,8 @@ import (
 // certificate is the server's certificate, reloaded when its files change; empty without TLS.
 type certificate struct{ watcher *certwatcher.CertWatcher }
 
-// certificate loads the files. Serving without TLS requires --insecure.
-func (o *options) certificate() (*certificate, error) {
+// loadCertificate loads the files. Serving without TLS requires --insecure.
+func (o *options) loadCertificate() (*certificate, error) {
 	switch {
 	case o.insecure && (o.certFile != "" || o.keyFile != ""):
 		return nil, errors.New("--insecure serves without TLS: leave it out, or the certificate")
@@ -29,16 +29,16 @@ func (o *options) certificate() (*certificate, error) {
 	return &certificate{watcher: watcher}, nil
 }
 
-// config returns the TLS configuration, nil without a certificate.
-func (c *certificate) config() *tls.Config {
+// tlsConfig returns the TLS configuration, nil without a certificate.
+func (c *certificate) tlsConfig() *tls.Config {
 	if c.watcher == nil {
 		return nil
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.watcher.GetCertificate, NextProtos: []string{"h2", "http/1.1"}}
 }
 
-// watch reloads the files whenever they change, until ctx ends.
-func (c *certificate) watch(ctx context.Context) error {
+// watchFiles reloads the files whenever they change, until ctx ends.
+func (c *certificate) watchFiles(ctx context.Context) error {
 	if c.watcher == nil {
 		return nil
 	}

@@ -42,7 +42,7 @@ func New() *cobra.Command {
 			"The document of the API is at /openapi.json, and a page to read at /docs.",
 		Example: "  gpuctl-server --tls-cert-file tls.crt --tls-key-file tls.key\n" +
 			"  gpuctl-server --listen 127.0.0.1:8080 --insecure --kubeconfig ~/.kube/config",
-		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o, cmd.ErrOrStderr()) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runServer(cmd.Context(), o, cmd.ErrOrStderr()) },
 	})
 	flags := cmd.Flags()
 	flags.StringVar(&o.listen, "listen", ":8443", "Address to listen on")
@@ -73,8 +73,8 @@ func New() *cobra.Command {
 	return cmd
 }
 
-func run(ctx context.Context, o *options, stderr io.Writer) error {
-	log, err := program.Logger(o.logFormat, stderr)
+func runServer(ctx context.Context, o *options, stderr io.Writer) error {
+	log, err := program.NewLogger(o.logFormat, stderr)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func run(ctx context.Context, o *options, stderr io.Writer) error {
 		return err
 	}
 	o.server.Log, o.server.Version = log, program.Version()
-	stop, err := o.tracing.Start(ctx, tracing.Program{Name: "gpuctl-server", Version: program.Version(), Complain: func(err error) {
+	stop, err := o.tracing.Start(ctx, tracing.Program{Name: "gpuctl-server", Version: program.Version(), ReportError: func(err error) {
 		log.WarnContext(ctx, "The collector takes no spans", "error", err)
 	}})
 	if err != nil {
@@ -96,7 +96,7 @@ func run(ctx context.Context, o *options, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	certificate, err := o.certificate()
+	certificate, err := o.loadCertificate()
 	if err != nil {
 		return err
 	}
@@ -108,22 +108,22 @@ func run(ctx context.Context, o *options, stderr io.Writer) error {
 		return errors.Join(errNotLoopback, listener.Close())
 	}
 	log.Info("Serving", "address", listener.Addr().String(), "tls", !o.insecure, "version", o.server.Version)
-	return serve(ctx, api, listener, certificate, o.drain)
+	return serveAPI(ctx, api, listener, certificate, o.drain)
 }
 
-// serve runs until ctx ends. The cache and the certificate stay up to date until the last request has ended.
-func serve(ctx context.Context, api *server.Server, listener net.Listener, certificate *certificate, drain time.Duration) error {
+// serveAPI runs until ctx ends. The cache and the certificate stay up to date until the last request has ended.
+func serveAPI(ctx context.Context, api *server.Server, listener net.Listener, certificate *certificate, drain time.Duration) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	group, background := errgroup.WithContext(background)
-	group.Go(func() error { return api.Mirror(background) })
-	group.Go(func() error { return certificate.watch(background) })
+	group.Go(func() error { return api.RunCache(background) })
+	group.Go(func() error { return certificate.watchFiles(background) })
 	group.Go(func() error {
 		defer stop()
 		serving, end := context.WithCancel(background)
 		defer end()
 		defer context.AfterFunc(ctx, func() { time.AfterFunc(drain, end) })()
-		return api.Serve(serving, listener, certificate.config())
+		return api.Serve(serving, listener, certificate.tlsConfig())
 	})
 	return group.Wait()
 }

@@ -34,11 +34,11 @@ type Change struct {
 }
 
 const (
-	// kept bounds the stored changes, and maxChangeBytes their approximate memory: minutes of a busy cluster.
-	kept      = 8192
-	keptBytes = 16 << 20
-	// atOnce bounds the changes returned at once, so that a slow reader holds no more.
-	atOnce = 256
+	// maxChanges bounds the stored changes, and maxChangeBytes their approximate memory: minutes of a busy cluster.
+	maxChanges     = 8192
+	maxChangeBytes = 16 << 20
+	// maxPerRead bounds the changes returned at once, so that a slow reader holds no more.
+	maxPerRead = 256
 )
 
 // Feed holds the state of all jobs and the last changes. It is safe for concurrent use.
@@ -68,21 +68,21 @@ func (f *Feed) Publish(jobs []inventory.Job) {
 	before := f.seq
 	now := make(map[key]*inventory.Job, len(jobs))
 	for i := range jobs {
-		job := outline(&jobs[i])
+		job := trimJob(&jobs[i])
 		k := key{job.Namespace, job.Kind, job.Name}
 		switch old, known := f.jobs[k]; {
 		case !known:
-			f.add(Added, job)
+			f.addChange(Added, job)
 		case reflect.DeepEqual(old, job):
 			job = old // keep one copy
 		default:
-			f.add(Modified, job)
+			f.addChange(Modified, job)
 		}
 		now[k] = job
 	}
 	for k, job := range f.jobs {
 		if _, there := now[k]; !there {
-			f.add(Deleted, job)
+			f.addChange(Deleted, job)
 		}
 	}
 	f.jobs = now
@@ -92,8 +92,8 @@ func (f *Feed) Publish(jobs []inventory.Job) {
 	}
 }
 
-// outline returns a job without the fields that lists do not show: otherwise each change would keep hundreds of pods.
-func outline(job *inventory.Job) *inventory.Job {
+// trimJob returns a job without the fields that lists do not show: otherwise each change would keep hundreds of pods.
+func trimJob(job *inventory.Job) *inventory.Job {
 	out := *job
 	out.Pods = nil
 	if i := slices.IndexFunc(job.Pods, func(pod inventory.Pod) bool { return pod.IP != "" }); i >= 0 {
@@ -113,16 +113,16 @@ func sizeOf(job *inventory.Job) int {
 	return size
 }
 
-func (f *Feed) add(what Type, job *inventory.Job) {
+func (f *Feed) addChange(what Type, job *inventory.Job) {
 	f.seq++
 	f.changes = append(f.changes, Change{Seq: f.seq, Type: what, Job: job})
 	f.bytes += sizeOf(job)
-	if len(f.changes) <= 2*kept && f.bytes <= 2*keptBytes {
+	if len(f.changes) <= 2*maxChanges && f.bytes <= 2*maxChangeBytes {
 		return
 	}
-	first := max(0, len(f.changes)-kept)
+	first := max(0, len(f.changes)-maxChanges)
 	for i := range f.changes {
-		if i >= first && f.bytes <= keptBytes {
+		if i >= first && f.bytes <= maxChangeBytes {
 			break
 		}
 		f.bytes -= sizeOf(f.changes[i].Job)
@@ -131,8 +131,8 @@ func (f *Feed) add(what Type, job *inventory.Job) {
 	f.changes = slices.Clone(f.changes[first:])
 }
 
-// Now returns all jobs and the number of the last change that they include. They must not be changed.
-func (f *Feed) Now() ([]*inventory.Job, uint64) {
+// CurrentJobs returns all jobs and the number of the last change that they include. They must not be changed.
+func (f *Feed) CurrentJobs() ([]*inventory.Job, uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	jobs := make([]*inventory.Job, 0, len(f.jobs))
@@ -142,8 +142,8 @@ func (f *Feed) Now() ([]*inventory.Job, uint64) {
 	return jobs, f.seq
 }
 
-// Since returns the first changes after a number. ok is false if some of them are no longer stored. renewed is closed when there are more.
-func (f *Feed) Since(seq uint64) (changes []Change, renewed <-chan struct{}, ok bool) {
+// ChangesSince returns the first changes after a number. ok is false if some of them are no longer stored. renewed is closed when there are more.
+func (f *Feed) ChangesSince(seq uint64) (changes []Change, renewed <-chan struct{}, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	missed := f.seq - seq
@@ -151,14 +151,14 @@ func (f *Feed) Since(seq uint64) (changes []Change, renewed <-chan struct{}, ok 
 		return nil, nil, false
 	}
 	after := f.changes[uint64(len(f.changes))-missed:]
-	if len(after) > atOnce {
-		return slices.Clone(after[:atOnce]), more, true
+	if len(after) > maxPerRead {
+		return slices.Clone(after[:maxPerRead]), alreadyRenewed, true
 	}
 	return slices.Clone(after), f.renewed, true
 }
 
-// more is a closed channel: more changes are available.
-var more = func() <-chan struct{} {
+// alreadyRenewed is a closed channel: more changes are available.
+var alreadyRenewed = func() <-chan struct{} {
 	closed := make(chan struct{})
 	close(closed)
 	return closed
@@ -167,8 +167,8 @@ var more = func() <-chan struct{} {
 // ID returns the ID of a change, which a watcher presents to resume from there.
 func (f *Feed) ID(seq uint64) string { return f.epoch + "-" + strconv.FormatUint(seq, 10) }
 
-// Parse decodes an ID. ok is false for IDs of another process, which are meaningless here.
-func (f *Feed) Parse(id string) (seq uint64, ok bool) {
+// ParseID decodes an ID. ok is false for IDs of another process, which are meaningless here.
+func (f *Feed) ParseID(id string) (seq uint64, ok bool) {
 	digits, ours := strings.CutPrefix(id, f.epoch+"-")
 	if !ours {
 		return 0, false

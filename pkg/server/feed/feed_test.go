@@ -20,7 +20,7 @@ func TestChangesAreTheDifferenceOfStates(t *testing.T) {
 	f.Publish([]inventory.Job{job("a", "Pending"), job("b", "Pending")})
 	f.Publish([]inventory.Job{job("a", "Running"), job("b", "Pending")})
 	f.Publish([]inventory.Job{job("a", "Running")})
-	changes, _, ok := f.Since(0)
+	changes, _, ok := f.ChangesSince(0)
 	if !ok {
 		t.Fatal("the changes are gone")
 	}
@@ -32,23 +32,23 @@ func TestChangesAreTheDifferenceOfStates(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("changes (-want +got):\n%s", diff)
 	}
-	if rest, _, ok := f.Since(3); !ok || len(rest) != 1 {
+	if rest, _, ok := f.ChangesSince(3); !ok || len(rest) != 1 {
 		t.Errorf("after the third come %v", rest)
 	}
 }
 
 func TestAWatcherThatWasAwayTooLongBeginsAnew(t *testing.T) {
 	f := New()
-	for i := range 2*kept + 2 {
+	for i := range 2*maxChanges + 2 {
 		f.Publish([]inventory.Job{job("a", inventory.Status(fmt.Sprint(i)))})
 	}
-	if _, _, ok := f.Since(1); ok {
+	if _, _, ok := f.ChangesSince(1); ok {
 		t.Error("changes that are no longer kept were given")
 	}
-	if changes, _, ok := f.Since(2*kept + 1); !ok || len(changes) != 1 {
+	if changes, _, ok := f.ChangesSince(2*maxChanges + 1); !ok || len(changes) != 1 {
 		t.Errorf("the last change is %v", changes)
 	}
-	if _, _, ok := f.Since(1 << 60); ok {
+	if _, _, ok := f.ChangesSince(1 << 60); ok {
 		t.Error("a number that was never given was accepted")
 	}
 }
@@ -56,7 +56,7 @@ func TestAWatcherThatWasAwayTooLongBeginsAnew(t *testing.T) {
 func TestWhatWaitsIsWokenByAChangeAlone(t *testing.T) {
 	f := New()
 	f.Publish([]inventory.Job{job("a", "Pending")})
-	_, renewed, _ := f.Since(1)
+	_, renewed, _ := f.ChangesSince(1)
 	f.Publish([]inventory.Job{job("a", "Pending")})
 	select {
 	case <-renewed:
@@ -73,11 +73,11 @@ func TestWhatWaitsIsWokenByAChangeAlone(t *testing.T) {
 
 func TestIdentitiesOfAnotherProcessMeanNothing(t *testing.T) {
 	f := New()
-	if seq, ok := f.Parse(f.ID(7)); !ok || seq != 7 {
+	if seq, ok := f.ParseID(f.ID(7)); !ok || seq != 7 {
 		t.Errorf("got %d, %t", seq, ok)
 	}
 	for _, id := range []string{"", "7", New().ID(7), f.ID(7) + "x"} {
-		if _, ok := f.Parse(id); ok {
+		if _, ok := f.ParseID(id); ok {
 			t.Errorf("%q was accepted", id)
 		}
 	}
@@ -114,17 +114,17 @@ func TestChangesTakeSoMuchMemory(t *testing.T) {
 	for n := range 3000 {
 		f.Publish([]inventory.Job{scaled(n, 300)})
 	}
-	if grown := heap() - before; grown > 3*keptBytes {
+	if grown := heap() - before; grown > 3*maxChangeBytes {
 		t.Errorf("all changes take %d MiB", grown>>20)
 	}
 	sum := 0
 	for _, change := range f.changes {
 		sum += sizeOf(change.Job)
 	}
-	if sum != f.bytes || sum > 2*keptBytes {
+	if sum != f.bytes || sum > 2*maxChangeBytes {
 		t.Errorf("the changes have %d bytes, counted were %d", sum, f.bytes)
 	}
-	if _, _, ok := f.Since(f.seq - 10); !ok {
+	if _, _, ok := f.ChangesSince(f.seq - 10); !ok {
 		t.Error("the last changes are gone")
 	}
 }
@@ -132,12 +132,12 @@ func TestChangesTakeSoMuchMemory(t *testing.T) {
 // TestManyChangesComeInParts, so that each of many slow readers holds few.
 func TestManyChangesComeInParts(t *testing.T) {
 	f := New()
-	for n := range 2*atOnce + 1 {
+	for n := range 2*maxPerRead + 1 {
 		f.Publish([]inventory.Job{job("a", inventory.Status(fmt.Sprint(n)))})
 	}
 	seq := uint64(0)
-	for _, want := range []int{atOnce, atOnce, 1} {
-		changes, renewed, ok := f.Since(seq)
+	for _, want := range []int{maxPerRead, maxPerRead, 1} {
+		changes, renewed, ok := f.ChangesSince(seq)
 		if !ok || len(changes) != want {
 			t.Fatalf("got %d changes, want %d", len(changes), want)
 		}

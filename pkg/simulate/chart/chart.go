@@ -62,26 +62,26 @@ func (l *Lines) SVG() []byte {
 	drawn := make([][]Point, len(l.Lines))
 	for i, line := range l.Lines {
 		for _, point := range line.Points {
-			if finite(point) && point.X >= l.MinX && (!l.LogX || point.X > 0) {
+			if isFinite(point) && point.X >= l.MinX && (!l.LogX || point.X > 0) {
 				drawn[i] = append(drawn[i], point)
 				d.x.to, d.y.to = max(d.x.to, point.X), max(d.y.to, point.Y)
 			}
 		}
 	}
-	d.scale(l, drawn)
+	d.scaleAxes(l, drawn)
 	fmt.Fprintf(&d.out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" font-family="sans-serif" font-size="%d">`+"\n",
 		width, height, width, height, fontSize)
 	fmt.Fprintf(&d.out, `<rect width="%d" height="%d" fill="#ffffff"/>`+"\n", width, height)
-	d.axes(l)
+	d.drawAxes(l)
 	for i, points := range drawn {
-		d.line(points, i)
+		d.drawLine(points, i)
 	}
-	d.legend(l)
+	d.drawLegend(l)
 	d.out.WriteString("</svg>\n")
 	return d.out.Bytes()
 }
 
-func finite(p Point) bool { return !math.IsNaN(p.X+p.Y) && !math.IsInf(p.X+p.Y, 0) }
+func isFinite(p Point) bool { return !math.IsNaN(p.X+p.Y) && !math.IsInf(p.X+p.Y, 0) }
 
 // drawing is a plot on its way to SVG.
 type drawing struct {
@@ -89,23 +89,23 @@ type drawing struct {
 	x, y axis
 }
 
-// scale decides where the axes end.
-func (d *drawing) scale(l *Lines, drawn [][]Point) {
+// scaleAxes decides where the axes end.
+func (d *drawing) scaleAxes(l *Lines, drawn [][]Point) {
 	d.x.to = max(d.x.to, l.MinX+1)
 	d.y.to = max(d.y.to, l.MinY+1) // a line at the bottom needs a scale, too
 	if l.LogX {
 		d.x.from, d.x.to = 1, math.Pow(10, math.Ceil(math.Log10(max(d.x.to, 10))))
 	}
-	if l.Legend == TopLeft && crowded(drawn, d.x, d.y) {
+	if l.Legend == TopLeft && isCrowded(drawn, d.x, d.y) {
 		d.y.to = l.MinY + 1.25*(d.y.to-l.MinY)
 	}
 }
 
-// crowded reports whether a line runs behind the legend.
-func crowded(drawn [][]Point, x, y axis) bool {
+// isCrowded reports whether a line runs behind the legend.
+func isCrowded(drawn [][]Point, x, y axis) bool {
 	for _, points := range drawn {
 		for _, point := range points {
-			if x.share(point.X) < 0.25 && y.share(point.Y) > 0.75 {
+			if x.positionOf(point.X) < 0.25 && y.positionOf(point.Y) > 0.75 {
 				return true
 			}
 		}
@@ -113,51 +113,51 @@ func crowded(drawn [][]Point, x, y axis) bool {
 	return false
 }
 
-func (d *drawing) at(p Point) (x, y float64) {
-	return left + d.x.share(p.X)*(width-left-right), height - bottom - d.y.share(p.Y)*(height-top-bottom)
+func (d *drawing) pixelOf(p Point) (x, y float64) {
+	return left + d.x.positionOf(p.X)*(width-left-right), height - bottom - d.y.positionOf(p.Y)*(height-top-bottom)
 }
 
-// axes draws the grid with its numbers, and the titles of the axes.
-func (d *drawing) axes(l *Lines) {
+// drawAxes draws the grid with its numbers, and the titles of the axes.
+func (d *drawing) drawAxes(l *Lines) {
 	const grid = `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="#cccccc"/>` + "\n"
-	for _, tick := range d.x.ticks() {
-		x, y := d.at(Point{tick, d.y.from})
+	for _, tick := range d.x.tickValues() {
+		x, y := d.pixelOf(Point{tick, d.y.from})
 		fmt.Fprintf(&d.out, grid, x, y, x, float64(top))
-		d.text(x, y+fontSize+6, "middle", number(tick))
+		d.drawText(x, y+fontSize+6, "middle", tickText(tick))
 	}
-	for _, tick := range d.y.ticks() {
-		x, y := d.at(Point{d.x.from, tick})
+	for _, tick := range d.y.tickValues() {
+		x, y := d.pixelOf(Point{d.x.from, tick})
 		fmt.Fprintf(&d.out, grid, x, y, float64(width-right), y)
-		d.text(x-8, y+fontSize/3, "end", number(tick))
+		d.drawText(x-8, y+fontSize/3, "end", tickText(tick))
 	}
 	fmt.Fprintf(&d.out, `<path d="M%d %d V%d H%d" fill="none" stroke="#000000"/>`+"\n", left, top, height-bottom, width-right)
 	middle := float64(left+width-right) / 2
-	d.text(middle, top-16, "middle", l.Title)
-	d.text(middle, height-14, "middle", l.X)
+	d.drawText(middle, top-16, "middle", l.Title)
+	d.drawText(middle, height-14, "middle", l.X)
 	fmt.Fprintf(&d.out, `<g transform="translate(18 %.1f) rotate(-90)">`, float64(top+height-bottom)/2)
-	d.text(0, 0, "middle", l.Y)
+	d.drawText(0, 0, "middle", l.Y)
 	d.out.WriteString("</g>\n")
 }
 
-func (d *drawing) text(x, y float64, anchor, text string) {
+func (d *drawing) drawText(x, y float64, anchor, text string) {
 	fmt.Fprintf(&d.out, `<text x="%.1f" y="%.1f" text-anchor="%s">`, x, y, anchor)
 	_ = xml.EscapeText(&d.out, []byte(text)) // a buffer takes everything
 	d.out.WriteString("</text>\n")
 }
 
-func (d *drawing) line(points []Point, number int) {
+func (d *drawing) drawLine(points []Point, number int) {
 	if len(points) == 0 {
 		return
 	}
 	var corners strings.Builder
 	for _, point := range points {
-		x, y := d.at(point)
+		x, y := d.pixelOf(point)
 		fmt.Fprintf(&corners, "%.1f,%.1f ", x, min(max(y, top), height-bottom))
 	}
-	fmt.Fprintf(&d.out, `<polyline points="%s" fill="none" %s/>`+"\n", strings.TrimSpace(corners.String()), stroke(number))
+	fmt.Fprintf(&d.out, `<polyline points="%s" fill="none" %s/>`+"\n", strings.TrimSpace(corners.String()), strokeStyle(number))
 }
 
-func stroke(number int) string {
+func strokeStyle(number int) string {
 	out := fmt.Sprintf(`stroke="%s" stroke-width="2"`, palette[number%len(palette)])
 	if dash := dashes[number%len(dashes)]; dash != "" {
 		out += fmt.Sprintf(` stroke-dasharray="%s"`, dash)
@@ -165,7 +165,7 @@ func stroke(number int) string {
 	return out
 }
 
-func (d *drawing) legend(l *Lines) {
+func (d *drawing) drawLegend(l *Lines) {
 	y, thumb, text, anchor := float64(top+legendLine), float64(left+10), float64(left+10+legendThumb+6), "start"
 	if l.Legend == BottomRight {
 		y = float64(height - bottom - legendLine*len(l.Lines))
@@ -173,8 +173,8 @@ func (d *drawing) legend(l *Lines) {
 		text, anchor = thumb-6, "end"
 	}
 	for i, line := range l.Lines {
-		fmt.Fprintf(&d.out, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" %s/>`+"\n", thumb, y-fontSize/3, thumb+legendThumb, y-fontSize/3, stroke(i))
-		d.text(text, y, anchor, line.Name)
+		fmt.Fprintf(&d.out, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" %s/>`+"\n", thumb, y-fontSize/3, thumb+legendThumb, y-fontSize/3, strokeStyle(i))
+		d.drawText(text, y, anchor, line.Name)
 		y += legendLine
 	}
 }

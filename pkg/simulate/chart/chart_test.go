@@ -101,8 +101,8 @@ func TestTicksAreRound(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, tick := range test.axis.ticks() {
-				got = append(got, number(tick))
+			for _, tick := range test.axis.tickValues() {
+				got = append(got, tickText(tick))
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("ticks (-want +got):\n%s", diff)

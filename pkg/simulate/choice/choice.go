@@ -13,9 +13,9 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// Make makes a scheduler choose a node for a pod, by a profile that need not be one of its own, in the current state of its cache. It returns the
+// ChooseNode makes a scheduler choose a node for a pod, by a profile that need not be one of its own, in the current state of its cache. It returns the
 // errors of [scheduler.Scheduler.SchedulePod], including a FitError, and an error if the pod cannot be read.
-func Make(ctx context.Context, sched *scheduler.Scheduler, profile framework.Framework, state fwk.CycleState, pod *corev1.Pod) (scheduler.ScheduleResult, error) {
+func ChooseNode(ctx context.Context, sched *scheduler.Scheduler, profile framework.Framework, state fwk.CycleState, pod *corev1.Pod) (scheduler.ScheduleResult, error) {
 	info, err := framework.NewPodInfo(pod)
 	if err != nil {
 		return scheduler.ScheduleResult{}, fmt.Errorf("reading pod %s: %w", klog.KObj(pod), err)

@@ -45,31 +45,31 @@ func Read(from io.Reader) (*Recording, error) {
 			began, r.Start = true, l.At
 			continue
 		}
-		if err := r.take(&l, began); err != nil {
+		if err := r.addLine(&l, began); err != nil {
 			return nil, fmt.Errorf("reading event %d: %w", number, err)
 		}
 	}
 }
 
-// take adds a line: to the initial state until the recording has begun, and to the changes from then on.
-func (r *Recording) take(l *line, began bool) error {
+// addLine adds a line: to the initial state until the recording has begun, and to the changes from then on.
+func (r *Recording) addLine(l *line, began bool) error {
 	if !began && l.isRuns() {
-		return r.learn(l.Object)
+		return r.readRuns(l.Object)
 	}
-	event, err := l.event()
+	event, err := l.decodeEvent()
 	switch {
 	case err != nil:
 		return err
 	case began:
 		r.Events = append(r.Events, event)
 	default:
-		r.begin(event)
+		r.addInitial(event)
 	}
 	return nil
 }
 
-// begin adds what there was.
-func (r *Recording) begin(event Event) {
+// addInitial adds what there was.
+func (r *Recording) addInitial(event Event) {
 	switch {
 	case event.Pod != nil:
 		r.Pods = append(r.Pods, event.Pod)
@@ -80,8 +80,8 @@ func (r *Recording) begin(event Event) {
 	}
 }
 
-// learn reads the data of a ledger.
-func (r *Recording) learn(object json.RawMessage) error {
+// readRuns reads the data of a ledger.
+func (r *Recording) readRuns(object json.RawMessage) error {
 	var list ledger.RunList
 	if err := json.Unmarshal(object, &list); err != nil {
 		return fmt.Errorf("reading how long jobs have run: %w", err)
@@ -96,7 +96,7 @@ func (l *line) isRuns() bool {
 	return json.Unmarshal(l.Object, &kind) == nil && kind.Kind == kindOfRuns
 }
 
-func (l *line) event() (Event, error) {
+func (l *line) decodeEvent() (Event, error) {
 	var kind metav1.PartialObjectMetadata
 	if err := json.Unmarshal(l.Object, &kind); err != nil {
 		return Event{}, err

@@ -63,19 +63,19 @@ func (r *Recorder) Record(ctx context.Context, to io.Writer) error {
 		}
 		revisions[resource] = list.GetResourceVersion()
 		for i := range list.Items {
-			r.write(watch.Added, &list.Items[i])
+			r.writeEvent(watch.Added, &list.Items[i])
 		}
 	}
 	r.writeRuns()
-	r.write(watch.Bookmark, &unstructured.Unstructured{})
+	r.writeEvent(watch.Bookmark, &unstructured.Unstructured{})
 	if r.Began != nil {
 		r.Began(len(r.last))
 	}
-	return errors.Join(r.follow(ctx, stop, revisions), r.err)
+	return errors.Join(r.watchChanges(ctx, stop, revisions), r.err)
 }
 
-// follow writes what changes after some revisions.
-func (r *Recorder) follow(ctx context.Context, stop func(), revisions map[schema.GroupVersionResource]string) error {
+// watchChanges writes what changes after some revisions.
+func (r *Recorder) watchChanges(ctx context.Context, stop func(), revisions map[schema.GroupVersionResource]string) error {
 	var watchers sync.WaitGroup
 	defer watchers.Wait()
 	defer stop()
@@ -87,10 +87,10 @@ func (r *Recorder) follow(ctx context.Context, stop func(), revisions map[schema
 		watchers.Go(func() {
 			defer stop()
 			for event := range watcher.ResultChan() {
-				r.write(event.Type, event.Object)
+				r.writeEvent(event.Type, event.Object)
 			}
 			if ctx.Err() == nil {
-				r.fail(fmt.Errorf("watching %s: the watch ended, so what followed is not in the recording", resource.Resource))
+				r.addError(fmt.Errorf("watching %s: the watch ended, so what followed is not in the recording", resource.Resource))
 			}
 		})
 	}
@@ -106,15 +106,15 @@ func (w watches) WatchWithContext(ctx context.Context, options metav1.ListOption
 	return w.Watch(ctx, options)
 }
 
-// write writes an event, unless it changes nothing that affects a scheduler.
-func (r *Recorder) write(kind watch.EventType, object runtime.Object) {
+// writeEvent writes an event, unless it changes nothing that affects a scheduler.
+func (r *Recorder) writeEvent(kind watch.EventType, object runtime.Object) {
 	seen := r.Clock.Now()
 	content, ok := object.(*unstructured.Unstructured)
 	if !ok {
-		r.fail(fmt.Errorf("watching: %w", apierrors.FromObject(object)))
+		r.addError(fmt.Errorf("watching: %w", apierrors.FromObject(object)))
 		return
 	}
-	trim(content)
+	trimObject(content)
 	revision := content.GetResourceVersion()
 	content.SetResourceVersion("") // it changes with every heartbeat
 	same, err := json.Marshal(content)
@@ -154,7 +154,7 @@ func (r *Recorder) writeRuns() {
 	}))
 }
 
-func (r *Recorder) fail(err error) {
+func (r *Recorder) addError(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.err = errors.Join(r.err, err)

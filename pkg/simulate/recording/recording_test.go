@@ -125,7 +125,7 @@ status:
   conditions: [{type: PodScheduled, status: "False"}]
 `
 	got := object(t, pod)
-	trim(got)
+	trimObject(got)
 	if diff := cmp.Diff(object(t, want), got); diff != "" {
 		t.Errorf("trimmed (-want +got):\n%s", diff)
 	}

@@ -19,8 +19,8 @@ var (
 // lastApplied repeats all of an object.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// trim removes what a replay does not need.
-func trim(object *unstructured.Unstructured) {
+// trimObject removes what a replay does not need.
+func trimObject(object *unstructured.Unstructured) {
 	for _, field := range ofMetadata {
 		unstructured.RemoveNestedField(object.Object, "metadata", field)
 	}

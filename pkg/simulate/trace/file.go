@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-const packed = ".gz"
+const gzipSuffix = ".gz"
 
 // IsCSV identifies traces by their file name.
-func IsCSV(path string) bool { return strings.HasSuffix(strings.TrimSuffix(path, packed), ".csv") }
+func IsCSV(path string) bool { return strings.HasSuffix(strings.TrimSuffix(path, gzipSuffix), ".csv") }
 
 // Read returns the content of a file, unpacked if its name ends in .gz.
 func Read(path string) ([]byte, error) {
 	data, err := os.ReadFile(path)
-	if err != nil || !strings.HasSuffix(path, packed) {
+	if err != nil || !strings.HasSuffix(path, gzipSuffix) {
 		return data, err
 	}
 	reader, err := gzip.NewReader(bytes.NewReader(data))
@@ -30,14 +30,14 @@ func Read(path string) ([]byte, error) {
 	return data, nil
 }
 
-// Nodes reads a node list of an openb trace.
-func Nodes(path string) ([]Node, error) { return parse(path, ReadNodes) }
+// LoadNodes reads a node list of an openb trace.
+func LoadNodes(path string) ([]Node, error) { return parseFile(path, ReadNodes) }
 
-// Pods reads a pod list of an openb trace.
-func Pods(path string) ([]Pod, error) { return parse(path, ReadPods) }
+// LoadPods reads a pod list of an openb trace.
+func LoadPods(path string) ([]Pod, error) { return parseFile(path, ReadPods) }
 
-// Jobs reads a list of jobs in the form of Philly's. It returns none for another form.
-func Jobs(path string) ([]*Job, error) {
+// LoadJobs reads a list of jobs in the form of Philly's. It returns none for another form.
+func LoadJobs(path string) ([]*Job, error) {
 	data, err := Read(path)
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func Jobs(path string) ([]*Job, error) {
 	return jobs, nil
 }
 
-func parse[T any](path string, read func(io.Reader) ([]T, error)) ([]T, error) {
+func parseFile[T any](path string, read func(io.Reader) ([]T, error)) ([]T, error) {
 	data, err := Read(path)
 	if err != nil {
 		return nil, err

@@ -11,25 +11,25 @@ type Gang struct {
 	Rest int
 }
 
-// GangOf returns the smallest gang with that number of GPUs.
-func GangOf(gpus int) Gang { return Gang{Whole: gpus / GPUsPerNode, Rest: gpus % GPUsPerNode} }
+// NewGang returns the smallest gang with that number of GPUs.
+func NewGang(gpus int) Gang { return Gang{Whole: gpus / GPUsPerNode, Rest: gpus % GPUsPerNode} }
 
 // Gang is what the job's pods ask for.
-func (j *Job) Gang() Gang { return GangOf(j.GPUs) }
+func (j *Job) Gang() Gang { return NewGang(j.GPUs) }
 
 // GPUs is what all pods ask together.
 func (g Gang) GPUs() int { return g.Whole*GPUsPerNode + g.Rest }
 
-// Pods is how many there are.
-func (g Gang) Pods() int {
+// PodCount is how many there are.
+func (g Gang) PodCount() int {
 	if g.Rest > 0 {
 		return g.Whole + 1
 	}
 	return g.Whole
 }
 
-// Pod is how many GPUs the pod of an index asks.
-func (g Gang) Pod(index int) int {
+// GPUsOfPod is how many GPUs the pod of an index asks.
+func (g Gang) GPUsOfPod(index int) int {
 	if index < g.Whole {
 		return GPUsPerNode
 	}

@@ -52,10 +52,10 @@ func (p *Pod) TotalMilliGPU() int64 { return p.GPUs * p.MilliGPU }
 
 // ReadNodes reads a node list. Its columns are sn, cpu_milli, memory_mib, gpu and model.
 func ReadNodes(from io.Reader) ([]Node, error) {
-	return read(from, []string{"sn", "cpu_milli", "memory_mib", "gpu"}, func(r *row) Node {
+	return readRecords(from, []string{"sn", "cpu_milli", "memory_mib", "gpu"}, func(r *row) Node {
 		return Node{
-			Name: r.text("sn"), MilliCPU: r.number("cpu_milli"), MemoryMiB: r.number("memory_mib"),
-			GPUs: r.number("gpu"), Model: r.text("model"),
+			Name: r.textField("sn"), MilliCPU: r.numberField("cpu_milli"), MemoryMiB: r.numberField("memory_mib"),
+			GPUs: r.numberField("gpu"), Model: r.textField("model"),
 		}
 	})
 }
@@ -63,19 +63,19 @@ func ReadNodes(from io.Reader) ([]Node, error) {
 // ReadPods reads a pod list. It needs the columns name, cpu_milli, memory_mib, num_gpu and gpu_milli; gpu_spec,
 // creation_time and deletion_time, in seconds, may be absent.
 func ReadPods(from io.Reader) ([]Pod, error) {
-	return read(from, []string{"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"}, func(r *row) Pod {
+	return readRecords(from, []string{"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"}, func(r *row) Pod {
 		pod := Pod{
-			Name: r.text("name"), MilliCPU: r.number("cpu_milli"), MemoryMiB: r.number("memory_mib"),
-			GPUs: r.number("num_gpu"), MilliGPU: r.number("gpu_milli"), Models: r.models("gpu_spec"),
-			Created: r.seconds("creation_time"), Deleted: r.seconds("deletion_time"),
+			Name: r.textField("name"), MilliCPU: r.numberField("cpu_milli"), MemoryMiB: r.numberField("memory_mib"),
+			GPUs: r.numberField("num_gpu"), MilliGPU: r.numberField("gpu_milli"), Models: r.modelsField("gpu_spec"),
+			Created: r.secondsField("creation_time"), Deleted: r.secondsField("deletion_time"),
 		}
 		switch {
 		case pod.GPUs == 0:
 			pod.MilliGPU = 0
 		case pod.MilliGPU < 1 || pod.MilliGPU > MilliPerGPU:
-			r.fail("gpu_milli", "want 1 to 1000")
+			r.setError("gpu_milli", "want 1 to 1000")
 		case pod.GPUs > 1 && pod.MilliGPU != MilliPerGPU:
-			r.fail("gpu_milli", "want 1000 for several GPUs")
+			r.setError("gpu_milli", "want 1000 for several GPUs")
 		}
 		return pod
 	})
@@ -88,8 +88,8 @@ type row struct {
 	err     error
 }
 
-// read reads all records. An error names the line and the column.
-func read[T any](from io.Reader, required []string, parse func(*row) T) ([]T, error) {
+// readRecords reads all records. An error names the line and the column.
+func readRecords[T any](from io.Reader, required []string, parse func(*row) T) ([]T, error) {
 	reader := csv.NewReader(from)
 	header, err := reader.Read()
 	if errors.Is(err, io.EOF) {
@@ -126,46 +126,46 @@ func read[T any](from io.Reader, required []string, parse func(*row) T) ([]T, er
 	}
 }
 
-func (r *row) text(column string) string {
+func (r *row) textField(column string) string {
 	if i, ok := r.columns[column]; ok {
 		return r.fields[i]
 	}
 	return ""
 }
 
-// number reads a whole number, 0 if the field is empty. Numbers fit in 31 bits, so that sums of millions do not overflow.
-func (r *row) number(column string) int64 {
-	text := r.text(column)
+// numberField reads a whole number, 0 if the field is empty. Numbers fit in 31 bits, so that sums of millions do not overflow.
+func (r *row) numberField(column string) int64 {
+	text := r.textField(column)
 	if text == "" {
 		return 0
 	}
 	number, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || number < 0 || number > math.MaxInt32 {
-		r.fail(column, "want a whole number from 0 to 2147483647")
+		r.setError(column, "want a whole number from 0 to 2147483647")
 	}
 	return number
 }
 
-// seconds reads a time, which some lists write with a fraction.
-func (r *row) seconds(column string) time.Duration {
-	text := r.text(column)
+// secondsField reads a time, which some lists write with a fraction.
+func (r *row) secondsField(column string) time.Duration {
+	text := r.textField(column)
 	if text == "" {
 		return 0
 	}
 	seconds, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(seconds >= 0 && seconds <= math.MaxInt32) {
-		r.fail(column, "want seconds from 0 to 2147483647")
+		r.setError(column, "want seconds from 0 to 2147483647")
 		return 0
 	}
 	return time.Duration(seconds * float64(time.Second))
 }
 
-func (r *row) models(column string) []string {
-	return slices.DeleteFunc(strings.Split(r.text(column), "|"), func(model string) bool { return model == "" })
+func (r *row) modelsField(column string) []string {
+	return slices.DeleteFunc(strings.Split(r.textField(column), "|"), func(model string) bool { return model == "" })
 }
 
-func (r *row) fail(column, want string) {
+func (r *row) setError(column, want string) {
 	if r.err == nil {
-		r.err = fmt.Errorf("column %s is %q: %s", column, r.text(column), want)
+		r.err = fmt.Errorf("column %s is %q: %s", column, r.textField(column), want)
 	}
 }

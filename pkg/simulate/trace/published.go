@@ -22,24 +22,24 @@ type Arrivals struct {
 	Nodes []Node
 }
 
-// Arrive makes the arrivals of a seed. The trace is shuffled; then pods drawn from it with replacement follow until
+// DrawArrivals makes the arrivals of a seed. The trace is shuffled; then pods drawn from it with replacement follow until
 // they ask for inflation times the capacity, or, where the trace asks for more, random pods leave it.
-func Arrive(nodes []Node, trace []Pod, inflation float64, seed int64) Arrivals {
+func DrawArrivals(nodes []Node, trace []Pod, inflation float64, seed int64) Arrivals {
 	random := rand.New(rand.NewSource(seed)) //nolint:gosec // the published runs use this generator
 	random.Int()
 	sorted := slices.Clone(trace)
 	slices.SortFunc(sorted, func(a, b Pod) int { return cmp.Compare(a.Name, b.Name) })
 	pods := slices.Clone(sorted)
 	random.Shuffle(len(pods), func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
-	goal := int64(inflation * float64(Capacity(nodes)))
+	goal := int64(inflation * float64(TotalCapacity(nodes)))
 	asked := int64(0)
 	for i := range pods {
 		asked += pods[i].TotalMilliGPU()
 	}
 	if asked > goal {
-		pods = thin(pods, asked, goal, random)
+		pods = removeRandomPods(pods, asked, goal, random)
 	} else {
-		pods = inflate(pods, sorted, goal-asked, random)
+		pods = addRandomPods(pods, sorted, goal-asked, random)
 	}
 	for range drawsBetween {
 		random.Int()
@@ -53,8 +53,8 @@ func Arrive(nodes []Node, trace []Pod, inflation float64, seed int64) Arrivals {
 	return Arrivals{Pods: pods, Nodes: arranged}
 }
 
-// thin removes random pods until the rest request no more than goal.
-func thin(pods []Pod, asked, goal int64, random *rand.Rand) []Pod {
+// removeRandomPods removes random pods until the rest request no more than goal.
+func removeRandomPods(pods []Pod, asked, goal int64, random *rand.Rand) []Pod {
 	for asked > goal {
 		i := random.Intn(len(pods))
 		asked -= pods[i].TotalMilliGPU()
@@ -63,8 +63,8 @@ func thin(pods []Pod, asked, goal int64, random *rand.Rand) []Pod {
 	return pods
 }
 
-// inflate appends random pods of the trace until the share of the next one on each of its GPUs exceeds the room.
-func inflate(pods, trace []Pod, room int64, random *rand.Rand) []Pod {
+// addRandomPods appends random pods of the trace until the share of the next one on each of its GPUs exceeds the room.
+func addRandomPods(pods, trace []Pod, room int64, random *rand.Rand) []Pod {
 	if !slices.ContainsFunc(trace, func(pod Pod) bool { return pod.GPUs > 0 }) {
 		return pods
 	}
@@ -78,8 +78,8 @@ func inflate(pods, trace []Pod, room int64, random *rand.Rand) []Pod {
 	}
 }
 
-// Capacity is the GPUs of some nodes together, in thousandths of one.
-func Capacity(nodes []Node) int64 {
+// TotalCapacity is the GPUs of some nodes together, in thousandths of one.
+func TotalCapacity(nodes []Node) int64 {
 	sum := int64(0)
 	for i := range nodes {
 		sum += nodes[i].GPUs * MilliPerGPU

@@ -30,8 +30,8 @@ func (c *Collector) Add(arrived, allocated int64) {
 	}
 }
 
-// Series returns the means. A percentage at which no pod came has the value of the one before.
-func (c *Collector) Series() Series {
+// Means returns the means. A percentage at which no pod came has the value of the one before.
+func (c *Collector) Means() Series {
 	var means Series
 	for i := range means {
 		switch {

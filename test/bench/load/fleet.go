@@ -62,7 +62,7 @@ func Inventory(node string, memoryMiB int64, nvlink bool) (string, error) {
 	all := make([]int, GPUsPerNode)
 	for i := range GPUsPerNode {
 		all[i] = i
-		inventory.Cards = append(inventory.Cards, gpu.Card{
+		inventory.GPUs = append(inventory.GPUs, gpu.GPU{
 			UUID: fixture.UUID(node, i), Index: i, MemoryMiB: memoryMiB, ReservedMiB: ptr.To[int64](0), Health: gpu.Healthy,
 			NUMANode: ptr.To(i / 4), PCIeSwitch: fmt.Sprintf("0000:%02d:00.0", i/2),
 		})

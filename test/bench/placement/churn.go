@@ -64,7 +64,7 @@ func (c Churn) Run(nodes []trace.Node, pods []trace.Pod, policy Policy) ChurnRes
 	for i := range pods {
 		asked += pods[i].TotalMilliGPU()
 	}
-	capacity, end := float64(trace.Capacity(nodes)), c.WarmUp+c.Measured
+	capacity, end := float64(trace.TotalCapacity(nodes)), c.WarmUp+c.Measured
 	rate := c.Load * capacity * float64(len(pods)) / float64(asked)
 	for {
 		next := run.now + run.random.ExpFloat64()/rate

@@ -5,7 +5,7 @@ import "g8s.host/gpu-scheduler/pkg/simulate/trace"
 // Fill lets pods arrive at an empty cluster until none is left. A pod that fits nowhere is lost.
 func Fill(arrivals trace.Arrivals, policy Policy) trace.Series {
 	cluster := NewCluster(arrivals.Nodes, policy)
-	collected := trace.Collector{Capacity: trace.Capacity(arrivals.Nodes)}
+	collected := trace.Collector{Capacity: trace.TotalCapacity(arrivals.Nodes)}
 	arrived, allocated := int64(0), int64(0)
 	for i := range arrivals.Pods {
 		pod := &arrivals.Pods[i]
@@ -15,5 +15,5 @@ func Fill(arrivals trace.Arrivals, policy Policy) trace.Series {
 		}
 		collected.Add(arrived, allocated)
 	}
-	return collected.Series()
+	return collected.Means()
 }

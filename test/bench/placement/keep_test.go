@@ -10,7 +10,7 @@ import (
 // TestNothingThatFitsIsRefusedWhileAClusterFills lets pods come that never leave, with as many nodes kept whole as can be.
 func TestNothingThatFitsIsRefusedWhileAClusterFills(t *testing.T) {
 	nodes, pods := defaultTrace(t)
-	arrivals := trace.Arrive(nodes, pods, trace.Inflation, 42)
+	arrivals := trace.DrawArrivals(nodes, pods, trace.Inflation, 42)
 	cluster := placement.NewCluster(arrivals.Nodes, placement.NewLeastFragmentation(arrivals.Nodes, 100))
 	lost := 0
 	for i := range arrivals.Pods {

@@ -36,31 +36,31 @@ func NewLeastFragmentation(nodes []trace.Node, perMille int64) *LeastFragmentati
 // Observe implements Observer. Like our plugin, it counts who comes from its first pod on.
 func (p *LeastFragmentation) Observe(pod *trace.Pod) bool {
 	p.pods.Add(askOf(pod))
-	if !p.pace.Due(p.pods.Len()) {
+	if !p.pace.IsDue(p.pods.Len()) {
 		return false
 	}
-	p.pods.Turn()
+	p.pods.EndRound()
 	p.forecast = fragmentation.NewForecast("", &p.nodes, &p.pods)
 	return true
 }
 
 // Left implements Observer: what runs or waits is what is expected.
-func (p *LeastFragmentation) Left(pod *trace.Pod) { p.pods.Remove(askOf(pod)) }
+func (p *LeastFragmentation) Left(pod *trace.Pod) { p.pods.RemovePod(askOf(pod)) }
 
 // KeptFrom implements Keeper.
 func (p *LeastFragmentation) KeptFrom(pod *trace.Pod) int64 {
 	asked := askOf(pod)
-	if asked.NoCards() {
+	if asked.NeedsNoGPUs() {
 		return 0
 	}
-	return p.forecast.Kept().From(asked.Whole, p.perMille)
+	return p.forecast.KeptNodes().CountFor(asked.Whole, p.perMille)
 }
 
 // Covers implements Keeper.
 func (p *LeastFragmentation) Covers(node *Node) bool {
 	left := shapeOf(node.Node)
 	left.MilliCPU, left.MemoryMiB = node.MilliCPU, node.MemoryMiB
-	return p.forecast.Kept().Covers(left)
+	return p.forecast.KeptNodes().CoversNode(left)
 }
 
 func shapeOf(node *trace.Node) fragmentation.Shape {
@@ -68,8 +68,8 @@ func shapeOf(node *trace.Node) fragmentation.Shape {
 }
 
 // askOf is what a pod asks for, in the one pool that there is.
-func askOf(pod *trace.Pod) fragmentation.Ask {
-	asked := fragmentation.Ask{
+func askOf(pod *trace.Pod) fragmentation.PodRequest {
+	asked := fragmentation.PodRequest{
 		MilliCPU: pod.MilliCPU, MemoryMiB: pod.MemoryMiB, Types: strings.Join(slices.Sorted(slices.Values(pod.Models)), ","),
 	}
 	if pod.MilliGPU < trace.MilliPerGPU {
@@ -83,15 +83,15 @@ func askOf(pod *trace.Pod) fragmentation.Ask {
 // Score implements Policy. The GPUs are those that our allocator takes: of shared ones the fullest.
 func (p *LeastFragmentation) Score(node *Node, pod *trace.Pod) (int64, Cards) {
 	cards, shape, asked := node.tightest(pod), shapeOf(node.Node), askOf(pod)
-	on := p.forecast.On(&shape, node.MilliCPU, node.MemoryMiB)
+	on := p.forecast.PlaceOn(&shape, node.MilliCPU, node.MemoryMiB)
 	for card, free := range node.Free[:min(node.GPUs, MaxGPUs)] {
 		taken := int64(0)
 		if cards&(1<<card) != 0 {
 			taken = pod.MilliGPU
 		}
-		on.Card(cardMiB, free, taken)
+		on.AddGPU(cardMiB, free, taken)
 	}
-	return fragmentation.Rank(on.Value(&asked, cardMiB)), cards
+	return fragmentation.NodeRank(on.NodeValue(&asked, cardMiB)), cards
 }
 
 // Pack is the strategy of that name of our plugin GPUScore: it prefers the node that the pod fills most.

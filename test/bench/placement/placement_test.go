@@ -13,11 +13,11 @@ import (
 
 func defaultTrace(t *testing.T) ([]trace.Node, []trace.Pod) {
 	t.Helper()
-	nodes, err := trace.Nodes("../../../pkg/simulate/trace/testdata/openb_node_list_gpu_node.csv.gz")
+	nodes, err := trace.LoadNodes("../../../pkg/simulate/trace/testdata/openb_node_list_gpu_node.csv.gz")
 	if err != nil {
 		t.Fatal(err)
 	}
-	pods, err := trace.Pods("../../../pkg/simulate/trace/testdata/openb_pod_list_default.csv.gz")
+	pods, err := trace.LoadPods("../../../pkg/simulate/trace/testdata/openb_pod_list_default.csv.gz")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func defaultTrace(t *testing.T) ([]trace.Node, []trace.Pod) {
 // TestThePublishedFigures holds one seed of each policy against the published mean of ten, within their spread. make bench-placement does it for all seeds.
 func TestThePublishedFigures(t *testing.T) {
 	nodes, pods := defaultTrace(t)
-	arrivals := trace.Arrive(nodes, pods, trace.Inflation, 42)
+	arrivals := trace.DrawArrivals(nodes, pods, trace.Inflation, 42)
 	for name, tc := range map[string]struct {
 		policy placement.Policy
 		want   float64 // unallocated GPUs in percent, at 100 % arrived
@@ -51,23 +51,23 @@ func TestThePublishedFigures(t *testing.T) {
 
 func TestArrivalsFollowFromTheSeed(t *testing.T) {
 	nodes, pods := defaultTrace(t)
-	first, again := trace.Arrive(nodes, pods, trace.Inflation, 42), trace.Arrive(nodes, pods, trace.Inflation, 42)
+	first, again := trace.DrawArrivals(nodes, pods, trace.Inflation, 42), trace.DrawArrivals(nodes, pods, trace.Inflation, 42)
 	if !reflect.DeepEqual(first, again) {
 		t.Fatal("the same seed gives other arrivals")
 	}
-	other := trace.Arrive(nodes, pods, trace.Inflation, 43)
+	other := trace.DrawArrivals(nodes, pods, trace.Inflation, 43)
 	if reflect.DeepEqual(first.Pods, other.Pods) || reflect.DeepEqual(first.Nodes, other.Nodes) {
 		t.Error("another seed gives the same arrivals")
 	}
 	slices.Reverse(pods)
-	if !reflect.DeepEqual(first.Pods, trace.Arrive(nodes, pods, trace.Inflation, 42).Pods) {
+	if !reflect.DeepEqual(first.Pods, trace.DrawArrivals(nodes, pods, trace.Inflation, 42).Pods) {
 		t.Error("arrivals depend on the order of the list")
 	}
 	asked := int64(0)
 	for i := range first.Pods {
 		asked += first.Pods[i].TotalMilliGPU()
 	}
-	if share := float64(asked) / float64(trace.Capacity(nodes)); share < 1.295 || share > 1.301 {
+	if share := float64(asked) / float64(trace.TotalCapacity(nodes)); share < 1.295 || share > 1.301 {
 		t.Errorf("pods ask for %.3f times the GPUs, want 1.3", share)
 	}
 }
@@ -78,7 +78,7 @@ func TestATraceThatAsksForTooMuchIsThinned(t *testing.T) {
 	for i := range pods {
 		pods[i] = trace.Pod{Name: string(rune('a' + i)), GPUs: 1, MilliGPU: 1000}
 	}
-	if got := len(trace.Arrive(nodes, pods, trace.Inflation, 1).Pods); got != 2 {
+	if got := len(trace.DrawArrivals(nodes, pods, trace.Inflation, 1).Pods); got != 2 {
 		t.Errorf("%d pods come, want the 2 that ask for no more than 1.3 times 2 GPUs", got)
 	}
 }
@@ -167,7 +167,7 @@ func TestSeriesIsTheMeanOfWhatRoundsToAPercent(t *testing.T) {
 	c.Add(104, 92) // 10.4 %
 	c.Add(105, 99) // 10.5 % rounds half to even
 	c.Add(2000, 1000)
-	series := c.Series()
+	series := c.Means()
 	if got := math.Round(1000*series[10]) / 1000; got != 9.367 || series[11] != series[10] {
 		t.Errorf("%v %% at 10 %% and %v at 11, want the mean of three and then the same", got, series[11])
 	}

@@ -33,7 +33,7 @@ func TestTheBenchmarkMeasuresThePlugin(t *testing.T) {
 			pods[i].Models = []string{"P100", "T4"}
 		}
 	}
-	arrivals := trace.Arrive(everyFortieth(nodes), pods, 0.95, 42)
+	arrivals := trace.DrawArrivals(everyFortieth(nodes), pods, 0.95, 42)
 	policy := placement.NewCluster(arrivals.Nodes, placement.NewLeastFragmentation(arrivals.Nodes, keepMost))
 	var want []string
 	for i := range arrivals.Pods {
@@ -41,7 +41,7 @@ func TestTheBenchmarkMeasuresThePlugin(t *testing.T) {
 			want = append(want, arrivals.Pods[i].Name+" on "+policy.Nodes[at].Name)
 		}
 	}
-	got := decided(t, arrivals.Nodes, simulate.ArrivalsOf(arrivals.Pods), keepsMost)
+	got := decided(t, arrivals.Nodes, simulate.ArrivalsFromTrace(arrivals.Pods), keepsMost)
 	if len(want) < 150 {
 		t.Errorf("%d pods were placed, too few to prove anything", len(want))
 	}
@@ -54,10 +54,10 @@ func TestTheBenchmarkMeasuresThePlugin(t *testing.T) {
 func TestTheBenchmarkMeasuresThePluginWherePodsLeave(t *testing.T) {
 	nodes, pods := defaultTrace(t)
 	pods = slices.DeleteFunc(pods, func(pod trace.Pod) bool { return pod.GPUs > 4 }) // those may find no room
-	arrivals := trace.Arrive(everyFortieth(nodes), pods, 3, 42)
+	arrivals := trace.DrawArrivals(everyFortieth(nodes), pods, 3, 42)
 	comeAndGo(arrivals.Pods)
 	want := placed(t, arrivals, keepMost)
-	if diff := cmp.Diff(want, decided(t, arrivals.Nodes, simulate.TimedArrivalsOf(arrivals.Pods), keepsMost)); diff != "" {
+	if diff := cmp.Diff(want, decided(t, arrivals.Nodes, simulate.TimedArrivalsFromTrace(arrivals.Pods), keepsMost)); diff != "" {
 		t.Errorf("placements (-policy +plugin):\n%.3000s", diff)
 	}
 }
@@ -66,13 +66,13 @@ func TestTheBenchmarkMeasuresThePluginWherePodsLeave(t *testing.T) {
 // pods that have another place, on cards that they leave to others if they may.
 func TestTheBenchmarkMeasuresThePluginThatKeepsNodesWhole(t *testing.T) {
 	nodes, pods := twoTypes()
-	arrivals := trace.Arrive(nodes, pods, 8, 44)
+	arrivals := trace.DrawArrivals(nodes, pods, 8, 44)
 	comeAndGo(arrivals.Pods)
 	want := placed(t, arrivals, keepMost)
 	if cmp.Equal(want, placed(t, arrivals, 0)) {
 		t.Error("it makes no difference that nodes are kept whole, so this proves nothing")
 	}
-	if diff := cmp.Diff(want, decided(t, arrivals.Nodes, simulate.TimedArrivalsOf(arrivals.Pods), keepsMost)); diff != "" {
+	if diff := cmp.Diff(want, decided(t, arrivals.Nodes, simulate.TimedArrivalsFromTrace(arrivals.Pods), keepsMost)); diff != "" {
 		t.Errorf("placements (-policy +plugin):\n%.3000s", diff)
 	}
 }
@@ -168,7 +168,7 @@ func decided(t *testing.T, nodes []trace.Node, arrivals []simulate.Arrival, poli
 		t.Fatal(err)
 	}
 	candidate := simulate.Candidate{Name: "shipped", Config: cfg}
-	result, err := simulate.Run(t.Context(), simulate.Cluster{Nodes: simulate.NodesOf(nodes)}, arrivals, candidate, simulate.Options{})
+	result, err := simulate.Run(t.Context(), simulate.Cluster{Nodes: simulate.NodesFromTrace(nodes)}, arrivals, candidate, simulate.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,7 @@ func (c *tenants) leave(t *tenant) {
 
 // enter puts a pod on a node.
 func (c *tenants) enter(t *tenant, node int) {
-	c.Put(t, node)
+	c.PlacePod(t, node)
 	c.on[node] = append(c.on[node], t)
 	t.at = node
 }
@@ -84,11 +84,11 @@ func (c *tenants) makeRoom(t *tenant, limits moves.Limits) moves.Plan[*tenant] {
 	return plan
 }
 
-// Nodes implements [moves.Cluster], as do the methods below.
-func (c *tenants) Nodes() int { return len(c.Cluster.Nodes) }
+// CountNodes implements [moves.Cluster], as do the methods below.
+func (c *tenants) CountNodes() int { return len(c.Cluster.Nodes) }
 
-// Movable returns all pods of a node: those of a trace can all bear it.
-func (c *tenants) Movable(node int) []*tenant {
+// MovablePods returns all pods of a node: those of a trace can all bear it.
+func (c *tenants) MovablePods(node int) []*tenant {
 	movable := slices.Clone(c.on[node])
 	slices.SortStableFunc(movable, byDemand)
 	return movable
@@ -100,20 +100,20 @@ func byDemand(a, b *tenant) int {
 		cmp.Compare(b.pod.MemoryMiB, a.pod.MemoryMiB))
 }
 
-// Fits reports whether a pod fits on a node.
-func (c *tenants) Fits(t *tenant, node int) bool { return c.Cluster.Nodes[node].Fits(t.pod) }
+// FitsOn reports whether a pod fits on a node.
+func (c *tenants) FitsOn(t *tenant, node int) bool { return c.Cluster.Nodes[node].Fits(t.pod) }
 
-// Rooms returns the node on which the policy would put the pod. There are no others: nobody tells a scheduler where to
+// NodesWithRoom returns the node on which the policy would put the pod. There are no others: nobody tells a scheduler where to
 // put a pod that has been evicted.
-func (c *tenants) Rooms(t *tenant, but int) []int {
+func (c *tenants) NodesWithRoom(t *tenant, but int) []int {
 	if node, _ := c.choose(t.pod, but); node >= 0 {
 		return []int{node}
 	}
 	return nil
 }
 
-// Put puts a pod on the GPUs that the policy chooses on a node.
-func (c *tenants) Put(t *tenant, node int) (undo func()) {
+// PlacePod puts a pod on the GPUs that the policy chooses on a node.
+func (c *tenants) PlacePod(t *tenant, node int) (undo func()) {
 	there := &c.Cluster.Nodes[node]
 	_, t.cards = c.policy.Score(there, t.pod)
 	cards, version := t.cards, there.Version
@@ -125,8 +125,8 @@ func (c *tenants) Put(t *tenant, node int) (undo func()) {
 	}
 }
 
-// Take takes a pod off its GPUs.
-func (c *tenants) Take(t *tenant, node int) (undo func()) {
+// RemovePod takes a pod off its GPUs.
+func (c *tenants) RemovePod(t *tenant, node int) (undo func()) {
 	there := &c.Cluster.Nodes[node]
 	cards, version := t.cards, there.Version
 	there.remove(t.pod, cards)
@@ -138,11 +138,11 @@ func (c *tenants) Take(t *tenant, node int) (undo func()) {
 	}
 }
 
-// Free is what is free of a node's GPUs.
-func (c *tenants) Free(node int) int64 { return c.Cluster.Nodes[node].FreeGPU() }
+// FreeMilli is what is free of a node's GPUs.
+func (c *tenants) FreeMilli(node int) int64 { return c.Cluster.Nodes[node].FreeGPU() }
 
-// Milli is what a pod holds.
-func (c *tenants) Milli(t *tenant) int64 { return t.pod.TotalMilliGPU() }
+// PodMilli is what a pod holds.
+func (c *tenants) PodMilli(t *tenant) int64 { return t.pod.TotalMilliGPU() }
 
-// Kind is that of the class of a pod.
-func (c *tenants) Kind(t *tenant) int { return t.kind }
+// PodClass is that of the class of a pod.
+func (c *tenants) PodClass(t *tenant) int { return t.kind }

@@ -53,7 +53,7 @@ func TestPlansAreWhatThePolicyDoes(t *testing.T) {
 				made[move.From] = true
 			}
 			c.leave(move.Pod)
-			if !c.Fits(move.Pod, move.To) {
+			if !c.FitsOn(move.Pod, move.To) {
 				t.Fatalf("there is no room on node %d when a pod is to go there: %+v", move.To, plan)
 			}
 			if at, _ := c.choose(move.Pod.pod, move.From); move.From == plan.Node && !made[move.To] && at != move.To {
@@ -61,7 +61,7 @@ func TestPlansAreWhatThePolicyDoes(t *testing.T) {
 			}
 			c.enter(move.Pod, move.To)
 		}
-		if !c.Fits(arrived, plan.Node) {
+		if !c.FitsOn(arrived, plan.Node) {
 			t.Fatalf("after the moves there is no room: %+v", plan)
 		}
 	}
@@ -72,7 +72,7 @@ func TestPlansAreWhatThePolicyDoes(t *testing.T) {
 
 // freeOf is what is left of each node.
 func freeOf(c *tenants) []Node {
-	free := make([]Node, c.Nodes())
+	free := make([]Node, c.CountNodes())
 	for i := range free {
 		free[i] = c.Cluster.Nodes[i]
 		free[i].Version = 0

@@ -75,7 +75,7 @@ func (c *Cluster) BestFit(gang trace.Gang) ([]int, bool) {
 	}
 	level := c.tightest(gang.Rest, trace.GPUsPerNode-1)
 	if level < 0 {
-		return c.choose(trace.GPUsPerNode, gang.Pods()), true
+		return c.choose(trace.GPUsPerNode, gang.PodCount()), true
 	}
 	return append(c.choose(trace.GPUsPerNode, gang.Whole), c.choose(level, 1)...), true
 }
@@ -127,14 +127,14 @@ func (c *Cluster) set(node, free int) {
 // take has the pods of a gang be on some nodes.
 func (c *Cluster) take(gang trace.Gang, nodes []int) {
 	for pod, node := range nodes {
-		c.set(node, c.Free(node)-gang.Pod(pod))
+		c.set(node, c.Free(node)-gang.GPUsOfPod(pod))
 	}
 }
 
 // release gives back what the pods of a gang have on their nodes.
 func (c *Cluster) release(gang trace.Gang, nodes []int) {
 	for pod, node := range nodes {
-		c.set(node, c.Free(node)+gang.Pod(pod))
+		c.set(node, c.Free(node)+gang.GPUsOfPod(pod))
 	}
 }
 

@@ -35,7 +35,7 @@ func TestBestFit(t *testing.T) {
 		"room for the whole but not for the rest":        {free: []int{8, 3}, gpus: 12},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, ok := clusterOf(tc.free...).BestFit(trace.GangOf(tc.gpus))
+			got, ok := clusterOf(tc.free...).BestFit(trace.NewGang(tc.gpus))
 			if diff := cmp.Diff(tc.want, got); diff != "" || ok != (tc.want != nil) {
 				t.Errorf("nodes (-want +got), found %t:\n%s", ok, diff)
 			}
@@ -65,7 +65,7 @@ func agree(t *testing.T, c *Cluster) {
 	}
 	var all []bound
 	for range 10_000 {
-		gang := trace.GangOf([]int{1, 2, 3, 4, 7, 8, 12, 16, 20, 64}[random.IntN(10)])
+		gang := trace.NewGang([]int{1, 2, 3, 4, 7, 8, 12, 16, 20, 64}[random.IntN(10)])
 		nodes, ok := c.BestFit(gang)
 		if ok != plainFits(free, gang) || c.Fits(gang) != ok {
 			t.Fatalf("%+v fits: %t, want the contrary, on %v", gang, ok, free)
@@ -73,8 +73,8 @@ func agree(t *testing.T, c *Cluster) {
 		if ok {
 			checkRest(t, free, gang, nodes)
 			for pod, node := range nodes {
-				c.set(node, c.Free(node)-gang.Pod(pod))
-				free[node] -= gang.Pod(pod)
+				c.set(node, c.Free(node)-gang.GPUsOfPod(pod))
+				free[node] -= gang.GPUsOfPod(pod)
 			}
 			all = append(all, bound{gang, nodes})
 		}
@@ -82,7 +82,7 @@ func agree(t *testing.T, c *Cluster) {
 			i := random.IntN(len(all))
 			c.release(all[i].gang, all[i].nodes)
 			for pod, node := range all[i].nodes {
-				free[node] += all[i].gang.Pod(pod)
+				free[node] += all[i].gang.GPUsOfPod(pod)
 			}
 			all = slices.Delete(all, i, i+1)
 		}
@@ -107,7 +107,7 @@ func plainFits(free []int, gang trace.Gang) bool {
 func checkRest(t *testing.T, free []int, gang trace.Gang, nodes []int) {
 	t.Helper()
 	for pod, node := range nodes {
-		if slices.Contains(nodes[:pod], node) || free[node] < gang.Pod(pod) {
+		if slices.Contains(nodes[:pod], node) || free[node] < gang.GPUsOfPod(pod) {
 			t.Fatalf("%+v is put on %v, node %d twice or with %d GPUs free", gang, nodes, node, free[node])
 		}
 	}
@@ -126,7 +126,7 @@ func TestBreakTiesChoosesAmongEqualNodesBySeed(t *testing.T) {
 	chosen := func(seed uint64) int {
 		c := clusterOf(3, 8, 8, 8, 8, 8, 8, 8)
 		c.BreakTies(seed)
-		nodes, _ := c.BestFit(trace.GangOf(8))
+		nodes, _ := c.BestFit(trace.NewGang(8))
 		return nodes[0]
 	}
 	seen := map[int]bool{}

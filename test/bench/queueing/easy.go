@@ -145,7 +145,7 @@ func (e *easy) candidate(s *Session, promised reservations) (*trace.Job, []int) 
 		if part.empty() {
 			continue
 		}
-		gang := trace.GangOf(part.gpus)
+		gang := trace.NewGang(part.gpus)
 		nodes, ok := s.Cluster().BestFit(gang)
 		if !ok {
 			continue

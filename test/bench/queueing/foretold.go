@@ -55,7 +55,7 @@ func (o *observed) Submit(job *trace.Job) {
 
 func (o *observed) Schedule(s *Session) error {
 	for _, run := range s.Ended() {
-		o.past.Learn(known(run.Job), run.Job.Runtime)
+		o.past.AddRun(known(run.Job), run.Job.Runtime)
 	}
 	if err := o.Policy.Schedule(s); err != nil {
 		return err
@@ -80,7 +80,7 @@ func (o *observed) ask(s *Session, job *trace.Job) forecast.Interval {
 		state.Free[node] = gpusOf(s.Cluster().Free(node))
 	}
 	for _, run := range s.Running() {
-		state.Running = append(state.Running, running(run, o.past.Remaining(known(run.Job), s.Now()-run.Start(), 0)))
+		state.Running = append(state.Running, running(run, o.past.RemainingTime(known(run.Job), s.Now()-run.Start(), 0)))
 	}
 	shapes, left := map[int]int{}, o.waiting[:0]
 	asked := 0
@@ -98,10 +98,10 @@ func (o *observed) ask(s *Session, job *trace.Job) forecast.Interval {
 		if waits == job {
 			asked = len(state.Waiting)
 		}
-		state.Waiting = append(state.Waiting, forecast.Waiting{Shape: shape, Runs: o.past.Remaining(known(waits), 0, 0)})
+		state.Waiting = append(state.Waiting, forecast.Waiting{Shape: shape, Runs: o.past.RemainingTime(known(waits), 0, 0)})
 	}
 	o.waiting = left
-	return forecast.Starts(state, asked, forecast.Budget)[asked]
+	return forecast.StartIntervals(state, asked, forecast.Budget)[asked]
 }
 
 func gpusOf(count int) forecast.Amounts { return forecast.Amounts{forecast.GPUs: int64(count)} }
@@ -110,14 +110,14 @@ func running(run *Running, ends survival.Distribution) forecast.Running {
 	out := forecast.Running{Ends: []survival.Distribution{ends}}
 	gang := run.Job.Gang()
 	for pod, node := range run.Nodes {
-		out.Holds = append(out.Holds, forecast.Hold{Node: node, Amounts: gpusOf(gang.Pod(pod))})
+		out.Holds = append(out.Holds, forecast.Hold{Node: node, Amounts: gpusOf(gang.GPUsOfPod(pod))})
 	}
 	return out
 }
 
 func shapeOf(gang trace.Gang) (out forecast.Shape) {
-	for pod := range gang.Pods() {
-		out.Pods = append(out.Pods, forecast.Pod{Needs: gpusOf(gang.Pod(pod))})
+	for pod := range gang.PodCount() {
+		out.Pods = append(out.Pods, forecast.Pod{Needs: gpusOf(gang.GPUsOfPod(pod))})
 	}
 	return out
 }

@@ -57,16 +57,16 @@ func (l *learnt) Submit(job *trace.Job) {
 
 // left is how much longer a job is taken to run.
 func (l *learnt) left(job *trace.Job, elapsed time.Duration) time.Duration {
-	remaining := l.past.Remaining
+	remaining := l.past.RemainingTime
 	if l.bets.Own {
-		remaining = l.past.RemainingOwn
+		remaining = l.past.RemainingByOwner
 	}
 	return remaining(known(job), elapsed, 0).Quantile(l.bets.Quantile)
 }
 
 func (l *learnt) Schedule(s *Session) error {
 	for _, run := range s.Ended() {
-		l.past.Learn(known(run.Job), run.Job.Runtime)
+		l.past.AddRun(known(run.Job), run.Job.Runtime)
 		delete(l.runs, run.Job.ID)
 		delete(l.ends, run.Job.ID)
 	}

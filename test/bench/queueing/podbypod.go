@@ -21,18 +21,18 @@ type podByPod struct {
 	bound map[*trace.Job]int
 }
 
-func (p *podByPod) Submit(job *trace.Job) { p.queue.push(job.Gang().Pod(0), job) }
+func (p *podByPod) Submit(job *trace.Job) { p.queue.push(job.Gang().GPUsOfPod(0), job) }
 
 func (p *podByPod) Schedule(s *Session) error {
 	return p.queue.pass(func(job *trace.Job) (bool, error) {
 		gang, next := job.Gang(), p.bound[job]
-		node, ok := s.Cluster().BestNode(gang.Pod(next))
+		node, ok := s.Cluster().BestNode(gang.GPUsOfPod(next))
 		if !ok {
 			return false, nil
 		}
-		if next++; next < gang.Pods() {
+		if next++; next < gang.PodCount() {
 			p.bound[job] = next
-			p.queue.push(gang.Pod(next), job)
+			p.queue.push(gang.GPUsOfPod(next), job)
 		} else {
 			delete(p.bound, job)
 		}

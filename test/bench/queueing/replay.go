@@ -84,7 +84,7 @@ func possible(jobs []*trace.Job, cluster *Cluster) error {
 		}
 		if !cluster.Fits(job.Gang()) {
 			return fmt.Errorf("job %d asks %d GPUs, and the cluster has %d: use at least %d nodes",
-				job.ID, job.GPUs, cluster.Idle(), job.Gang().Pods())
+				job.ID, job.GPUs, cluster.Idle(), job.Gang().PodCount())
 		}
 	}
 	return nil
@@ -116,7 +116,7 @@ func (s *Session) advance(arrivals []*trace.Job) {
 	gpus := 0
 	for job, nodes := range s.held {
 		for pod := range nodes {
-			gpus += job.Gang().Pod(pod)
+			gpus += job.Gang().GPUsOfPod(pod)
 		}
 	}
 	s.totals.Held += gpuTime(gpus, min(next, s.window)-min(s.now, s.window))

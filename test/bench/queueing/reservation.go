@@ -99,7 +99,7 @@ func (r *nodesReserved) at() time.Duration { return r.start }
 
 func (r *nodesReserved) spares(gang trace.Gang, nodes []int) bool {
 	for pod, node := range nodes {
-		if r.then.Free(node) < gang.Pod(pod) {
+		if r.then.Free(node) < gang.GPUsOfPod(pod) {
 			return false // the reservation has counted on what such a backfilled job left
 		}
 	}

@@ -61,18 +61,18 @@ func (s *Session) Ended() []*Running { return s.ended }
 // GPUs idle.
 func (s *Session) Bind(job *trace.Job, nodes ...int) error {
 	gang, bound := job.Gang(), s.held[job]
-	if left := gang.Pods() - len(bound); s.outcomes[job.ID].Started || len(nodes) == 0 || len(nodes) > left {
+	if left := gang.PodCount() - len(bound); s.outcomes[job.ID].Started || len(nodes) == 0 || len(nodes) > left {
 		return fmt.Errorf("binding job %d: it has %d pods to bind, not %d", job.ID, left, len(nodes))
 	}
 	for i, node := range nodes {
-		gpus := gang.Pod(len(bound) + i)
+		gpus := gang.GPUsOfPod(len(bound) + i)
 		if node < 0 || node >= s.cluster.Nodes() || s.cluster.Free(node) < gpus {
 			return fmt.Errorf("binding job %d: node %d has no %d GPUs free", job.ID, node, gpus)
 		}
 		s.cluster.set(node, s.cluster.Free(node)-gpus)
 	}
 	s.held[job] = append(bound, nodes...)
-	if len(s.held[job]) == gang.Pods() {
+	if len(s.held[job]) == gang.PodCount() {
 		s.start(job, s.held[job])
 		delete(s.held, job)
 	}

@@ -67,14 +67,14 @@ func (w *world) weigh(ctx context.Context) error {
 			return fmt.Errorf("scraping %s: %d %s", p.name, status, text)
 		}
 		p.scraped, p.kept = series.Weigh(text, nothing), series.Weigh(text, dropped)
-		w.cluster.Progress("%s: %s are scraped, %s kept; most of them: %s", p.name, p.scraped, p.kept, series.Heaviest(text, dropped))
+		w.cluster.ReportProgress("%s: %s are scraped, %s kept; most of them: %s", p.name, p.scraped, p.kept, series.Heaviest(text, dropped))
 	}
 	return nil
 }
 
 // measure compares the CPU time of the programs without and with a Prometheus that looks at them.
 func (w *world) measure(ctx context.Context) error {
-	w.cluster.Progress("%s without Prometheus", w.phase)
+	w.cluster.ReportProgress("%s without Prometheus", w.phase)
 	before, err := w.spend(ctx)
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func (w *world) measure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.cluster.Progress("%s with Prometheus, every %s", w.phase, w.interval)
+	w.cluster.ReportProgress("%s with Prometheus, every %s", w.phase, w.interval)
 	begun, err := process.CPUOf(prometheus.PID())
 	if err != nil {
 		return err

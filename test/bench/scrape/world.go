@@ -159,7 +159,7 @@ func (w *world) createJobs(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("waiting for %d jobs to run: %w", running, err)
 	}
-	w.cluster.Progress("%d jobs run and %d wait", running, w.jobs-running)
+	w.cluster.ReportProgress("%d jobs run and %d wait", running, w.jobs-running)
 	return nil
 }
 

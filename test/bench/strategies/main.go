@@ -52,18 +52,18 @@ func main() {
 }
 
 func run(ctx context.Context, seeds int, out string) error {
-	nodes, err := trace.Nodes(filepath.Join(kept, nodeList))
+	nodes, err := trace.LoadNodes(filepath.Join(kept, nodeList))
 	if err != nil {
 		return fmt.Errorf("reading the nodes: %w", err)
 	}
-	pods, err := trace.Pods(filepath.Join(kept, podList))
+	pods, err := trace.LoadPods(filepath.Join(kept, podList))
 	if err != nil {
 		return fmt.Errorf("reading the pods: %w", err)
 	}
 	pods = wholeGPUs(pods)
-	results := newReport(seeds, len(nodes), int(trace.Capacity(nodes)/trace.MilliPerGPU), len(pods))
+	results := newReport(seeds, len(nodes), int(trace.TotalCapacity(nodes)/trace.MilliPerGPU), len(pods))
 	for seed := range seeds {
-		arrivals := trace.Arrive(nodes, pods, float64(loads[len(loads)-1]+1)/100, firstSeed+int64(seed))
+		arrivals := trace.DrawArrivals(nodes, pods, float64(loads[len(loads)-1]+1)/100, firstSeed+int64(seed))
 		for _, strategy := range strategies {
 			fmt.Fprintf(os.Stderr, "seed %d, %s\n", firstSeed+seed, strategy)
 			tallies, err := place(ctx, arrivals, strategy)
@@ -109,7 +109,7 @@ func place(ctx context.Context, arrivals trace.Arrivals, strategy configv1.Strat
 	if err := simulate.SetPolicy(cfg, []byte(policy)); err != nil {
 		return nil, err
 	}
-	result, err := simulate.Run(ctx, simulate.Cluster{Nodes: simulate.NodesOf(arrivals.Nodes)}, simulate.ArrivalsOf(arrivals.Pods),
+	result, err := simulate.Run(ctx, simulate.Cluster{Nodes: simulate.NodesFromTrace(arrivals.Nodes)}, simulate.ArrivalsFromTrace(arrivals.Pods),
 		simulate.Candidate{Name: string(strategy), Config: cfg}, simulate.Options{})
 	if err != nil {
 		return nil, err

@@ -9,11 +9,11 @@ import (
 
 // TestLeastFragmentationKeepsNodesForLargeJobs is the benchmark on every twelfth node.
 func TestLeastFragmentationKeepsNodesForLargeJobs(t *testing.T) {
-	nodes, err := trace.Nodes("../../../" + kept + "/" + nodeList)
+	nodes, err := trace.LoadNodes("../../../" + kept + "/" + nodeList)
 	if err != nil {
 		t.Fatal(err)
 	}
-	pods, err := trace.Pods("../../../" + kept + "/" + podList)
+	pods, err := trace.LoadPods("../../../" + kept + "/" + podList)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +23,7 @@ func TestLeastFragmentationKeepsNodesForLargeJobs(t *testing.T) {
 	}
 	refused := map[configv1.Strategy]int{}
 	for seed := int64(firstSeed); seed < firstSeed+3; seed++ {
-		arrivals := trace.Arrive(some, wholeGPUs(pods), 1.06, seed)
+		arrivals := trace.DrawArrivals(some, wholeGPUs(pods), 1.06, seed)
 		for _, strategy := range strategies {
 			got, err := place(t.Context(), arrivals, strategy)
 			if err != nil {

@@ -22,7 +22,7 @@ func tallies(arrivals trace.Arrivals, result *simulate.Result) []tally {
 	for _, decision := range result.Decisions {
 		placed[decision.Arrival] = true
 	}
-	capacity := trace.Capacity(arrivals.Nodes)
+	capacity := trace.TotalCapacity(arrivals.Nodes)
 	out := make([]tally, len(loads))
 	for at, load := range loads {
 		asked, allocated := int64(0), int64(0)

@@ -37,7 +37,7 @@ func start(t *testing.T, node, runtimeVersion, config string) string {
 	}
 	options := &agent.Options{
 		NodeName: node, KubeletDir: filepath.Join(dir, "kubelet"), CDIDir: filepath.Join(dir, "cdi"),
-		RuntimeEndpoint: startRuntime(t, runtimeVersion), Library: library, SlotsPerCard: 4, Unassigned: binding.Refuse,
+		RuntimeEndpoint: startRuntime(t, runtimeVersion), Library: library, SlotsPerGPU: 4, Unassigned: binding.Refuse,
 		HealthyAfter: time.Second, Log: slog.New(slog.DiscardHandler),
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -96,7 +96,7 @@ func TestTheNodeSaysWhatItHas(t *testing.T) {
 	start(t, "full", "2.2.7", "count: 4\nmemoryMiB: 81920\nproduct: NVIDIA A100-SXM4-80GB\nnvlinks: 12\n")
 	await(t, "full", "the inventory", func(node *corev1.Node) bool {
 		inventory, err := gpu.ParseInventory(node.Annotations[names.AnnotationInventory])
-		return err == nil && len(inventory.Cards) == 4 && inventory.Cards[3].UUID == fake.UUID(3) && len(inventory.Links) == 1 &&
+		return err == nil && len(inventory.GPUs) == 4 && inventory.GPUs[3].UUID == fake.UUID(3) && len(inventory.Links) == 1 &&
 			condition(node, names.ConditionAgentReady).Status == corev1.ConditionTrue &&
 			condition(node, names.ConditionGPUsHealthy).Status == corev1.ConditionTrue &&
 			condition(node, corev1.NodeReady).Status == corev1.ConditionTrue
@@ -120,7 +120,7 @@ func TestABadCardIsOut(t *testing.T) {
 	health := func(want string) func(*corev1.Node) bool {
 		return func(node *corev1.Node) bool {
 			inventory, err := gpu.ParseInventory(node.Annotations[names.AnnotationInventory])
-			return err == nil && len(inventory.Cards) == 2 && inventory.Cards[1].Health == want && inventory.Cards[0].Health == gpu.Healthy
+			return err == nil && len(inventory.GPUs) == 2 && inventory.GPUs[1].Health == want && inventory.GPUs[0].Health == gpu.Healthy
 		}
 	}
 	await(t, "sick", "two healthy cards", health(gpu.Healthy))

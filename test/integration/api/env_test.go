@@ -131,7 +131,7 @@ func start(t *testing.T, options server.Options) *api {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- s.Mirror(ctx) }()
+	go func() { done <- s.RunCache(ctx) }()
 	a := &api{T: t, Server: httptest.NewServer(s.Handler()), log: log}
 	t.Cleanup(func() {
 		a.CloseClientConnections()

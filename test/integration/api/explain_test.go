@@ -23,7 +23,7 @@ import (
 // TestExplainHasTheSchedulersRecords of the job's own pods, for callers who could read them from the scheduler.
 func TestExplainHasTheSchedulersRecords(t *testing.T) {
 	recorder := explain.NewRecorder(explain.DefaultLimits)
-	scheduler := httptest.NewTLSServer(explainserver.Handler(recorder, nil))
+	scheduler := httptest.NewTLSServer(explainserver.NewHandler(recorder, nil))
 	defer scheduler.Close()
 	authority := filepath.Join(t.TempDir(), "ca.crt")
 	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: scheduler.Certificate().Raw})

@@ -89,7 +89,7 @@ func BenchmarkLists(b *testing.B) {
 	}
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
-	go func() { _ = s.Mirror(ctx) }()
+	go func() { _ = s.RunCache(ctx) }()
 	web := httptest.NewServer(s.Handler())
 	defer web.Close()
 	client := many()

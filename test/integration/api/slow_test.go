@@ -72,7 +72,7 @@ func serveSlowly(t *testing.T) (*protocols, *sync.RWMutex) {
 	t.Cleanup(running.Wait)
 	t.Cleanup(cancel)
 	running.Go(func() {
-		if err := s.Mirror(ctx); err != nil {
+		if err := s.RunCache(ctx); err != nil {
 			t.Error(err)
 		}
 	})

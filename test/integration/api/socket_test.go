@@ -231,7 +231,7 @@ func TestAServerThatStopsSaysSo(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	ended := make(chan error, 2)
-	go func() { ended <- s.Mirror(ctx) }()
+	go func() { ended <- s.RunCache(ctx) }()
 	certified := httptest.NewUnstartedServer(http.NotFoundHandler())
 	certified.EnableHTTP2 = true
 	certified.StartTLS()

@@ -109,7 +109,7 @@ func (s *session) wickedness() {
 		names.AnnotationDescription: hostile, names.AnnotationUser: hostile, names.AnnotationPausedAt: hostile,
 		names.AnnotationSubmitted: training("sft") + "# " + hostile, names.AnnotationInventory: hostile, names.AnnotationGPUDevices: hostile,
 		names.AnnotationDependsOn: "ok=" + hostile, names.AnnotationWaitsFor: hostile,
-		names.AnnotationNotify: hostile, names.AnnotationNotTold: hostile,
+		names.AnnotationNotify: hostile, names.AnnotationNotifyFailed: hostile,
 		names.AnnotationGPUShare: hostile, names.AnnotationGPUTypes: hostile,
 	}
 	labels := map[string]string{names.LabelManagedBy: names.ManagedByGpuctl, names.LabelJob: "sft", names.LabelJobType: "training"}

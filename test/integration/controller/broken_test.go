@@ -24,12 +24,12 @@ func (e *env) breakCard(pod *corev1.Pod, word string) {
 	e.Helper()
 	var inventory gpu.Inventory
 	for _, device := range gpu.DevicesOf(pod) {
-		inventory.Cards = append(inventory.Cards, gpu.Card{UUID: device.UUID, Index: device.Index, Health: gpu.Healthy})
+		inventory.GPUs = append(inventory.GPUs, gpu.GPU{UUID: device.UUID, Index: device.Index, Health: gpu.Healthy})
 	}
-	if len(inventory.Cards) != 8 {
-		e.Fatalf("pod %s holds %d cards, want all 8", pod.Name, len(inventory.Cards))
+	if len(inventory.GPUs) != 8 {
+		e.Fatalf("pod %s holds %d cards, want all 8", pod.Name, len(inventory.GPUs))
 	}
-	inventory.Cards[0].Health, inventory.Cards[0].Since = word, time.Now()
+	inventory.GPUs[0].Health, inventory.GPUs[0].Since = word, time.Now()
 	text, err := inventory.Encode()
 	if err != nil {
 		e.Fatal(err)
@@ -57,7 +57,7 @@ func TestAJobLeavesABrokenCard(t *testing.T) {
 			pods := e.Start(j)
 			struck := pods[len(pods)-1]
 			broken := time.Now()
-			e.breakCard(struck, cardfault.Xid(79))
+			e.breakCard(struck, cardfault.XIDWord(79))
 			if early := e.Ended(struck).Ended.Sub(broken); early < movedAfter-time.Second {
 				t.Errorf("it left %s after its card broke, want that it has %s", early, movedAfter)
 			}
@@ -85,7 +85,7 @@ func TestAPodStaysOnABrokenCard(t *testing.T) {
 		word, says string
 		pod        map[string]string
 	}{
-		"a person decides": {word: cardfault.Xid(79), pod: map[string]string{names.AnnotationNoMigration: names.True}, says: "without a person"},
+		"a person decides": {word: cardfault.XIDWord(79), pod: map[string]string{names.AnnotationNoMigration: names.True}, says: "without a person"},
 		"heat may pass":    {word: cardfault.TooHot},
 	} {
 		t.Run(name, func(t *testing.T) {

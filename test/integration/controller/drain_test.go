@@ -62,13 +62,13 @@ func TestADrainedNodeIsEmptyAndItsJobsRunElsewhere(t *testing.T) {
 	if plan, err := e.drainer(false).Plan(t.Context(), node); err != nil || len(plan.Units) > 0 {
 		t.Errorf("the plan for an empty node is %+v, %v", plan, err)
 	}
-	if got, err := e.drainer(false).Recover(t.Context(), node, true); err != nil || !got.Uncordoned || !e.node(node).Spec.Unschedulable {
+	if got, err := e.drainer(false).RecoverNode(t.Context(), node, true); err != nil || !got.Uncordoned || !e.node(node).Spec.Unschedulable {
 		t.Errorf("a dry run gave %+v, %v", got, err)
 	}
-	if got, err := e.drainer(false).Recover(t.Context(), node, false); err != nil || !got.Uncordoned || e.node(node).Spec.Unschedulable {
+	if got, err := e.drainer(false).RecoverNode(t.Context(), node, false); err != nil || !got.Uncordoned || e.node(node).Spec.Unschedulable {
 		t.Errorf("the node was given back as %+v, %v", got, err)
 	}
-	if got, err := e.drainer(false).Recover(t.Context(), node, false); err != nil || got.Changes() {
+	if got, err := e.drainer(false).RecoverNode(t.Context(), node, false); err != nil || got.HasChanges() {
 		t.Errorf("given back twice: %+v, %v", got, err)
 	}
 }
@@ -111,7 +111,7 @@ func TestADrainThatIsStopped(t *testing.T) {
 	var stopped *drain.StoppedError
 	var late *timelimit.Error
 	err := e.drainer(false).Drain(t.Context(), node, 3*time.Second)
-	if !errors.As(err, &stopped) || !errors.As(err, &late) || len(stopped.Left) != 1 || !strings.Contains(stopped.HowFar().String(), "sft") {
+	if !errors.As(err, &stopped) || !errors.As(err, &late) || len(stopped.Left) != 1 || !strings.Contains(stopped.ProgressText().String(), "sft") {
 		t.Fatalf("got %v, want that time is over, and what is left", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -121,7 +121,7 @@ func (e *env) notTold(name string) string {
 	e.Helper()
 	var why string
 	e.Eventually(name+" to say that its channel was not told", func(context.Context) (bool, error) {
-		why = e.job(name).Annotations[names.AnnotationNotTold]
+		why = e.job(name).Annotations[names.AnnotationNotifyFailed]
 		return why != "", nil
 	})
 	if strings.Contains(why, "SECRET") || strings.Contains(why, receiver.URL) {

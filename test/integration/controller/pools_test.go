@@ -29,7 +29,7 @@ func (e *env) applyPool(spec string) error {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		e.Fatal(err)
 	}
-	_, err := cluster.Kubectl(e.Context(), "apply", "--server-side", "-f", file)
+	_, err := cluster.RunKubectl(e.Context(), "apply", "--server-side", "-f", file)
 	return err
 }
 

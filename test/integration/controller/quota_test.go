@@ -26,7 +26,7 @@ func (e *env) quota(name, namespace string, least int) (status func() names.GPUQ
 	}
 	e.Kubectl("apply", "--server-side", "-f", file)
 	e.Cleanup(func() {
-		_, _ = cluster.Kubectl(context.Background(), "delete", "gpuquota", name, "--ignore-not-found")
+		_, _ = cluster.RunKubectl(context.Background(), "delete", "gpuquota", name, "--ignore-not-found")
 	})
 	return func() names.GPUQuotaStatus {
 		var read names.GPUQuota

@@ -25,7 +25,7 @@ func (e *env) reserve(from, to time.Time, more string) (status func() names.GPUR
 	}
 	e.Kubectl("apply", "--server-side", "-f", file)
 	e.Cleanup(func() {
-		_, _ = cluster.Kubectl(context.Background(), "delete", "gpureservation", e.Pool, "--ignore-not-found")
+		_, _ = cluster.RunKubectl(context.Background(), "delete", "gpureservation", e.Pool, "--ignore-not-found")
 	})
 	return func() names.GPUReservationStatus {
 		var read names.GPUReservation

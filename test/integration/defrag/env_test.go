@@ -272,7 +272,7 @@ func (e *env) plan() defrag.Advice {
 
 // carry makes the moves of a proposal, and returns what was reported.
 func (e *env) carry(ctx context.Context, p defrag.Proposal, patience time.Duration, report func(string)) error {
-	carrier := defrag.Carrier{Client: client, Patience: patience, Now: time.Now, Report: func(text phrase.Text) {
+	carrier := defrag.Carrier{Client: client, StepTimeout: patience, Now: time.Now, Report: func(text phrase.Text) {
 		e.Log(text)
 		if report != nil {
 			report(text.String())

@@ -101,7 +101,7 @@ func TestADefragmentedJobRunsAgain(t *testing.T) {
 			return c.Reason == corev1.PodReasonUnschedulable
 		}), nil
 	})
-	carrier := defrag.Carrier{Client: cluster.Client, Patience: clustertest.Patience, Now: time.Now, Report: func(text phrase.Text) { t.Log(text) }}
+	carrier := defrag.Carrier{Client: cluster.Client, StepTimeout: clustertest.Patience, Now: time.Now, Report: func(text phrase.Text) { t.Log(text) }}
 	began := time.Now()
 	err := carrier.CarryOut(t.Context(), defrag.Proposal{Ref: refOf(large), Node: e.Nodes[0], Moves: []defrag.Move{
 		{Ref: refOf(one), From: e.Nodes[0], To: e.Nodes[1]},

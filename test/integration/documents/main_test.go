@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "parsing the fleet of the tests:", err)
 		os.Exit(1)
 	}
-	options := sandbox.Full()
+	options := sandbox.FullOptions()
 	options.Fleet = &nodes
 	options.HostExec = true // a command in a container is run on this machine
 	os.Exit(sandboxtest.Main(m, options, prepare))

@@ -253,7 +253,7 @@ func serve(t *testing.T) *httptest.Server {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- s.Mirror(ctx) }()
+	go func() { done <- s.RunCache(ctx) }()
 	api := httptest.NewServer(s.Handler())
 	t.Cleanup(func() {
 		api.Close()

@@ -36,8 +36,8 @@ func TestAGangIsNotTriedInParts(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, event := range events.Items {
-				_, few := reason.GangTooFew.In(event.Note)
-				if _, unknown := reason.GangUnknown.Text.In(event.Note); few || unknown {
+				_, few := reason.GangTooFew.ParseValues(event.Note)
+				if _, unknown := reason.GangUnknown.Text.ParseValues(event.Note); few || unknown {
 					t.Errorf("event of %s: %s", event.Regarding.Name, event.Note)
 				}
 			}

@@ -35,7 +35,7 @@ func (e *env) told(pod *corev1.Pod) (notice.Notice, bool) {
 	if err != nil {
 		return notice.Notice{}, false // it is gone
 	}
-	return notice.Of(there)
+	return notice.FromPod(there)
 }
 
 // noticed waits until pods were told to leave, and returns what the first was told.
@@ -92,7 +92,7 @@ func TestANoticeOutlivesTheLeader(t *testing.T) {
 	if there := e.same(asks, other); len(there) != 2 {
 		t.Errorf("%v alone are there before one has answered", there)
 	}
-	e.says("asks", reason.ToldToLeave, "is to leave by")
+	e.says("asks", reason.EvictionNotified, "is to leave by")
 	e.says("urgent", reason.Preempting, "there is room for it by "+before.Until.Format(time.RFC3339))
 	e.annotate(asks, names.AnnotationCheckpointedAt, time.Now().UTC().Format(time.RFC3339))
 	e.Running("urgent", 2)
@@ -125,7 +125,7 @@ func (e *env) waitsPolitely(job string) {
 	e.Eventually("job "+job+" to be told until when others leave", func(context.Context) (bool, error) {
 		return slices.ContainsFunc(e.members(job), func(pod corev1.Pod) bool {
 			return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-				return c.Type == corev1.PodScheduled && len(reason.In(c.Message, []*reason.Reason{reason.RoomIsComing})) > 0
+				return c.Type == corev1.PodScheduled && len(reason.FindIn(c.Message, []*reason.Reason{reason.EvictionPending})) > 0
 			})
 		}), nil
 	})

@@ -32,7 +32,7 @@ func (e *env) share(pool string, least, most int) {
 	}
 	e.Kubectl("apply", "-f", file)
 	e.Cleanup(func() {
-		if _, err := cluster.Kubectl(context.Background(), "delete", "gpuquota", e.Namespace, "--ignore-not-found"); err != nil {
+		if _, err := cluster.RunKubectl(context.Background(), "delete", "gpuquota", e.Namespace, "--ignore-not-found"); err != nil {
 			e.Error(err)
 		}
 	})
@@ -81,7 +81,7 @@ func TestBorrowedGPUsGoBack(t *testing.T) {
 	borrower.Submit(clustertest.Job{Name: "borrowed", Priority: "medium", Pool: names.DefaultPool, GPUs: 8})
 	borrower.Running("borrowed", 1)
 	borrower.Submit(clustertest.Job{Name: "more", Priority: "medium", Pool: names.DefaultPool, GPUs: 8})
-	borrower.toldOf("more", reason.QuotaUsed.Text.Of("16 of 16", borrower.Namespace, 8))
+	borrower.toldOf("more", reason.QuotaUsed.Text.FormatText("16 of 16", borrower.Namespace, 8))
 
 	lender.startsSoon(clustertest.Job{Name: "mine", Priority: "medium", Pool: names.DefaultPool, GPUs: 8}, 1)
 	if left := borrower.History.Running("guaranteed"); len(left) != 1 {
@@ -135,9 +135,9 @@ func TestAGangIsKeptWithinItsQuota(t *testing.T) {
 	e.Submit(clustertest.Job{Name: "one", Priority: "medium", Pool: rackedPool, Nodes: 2, GPUs: 8})
 	e.Running("one", 2)
 	e.Submit(clustertest.Job{Name: "two", Priority: "medium", Pool: rackedPool, Nodes: 2, GPUs: 8})
-	e.toldOf("two", reason.QuotaUsed.Text.Of("16 of 24", e.Namespace, 16))
+	e.toldOf("two", reason.QuotaUsed.Text.FormatText("16 of 24", e.Namespace, 16))
 	e.Submit(clustertest.Job{Name: "never", Priority: "medium", Pool: rackedPool, Nodes: 4, GPUs: 8})
-	e.toldOf("never", reason.QuotaTooSmall.Text.Of(e.Namespace, 24, 32))
+	e.toldOf("never", reason.QuotaTooSmall.Text.FormatText(e.Namespace, 24, 32))
 	e.Kubectl("delete", "job", "-n", e.Namespace, "one")
 	e.Running("two", 2)
 	e.share(rackedPool, 0, 48)

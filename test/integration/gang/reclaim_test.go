@@ -89,7 +89,7 @@ func TestABudgetKeepsABorrower(t *testing.T) {
 	}
 	lender.Kubectl("apply", "-f", file)
 	lender.Eventually("the budget to have been counted", func(context.Context) (bool, error) {
-		text, err := cluster.Kubectl(t.Context(), "get", "pdb", "-n", borrower.Namespace, "keep", "-o", "jsonpath={.status.expectedPods}")
+		text, err := cluster.RunKubectl(t.Context(), "get", "pdb", "-n", borrower.Namespace, "keep", "-o", "jsonpath={.status.expectedPods}")
 		return string(text) == "1", err
 	})
 	lender.Submit(mine("mine"))

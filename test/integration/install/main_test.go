@@ -90,7 +90,7 @@ func template(t *testing.T, values ...string) objects {
 // kustomize is what a folder of manifests makes.
 func kustomize(t *testing.T, folder string) objects {
 	t.Helper()
-	out, err := cluster.Kubectl(t.Context(), "kustomize", filepath.Join(manifestsDir, folder))
+	out, err := cluster.RunKubectl(t.Context(), "kustomize", filepath.Join(manifestsDir, folder))
 	if err != nil {
 		t.Fatal(err)
 	}

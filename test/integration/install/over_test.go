@@ -67,7 +67,7 @@ func obey(t *testing.T, command string) {
 		run(t, strings.Fields(rest)...)
 		return
 	}
-	if _, err := cluster.Kubectl(t.Context(), strings.Fields(rest)...); err != nil {
+	if _, err := cluster.RunKubectl(t.Context(), strings.Fields(rest)...); err != nil {
 		t.Fatalf("%s: %v", command, err)
 	}
 }
@@ -77,9 +77,9 @@ func obey(t *testing.T, command string) {
 func study(t *testing.T) string {
 	t.Helper()
 	for _, args := range []string{"create namespace " + mlTeam, "create serviceaccount gpu-scheduler -n kube-system", "create configmap gpu-scheduler-config -n kube-system"} {
-		_, _ = cluster.Kubectl(t.Context(), strings.Fields(args)...) // they may be there
+		_, _ = cluster.RunKubectl(t.Context(), strings.Fields(args)...) // they may be there
 	}
-	_, err := cluster.Kubectl(t.Context(), "apply", "-f", caseStudy)
+	_, err := cluster.RunKubectl(t.Context(), "apply", "-f", caseStudy)
 	if err == nil {
 		return ""
 	}
@@ -112,7 +112,7 @@ func TestTheCaseStudyAndOursInEitherOrder(t *testing.T) {
 			if err := install(t, withHelm); err != nil {
 				t.Fatal(err)
 			}
-			_, _ = cluster.Kubectl(t.Context(), "create", "namespace", mlTeam)
+			_, _ = cluster.RunKubectl(t.Context(), "create", "namespace", mlTeam)
 			obey(t, "kubectl apply --server-side -f manifests/tenancy/roles.yaml -f manifests/tenancy/quota.yaml")
 			if refused := study(t); !strings.Contains(refused, "immutable") {
 				t.Errorf("the Deployment of the case study is not refused: %q", refused)
@@ -137,7 +137,7 @@ func install(t *testing.T, withHelm bool) error {
 		_, err := helm(t, "install", "g8s", chart, "-n", metav1.NamespaceSystem)
 		return err
 	}
-	_, err := cluster.Kubectl(t.Context(), "apply", "--server-side", "-k", filepath.Join(manifestsDir, "install"))
+	_, err := cluster.RunKubectl(t.Context(), "apply", "--server-side", "-k", filepath.Join(manifestsDir, "install"))
 	return err
 }
 
@@ -149,7 +149,7 @@ func removeBoth(t *testing.T, withHelm bool) {
 		"delete --ignore-not-found -f " + caseStudy, "delete --ignore-not-found -f " + manifestsDir + "/tenancy/roles.yaml",
 		"delete --ignore-not-found namespace " + mlTeam, "-n kube-system delete --ignore-not-found lease gpu-scheduler",
 	} {
-		if _, err := cluster.Kubectl(ctx, strings.Fields(args)...); err != nil {
+		if _, err := cluster.RunKubectl(ctx, strings.Fields(args)...); err != nil {
 			t.Error(err)
 		}
 	}
@@ -161,7 +161,7 @@ func removeBoth(t *testing.T, withHelm bool) {
 	} else {
 		removeByKubectl(ctx, t)
 	}
-	if _, err := cluster.Kubectl(ctx, strings.Fields("-n kube-system delete --ignore-not-found serviceaccount/gpu-scheduler configmap/gpu-scheduler-config")...); err != nil {
+	if _, err := cluster.RunKubectl(ctx, strings.Fields("-n kube-system delete --ignore-not-found serviceaccount/gpu-scheduler configmap/gpu-scheduler-config")...); err != nil {
 		t.Error(err)
 	}
 }
@@ -178,7 +178,7 @@ func areOurs(t *testing.T) {
 	for key, want := range kustomize(t, "install") {
 		switch want.GetKind() {
 		case "Deployment", "DaemonSet", "Service":
-			out, err := cluster.Kubectl(t.Context(), "get", want.GetKind(), want.GetName(), "-n", want.GetNamespace(), "-o", "yaml")
+			out, err := cluster.RunKubectl(t.Context(), "get", want.GetKind(), want.GetName(), "-n", want.GetNamespace(), "-o", "yaml")
 			if err != nil {
 				t.Errorf("%s: %v", key, err)
 				continue

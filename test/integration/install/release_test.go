@@ -69,7 +69,7 @@ func TestInstallUpgradeUninstall(t *testing.T) {
 		t.Errorf("the account of a cloud did not stay: %v", err)
 	}
 	expect(t, client, map[string]doctor.Status{"SpotPools": doctor.Failed})
-	if _, err := cluster.Kubectl(t.Context(), "delete", "spotpools", "--all"); err != nil {
+	if _, err := cluster.RunKubectl(t.Context(), "delete", "spotpools", "--all"); err != nil {
 		t.Fatal(err)
 	}
 	kept := []string{
@@ -111,7 +111,7 @@ func removeLeftovers(ctx context.Context, t *testing.T) {
 	t.Helper()
 	for _, command := range leftovers {
 		err := wait.PollUntilContextTimeout(ctx, time.Second, patience, true, func(ctx context.Context) (bool, error) {
-			_, err := cluster.Kubectl(ctx, strings.Fields(command+" --ignore-not-found")...)
+			_, err := cluster.RunKubectl(ctx, strings.Fields(command+" --ignore-not-found")...)
 			return err == nil, nil
 		})
 		if err != nil {
@@ -162,7 +162,7 @@ func removeByKubectl(ctx context.Context, t *testing.T) {
 	for _, command := range removal {
 		var last error
 		err := wait.PollUntilContextTimeout(ctx, time.Second, patience, true, func(ctx context.Context) (bool, error) {
-			_, last = cluster.Kubectl(ctx, strings.Fields(strings.ReplaceAll(command, "-k manifests", "-k "+manifestsDir))...)
+			_, last = cluster.RunKubectl(ctx, strings.Fields(strings.ReplaceAll(command, "-k manifests", "-k "+manifestsDir))...)
 			return last == nil, nil
 		})
 		if err != nil {
@@ -182,7 +182,7 @@ func run(t *testing.T, args ...string) {
 // makeSpotPool makes one, and a Secret as that of the account of its cloud, whose name it returns.
 func makeSpotPool(t *testing.T) string {
 	t.Helper()
-	if _, err := cluster.Kubectl(t.Context(), "apply", "--server-side", "-f", "../../../examples/spot/simulated.yaml"); err != nil {
+	if _, err := cluster.RunKubectl(t.Context(), "apply", "--server-side", "-f", "../../../examples/spot/simulated.yaml"); err != nil {
 		t.Fatal(err)
 	}
 	account := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "account"}}
@@ -195,7 +195,7 @@ func makeSpotPool(t *testing.T) string {
 // administer writes into the lists of the policies what an administrator might.
 func administer(t *testing.T) {
 	t.Helper()
-	_, err := cluster.Kubectl(t.Context(), "-n", "kube-system", "patch", "configmap", "gpuctl-policy", "--type=merge",
+	_, err := cluster.RunKubectl(t.Context(), "-n", "kube-system", "patch", "configmap", "gpuctl-policy", "--type=merge",
 		`--patch={"data":{"pools.gold-pool":"research"}}`)
 	if err != nil {
 		t.Fatal(err)
@@ -247,7 +247,7 @@ func ours(ctx context.Context, t *testing.T) []string {
 }
 
 func installed(ctx context.Context) ([]string, error) {
-	kinds, err := cluster.Kubectl(ctx, "api-resources", "--verbs=list", "-o", "name")
+	kinds, err := cluster.RunKubectl(ctx, "api-resources", "--verbs=list", "-o", "name")
 	if err != nil {
 		return nil, err
 	}
@@ -259,7 +259,7 @@ func installed(ctx context.Context) ([]string, error) {
 			listed = append(listed, kind)
 		}
 	}
-	out, err := cluster.Kubectl(ctx, "get", strings.Join(listed, ","), "-A", "-l", "app.kubernetes.io/part-of=g8s", "--ignore-not-found",
+	out, err := cluster.RunKubectl(ctx, "get", strings.Join(listed, ","), "-A", "-l", "app.kubernetes.io/part-of=g8s", "--ignore-not-found",
 		"-o", `go-template={{range .items}}{{.kind}} {{with .metadata.namespace}}{{.}}{{end}}/{{.metadata.name}}{{"\n"}}{{end}}`)
 	if err != nil {
 		return nil, err

@@ -124,7 +124,7 @@ func TestSpansAreSentWhereACollectorIsNamed(t *testing.T) {
 		if err := flags.Parse([]string{"--tracing-config-file=" + path}); err != nil {
 			t.Fatal(err)
 		}
-		stop, err := options.Start(t.Context(), tracing.Program{Name: "test", Version: "v0", Complain: func(error) {}})
+		stop, err := options.Start(t.Context(), tracing.Program{Name: "test", Version: "v0", ReportError: func(error) {}})
 		if err != nil {
 			t.Fatalf("%s cannot read its file: %v\n%s", key, err, text)
 		}

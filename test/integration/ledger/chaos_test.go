@@ -235,7 +235,7 @@ func compare(t *testing.T, history oracle.History, file, namespace string) {
 	defer func() { _ = s.Close() }()
 	seen, uncertain, deleted := 0, 0, 0
 	var widest time.Duration
-	err = s.All(func(h *ledger.Holding) error {
+	err = s.EachHolding(func(h *ledger.Holding) error {
 		if h.Namespace != namespace {
 			return nil
 		}

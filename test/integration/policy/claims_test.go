@@ -59,11 +59,11 @@ func quotaOf(t *testing.T, name, namespace, others string) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := cluster.Kubectl(t.Context(), "apply", "--server-side", "-f", file); err != nil {
+	if _, err := cluster.RunKubectl(t.Context(), "apply", "--server-side", "-f", file); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if _, err := cluster.Kubectl(context.Background(), "delete", "gpuquota", name); err != nil {
+		if _, err := cluster.RunKubectl(context.Background(), "delete", "gpuquota", name); err != nil {
 			t.Error(err)
 		}
 	})
@@ -75,11 +75,11 @@ func quotaOf(t *testing.T, name, namespace, others string) {
 
 // TestNoClaimIsPastAQuota: a GPUQuota counts no claims, so who is under one has none.
 func TestNoClaimIsPastAQuota(t *testing.T) {
-	if _, err := cluster.Kubectl(t.Context(), "apply", "--server-side", "-f", "../../../manifests/controller/claims.yaml"); err != nil {
+	if _, err := cluster.RunKubectl(t.Context(), "apply", "--server-side", "-f", "../../../manifests/controller/claims.yaml"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if _, err := cluster.Kubectl(context.Background(), "delete", "-f", "../../../manifests/controller/claims.yaml"); err != nil {
+		if _, err := cluster.RunKubectl(context.Background(), "delete", "-f", "../../../manifests/controller/claims.yaml"); err != nil {
 			t.Error(err)
 		}
 	})

@@ -20,7 +20,7 @@ func declare(t *testing.T, pool, access string) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := cluster.Kubectl(t.Context(), "apply", "--server-side", "-f", file); err != nil {
+		if _, err := cluster.RunKubectl(t.Context(), "apply", "--server-side", "-f", file); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -28,7 +28,7 @@ func declare(t *testing.T, pool, access string) {
 	// The one that tells when the API server knows is written after the one that is waited for.
 	apply("canary-of-access", "{priorities: [low]}")
 	t.Cleanup(func() {
-		if _, err := cluster.Kubectl(context.Background(), "delete", "gpupool", pool, "canary-of-access"); err != nil {
+		if _, err := cluster.RunKubectl(context.Background(), "delete", "gpupool", pool, "canary-of-access"); err != nil {
 			t.Error(err)
 		}
 		awaitAccess(t, "")
@@ -48,11 +48,11 @@ func awaitAccess(t *testing.T, want string) {
 
 // TestAGPUPoolSaysWhoMayUseIt, to the API server, and through it to gpuctl create.
 func TestAGPUPoolSaysWhoMayUseIt(t *testing.T) {
-	if _, err := cluster.Kubectl(t.Context(), "apply", "--server-side", "-f", "../../../manifests/controller/poolaccess.yaml"); err != nil {
+	if _, err := cluster.RunKubectl(t.Context(), "apply", "--server-side", "-f", "../../../manifests/controller/poolaccess.yaml"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if _, err := cluster.Kubectl(context.Background(), "delete", "-f", "../../../manifests/controller/poolaccess.yaml"); err != nil {
+		if _, err := cluster.RunKubectl(context.Background(), "delete", "-f", "../../../manifests/controller/poolaccess.yaml"); err != nil {
 			t.Error(err)
 		}
 	})

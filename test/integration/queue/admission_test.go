@@ -124,8 +124,8 @@ func TestWhatCouldNotBeAskedIsSaid(t *testing.T) {
 	const note = "whether the API server would take the pods of job job could not be asked: you may not create objects of kind Pod"
 	e.expect(0, note, yaml, "create", "-f", "-", "--dry-run=server")
 	answer := e.simulated(yaml)
-	if len(answer.Unasked) != 1 || !strings.Contains(answer.Unasked[0], note) {
-		t.Errorf("simulate could not ask %q, want %q", answer.Unasked, note)
+	if len(answer.Unchecked) != 1 || !strings.Contains(answer.Unchecked[0], note) {
+		t.Errorf("simulate could not ask %q, want %q", answer.Unchecked, note)
 	}
 	e.expect(0, "Note: "+note, yaml, "simulate", "-f", "-")
 }

@@ -47,7 +47,7 @@ func newEnv(t *testing.T) *env {
 	})
 	t.Cleanup(func() {
 		for _, command := range []string{"jobs", "deployments", "pods"} {
-			_, _ = cluster.Kubectl(context.Background(), "-n", e.namespace, "delete", command, "--all", "--now", "--wait=false")
+			_, _ = cluster.RunKubectl(context.Background(), "-n", e.namespace, "delete", command, "--all", "--now", "--wait=false")
 		}
 	})
 	return e

@@ -26,10 +26,10 @@ func TestStartsSaysWhenAQuotaHasRoom(t *testing.T) {
 	if err := os.WriteFile(file, []byte(quota), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := cluster.Kubectl(t.Context(), "apply", "-f", file); err != nil {
+	if out, err := cluster.RunKubectl(t.Context(), "apply", "-f", file); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	defer func() { _, _ = cluster.Kubectl(context.Background(), "delete", "gpuquota", e.namespace) }()
+	defer func() { _, _ = cluster.RunKubectl(context.Background(), "delete", "gpuquota", e.namespace) }()
 	const limit = 2 * time.Hour
 	limited := strings.Replace(e.job("first", 4, 1), "cpu: 1,", "cpu: 1, time-limit: 2h,", 1)
 	e.expect(0, "", limited, "create", "-f", "-")
@@ -50,7 +50,7 @@ func TestStartsSaysWhenAQuotaHasRoom(t *testing.T) {
 		t.Errorf("why says %s", said)
 	}
 	for _, gone := range [][]string{{"job", "first", "--wait=false"}, {"pods", "-l", names.LabelJob + "=first", "--force", "--grace-period=0"}} { // no kubelet ends pods
-		if out, err := cluster.Kubectl(t.Context(), append([]string{"-n", e.namespace, "delete"}, gone...)...); err != nil {
+		if out, err := cluster.RunKubectl(t.Context(), append([]string{"-n", e.namespace, "delete"}, gone...)...); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}

@@ -88,7 +88,7 @@ func startLetters(ctx context.Context) error {
 	}
 	err = (&notify.Reconciler{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(), Events: manager.GetEventRecorder("gpu-controller"), Clock: clock.RealClock{},
-		Poster: notify.NewPoster([]netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}), Health: notify.NewHealth(),
+		Notifier: notify.NewNotifier([]netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}), Health: notify.NewHealth(),
 	}).SetUp(manager)
 	if err != nil {
 		return err

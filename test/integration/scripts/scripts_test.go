@@ -77,7 +77,7 @@ func (w withCluster) Run() int {
 		fmt.Fprintln(os.Stderr, "parsing the fleet of the tests:", err)
 		return 1
 	}
-	options := sandbox.Full()
+	options := sandbox.FullOptions()
 	options.Fleet, options.HostExec = &nodes, true
 	return sandboxtest.Main(w.tests, options, prepare)
 }
@@ -122,7 +122,7 @@ func runScripts(t *testing.T, folder string) {
 // setUp gives a script its namespace, and a kubeconfig that points there.
 func setUp(env *testscript.Env) error {
 	namespace := "s-" + filepath.Base(strings.TrimPrefix(env.WorkDir, filepath.Dir(env.WorkDir)+"/script-"))
-	if out, err := cluster.Kubectl(context.Background(), "create", "namespace", namespace); err != nil {
+	if out, err := cluster.RunKubectl(context.Background(), "create", "namespace", namespace); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
 	config, err := clientcmd.LoadFromFile(cluster.Kubeconfig())
@@ -146,7 +146,7 @@ func setUp(env *testscript.Env) error {
 	env.Setenv("HOME", env.WorkDir)
 	env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, ".config"))
 	env.Defer(func() {
-		_, _ = cluster.Kubectl(context.Background(), "delete", "namespace", namespace, "--wait=false") // the sandbox ends anyway
+		_, _ = cluster.RunKubectl(context.Background(), "delete", "namespace", namespace, "--wait=false") // the sandbox ends anyway
 	})
 	return clientcmd.WriteToFile(*config, path)
 }

@@ -42,7 +42,7 @@ func newEnv(t *testing.T, name string) *env {
 
 func (e *env) kubectl(args ...string) string {
 	e.Helper()
-	out, err := cluster.Kubectl(e.Context(), args...)
+	out, err := cluster.RunKubectl(e.Context(), args...)
 	if err != nil {
 		e.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func (e *env) apply(text string) error {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		e.Fatal(err)
 	}
-	_, err := cluster.Kubectl(e.Context(), "apply", "--server-side", "--force-conflicts", "-f", file)
+	_, err := cluster.RunKubectl(e.Context(), "apply", "--server-side", "--force-conflicts", "-f", file)
 	return err
 }
 
@@ -187,8 +187,8 @@ func (e *env) gone() {
 func (e *env) eventually(what string, done wait.ConditionWithContextFunc) {
 	e.Helper()
 	if err := wait.PollUntilContextTimeout(e.Context(), 100*time.Millisecond, patience, true, done); err != nil {
-		status, _ := cluster.Kubectl(context.Background(), "get", "spotpool", e.name, "-o", "yaml", "--ignore-not-found")
-		nodes, _ := cluster.Kubectl(context.Background(), "get", "nodes", "-o", "yaml")
+		status, _ := cluster.RunKubectl(context.Background(), "get", "spotpool", e.name, "-o", "yaml", "--ignore-not-found")
+		nodes, _ := cluster.RunKubectl(context.Background(), "get", "nodes", "-o", "yaml")
 		e.Fatalf("waiting for %s: %v\n%s\n%s\n%s", what, err, status, nodes, controller.LogTail())
 	}
 }

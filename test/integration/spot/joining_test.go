@@ -122,7 +122,7 @@ func TestWhoMayWhat(t *testing.T) {
 	}
 	may := func(user, verb, what string) bool {
 		resource, subresource, _ := strings.Cut(what, "/")
-		out, _ := cluster.Kubectl(t.Context(), "auth", "can-i", verb, resource, "--subresource="+subresource, "--as="+user, "-A") // a no is an error, too
+		out, _ := cluster.RunKubectl(t.Context(), "auth", "can-i", verb, resource, "--subresource="+subresource, "--as="+user, "-A") // a no is an error, too
 		return strings.TrimSpace(string(out)) == "yes"
 	}
 	e.eventually("the roles to be gathered", func(context.Context) (bool, error) {
@@ -151,7 +151,7 @@ func TestWhoMayWhat(t *testing.T) {
 	}
 	e.must(e.simulated("minimum: 0, maximum: 0"))
 	const forged = `{"status":{"serial":77,"machines":[{"name":"forged","instance":"ins-1","requested":"2026-01-01T00:00:00Z"}]}}`
-	if _, err := cluster.Kubectl(t.Context(), "patch", "spotpool", e.name, "--subresource=status", "--type=merge", "-p", forged, "--as=all-edit"); err == nil ||
+	if _, err := cluster.RunKubectl(t.Context(), "patch", "spotpool", e.name, "--subresource=status", "--type=merge", "-p", forged, "--as=all-edit"); err == nil ||
 		!strings.Contains(err.Error(), "forbidden") {
 		t.Errorf("an editor wrote the status: %v", err)
 	}

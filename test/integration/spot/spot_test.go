@@ -176,7 +176,7 @@ func TestTheExampleWorks(t *testing.T) {
 	e.joined(2)
 	e.gone()
 	for _, file := range []string{"tencent-cloud.yaml", "from-spotpool.yaml"} {
-		if _, err := cluster.Kubectl(t.Context(), "apply", "--server-side", "--dry-run=server", "-f", "../../../examples/spot/"+file); err != nil {
+		if _, err := cluster.RunKubectl(t.Context(), "apply", "--server-side", "--dry-run=server", "-f", "../../../examples/spot/"+file); err != nil {
 			t.Errorf("%v for %s", err, file)
 		}
 	}

@@ -129,7 +129,7 @@ func TestAQuotaWithoutRequestsCountsNothing(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := cluster.Kubectl(t.Context(), "apply", "-f", file); err != nil {
+	if _, err := cluster.RunKubectl(t.Context(), "apply", "-f", file); err != nil {
 		t.Fatalf("the API server refuses the key, so manifests/tenancy/quota.yaml says what is not so: %v", err)
 	}
 	awaitQuota(t, "default", "wrong")

@@ -37,7 +37,7 @@ func TestWhatWasPromisedIsLeft(t *testing.T) {
 		return strings.Contains(e.verdictOn(ctx, "large"), "promised: 1 node(s) are kept for it")
 	})
 	e.waits(e.pod(2).Obj())
-	e.want(reason.PromisedToFirst, "was promised to a job that comes before this one", "set resources.time-limit", "use a higher priority")
+	e.want(reason.StartReservedForFirst, "was promised to a job that comes before this one", "set resources.time-limit", "use a higher priority")
 	e.createPod(e.limited("short", 2, 600, ""))
 	e.eventually("the short job to run in the meantime", func(ctx context.Context) bool { return e.nodeOf(ctx, "short") != "" })
 	e.remove("short")

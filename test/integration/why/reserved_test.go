@@ -141,7 +141,7 @@ func TestAMaintenanceWindow(t *testing.T) {
 	e.want(reason.ReservedNode, "1 node kept from", "by GPUReservation "+e.namespace, "for maintenance (new firmware)",
 		"without a time limit the job could still run then", "set resources.time-limit to at most 2h", "this reservation ends at")
 
-	table, err := cluster.Kubectl(t.Context(), "get", "gpureservations", e.namespace)
+	table, err := cluster.RunKubectl(t.Context(), "get", "gpureservations", e.namespace)
 	if from := now.Add(3 * time.Hour).UTC().Format(time.RFC3339); err != nil || !strings.Contains(string(table), from) {
 		t.Errorf("kubectl says %v and does not say that it is from %s:\n%s", err, from, table)
 	}

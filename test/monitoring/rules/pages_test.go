@@ -81,7 +81,7 @@ func lines(t *testing.T, program string) (found []line) {
 // TestPagesNameCommandsOfGpuctl tries each on the command tree that gpuctl runs.
 func TestPagesNameCommandsOfGpuctl(t *testing.T) {
 	for _, line := range lines(t, "gpuctl") {
-		root := cli.Command(cli.IOStreams{})
+		root := cli.NewRootCommand(cli.IOStreams{})
 		command, rest, err := root.Find(line.words[1:])
 		if err != nil || command == root {
 			t.Errorf("%s: gpuctl has no such command (%v)", line, err)

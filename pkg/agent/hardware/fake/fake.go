@@ -22,8 +22,8 @@ import (
 // interval is how often the file is looked at.
 const interval = 100 * time.Millisecond
 
-// maxCards bounds what a file may ask for.
-const maxCards = gpu.MaxCards
+// maxGPUs bounds what a file may ask for.
+const maxGPUs = gpu.MaxGPUs
 
 // Config is the file.
 type Config struct {
@@ -37,8 +37,8 @@ type Config struct {
 	ReservedMiB *int64 `json:"reservedMiB,omitempty"`
 	// Unplaced GPUs have no NUMA node and no switch, as in virtual machines, where Linux reports neither.
 	Unplaced bool `json:"unplaced,omitempty"`
-	// Cards changes GPUs that Count made, by index, and adds others.
-	Cards []Card `json:"cards,omitempty"`
+	// GPUs changes GPUs that Count made, by index, and adds others.
+	GPUs []GPU `json:"cards,omitempty"`
 	// Links replaces the links that Count made.
 	Links []gpu.Link `json:"links,omitempty"`
 	// Events are reported once each: when the file first has an event's ID.
@@ -49,8 +49,8 @@ type Config struct {
 	Delay string `json:"delay,omitempty"`
 }
 
-// Card is a GPU of the file. Fields that are not given are those that [Config.Count] makes.
-type Card struct {
+// GPU is a GPU of the file. Fields that are not given are those that [Config.Count] makes.
+type GPU struct {
 	Index     int    `json:"index"`
 	UUID      string `json:"uuid,omitempty"`
 	MemoryMiB int64  `json:"memoryMiB,omitempty"`
@@ -114,7 +114,7 @@ var _ hardware.Library = (*Library)(nil)
 // Open reads the file. Its initial events count as already reported.
 func Open(path string) (*Library, error) {
 	l := &Library{path: path, reported: map[string]bool{}}
-	if err := l.refresh(); err != nil {
+	if err := l.refreshConfig(); err != nil {
 		return nil, err
 	}
 	l.pending = nil
@@ -132,15 +132,15 @@ func (l *Library) Source(string) string { return l.path }
 
 // Read returns the GPUs of the file.
 func (l *Library) Read() (hardware.Fleet, error) {
-	_, fleet, err := l.current()
+	_, fleet, err := l.currentConfig()
 	return fleet, err
 }
 
 // Wait returns the events of the file, in order, each once.
 func (l *Library) Wait(ctx context.Context) (hardware.Event, error) {
 	for {
-		if _, _, err := l.current(); err == nil {
-			if event, ok := l.next(); ok {
+		if _, _, err := l.currentConfig(); err == nil {
+			if event, ok := l.nextEvent(); ok {
 				return event, nil
 			}
 		}
@@ -152,7 +152,7 @@ func (l *Library) Wait(ctx context.Context) (hardware.Event, error) {
 	}
 }
 
-func (l *Library) next() (hardware.Event, bool) {
+func (l *Library) nextEvent() (hardware.Event, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.pending) == 0 {
@@ -165,20 +165,20 @@ func (l *Library) next() (hardware.Event, bool) {
 
 // Processes returns those of the file.
 func (l *Library) Processes(uuid string) ([]hardware.Process, error) {
-	config, fleet, err := l.current()
+	config, fleet, err := l.currentConfig()
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(fleet.Cards, func(card hardware.Card) bool { return card.UUID == uuid })
+	i := slices.IndexFunc(fleet.GPUs, func(card hardware.GPU) bool { return card.UUID == uuid })
 	if i < 0 {
 		return nil, nil
 	}
-	if fleet.Cards[i].Signs.Lost {
+	if fleet.GPUs[i].Signs.Lost {
 		return nil, hardware.ErrLost
 	}
 	var processes []hardware.Process
-	for _, card := range config.Cards {
-		if card.Index == fleet.Cards[i].Index {
+	for _, card := range config.GPUs {
+		if card.Index == fleet.GPUs[i].Index {
 			for _, process := range card.Processes {
 				processes = append(processes, hardware.Process(process))
 			}
@@ -189,12 +189,12 @@ func (l *Library) Processes(uuid string) ([]hardware.Process, error) {
 
 // Edits returns a device node for each GPU or slice: /dev/nvidiaN, which is /dev/null.
 func (l *Library) Edits(uuids []string) (specs.ContainerEdits, error) {
-	_, fleet, err := l.current()
+	_, fleet, err := l.currentConfig()
 	if err != nil {
 		return specs.ContainerEdits{}, err
 	}
 	names := map[string]string{}
-	for _, card := range fleet.Cards {
+	for _, card := range fleet.GPUs {
 		names[card.UUID] = "/dev/nvidia" + strconv.Itoa(card.Index)
 		for j, slice := range card.Slices {
 			names[slice.UUID] = fmt.Sprintf("/dev/nvidia%d-mig%d", card.Index, j)
@@ -211,9 +211,9 @@ func (l *Library) Edits(uuids []string) (specs.ContainerEdits, error) {
 	return edits, nil
 }
 
-// current returns the file's content, after the delay and with the error that it asks for.
-func (l *Library) current() (Config, hardware.Fleet, error) {
-	if err := l.refresh(); err != nil {
+// currentConfig returns the file's content, after the delay and with the error that it asks for.
+func (l *Library) currentConfig() (Config, hardware.Fleet, error) {
+	if err := l.refreshConfig(); err != nil {
 		return Config{}, hardware.Fleet{}, err
 	}
 	l.mu.Lock()
@@ -228,8 +228,8 @@ func (l *Library) current() (Config, hardware.Fleet, error) {
 	return config, fleet, nil
 }
 
-// refresh reads the file where it changed.
-func (l *Library) refresh() error {
+// refreshConfig reads the file where it changed.
+func (l *Library) refreshConfig() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	info, err := os.Stat(l.path)
@@ -239,11 +239,11 @@ func (l *Library) refresh() error {
 	if info.ModTime().Equal(l.read) && info.Size() == l.size {
 		return nil
 	}
-	config, err := load(l.path)
+	config, err := loadConfig(l.path)
 	if err != nil {
 		return fmt.Errorf("reading the fake cards: %w", err)
 	}
-	l.read, l.size, l.config, l.fleet = info.ModTime(), info.Size(), config, config.fleet()
+	l.read, l.size, l.config, l.fleet = info.ModTime(), info.Size(), config, config.buildFleet()
 	for _, event := range config.Events {
 		if !l.reported[event.ID] {
 			l.reported[event.ID] = true
@@ -253,7 +253,7 @@ func (l *Library) refresh() error {
 	return nil
 }
 
-func load(path string) (Config, error) {
+func loadConfig(path string) (Config, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return Config{}, err
@@ -262,8 +262,8 @@ func load(path string) (Config, error) {
 	if err := yaml.UnmarshalStrict(data, &config); err != nil {
 		return Config{}, err
 	}
-	if config.Count < 0 || config.Count > maxCards {
-		return Config{}, fmt.Errorf("count is %d, want 0 to %d", config.Count, maxCards)
+	if config.Count < 0 || config.Count > maxGPUs {
+		return Config{}, fmt.Errorf("count is %d, want 0 to %d", config.Count, maxGPUs)
 	}
 	if _, err := time.ParseDuration(config.Delay); config.Delay != "" && err != nil {
 		return Config{}, fmt.Errorf("delay: %w", err)

@@ -42,7 +42,7 @@ func TestCardsOfAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	one := 1
-	if diff := cmp.Diff(hardware.Card{UUID: UUID(2), Index: 2, Minor: new(2), Product: defaultProduct, MemoryMiB: defaultMemoryMiB, NUMANode: &one, PCIeSwitch: "0000:11:00.0"}, fleet.Cards[2]); diff != "" {
+	if diff := cmp.Diff(hardware.GPU{UUID: UUID(2), Index: 2, Minor: new(2), Product: defaultProduct, MemoryMiB: defaultMemoryMiB, NUMANode: &one, PCIeSwitch: "0000:11:00.0"}, fleet.GPUs[2]); diff != "" {
 		t.Errorf("card 2 (-want +got):\n%s", diff)
 	}
 	write(t, path, `{count: 2, nvlinks: 2, cards: [{index: 0, absent: true}, {index: 1, lost: true}, {index: 7, uuid: GPU-x, memoryMiB: 5,
@@ -50,8 +50,8 @@ func TestCardsOfAFile(t *testing.T) {
 	if fleet, err = library.Read(); err != nil {
 		t.Fatal(err)
 	}
-	if len(fleet.Cards) != 3 || !fleet.Cards[0].Signs.Lost || !fleet.Cards[1].MIG || fleet.Cards[1].UUID != "GPU-x" {
-		t.Errorf("cards are %+v", fleet.Cards)
+	if len(fleet.GPUs) != 3 || !fleet.GPUs[0].Signs.Lost || !fleet.GPUs[1].MIG || fleet.GPUs[1].UUID != "GPU-x" {
+		t.Errorf("cards are %+v", fleet.GPUs)
 	}
 	if diff := cmp.Diff([]gpu.Link{{GPUs: []int{1, 8}, NVLinks: 2}}, fleet.Links); diff != "" {
 		t.Errorf("links (-want +got):\n%s", diff)

@@ -15,40 +15,40 @@ const (
 	defaultProduct   = "FAKE-40G"
 )
 
-// fleet returns the GPUs that a file describes.
-func (c *Config) fleet() hardware.Fleet {
-	cards := map[int]hardware.Card{}
+// buildFleet returns the GPUs that a file describes.
+func (c *Config) buildFleet() hardware.Fleet {
+	cards := map[int]hardware.GPU{}
 	for i := range c.Count {
-		cards[i] = c.regular(i)
+		cards[i] = c.regularGPU(i)
 	}
-	for i := range c.Cards {
-		card := &c.Cards[i]
+	for i := range c.GPUs {
+		card := &c.GPUs[i]
 		if card.Absent {
 			delete(cards, card.Index)
 			continue
 		}
 		base, ok := cards[card.Index]
 		if !ok {
-			base = c.regular(card.Index)
+			base = c.regularGPU(card.Index)
 		}
-		cards[card.Index] = card.over(base)
+		cards[card.Index] = card.applyOverrides(base)
 	}
 	var fleet hardware.Fleet
 	for _, card := range cards {
-		fleet.Cards = append(fleet.Cards, card)
+		fleet.GPUs = append(fleet.GPUs, card)
 	}
-	slices.SortFunc(fleet.Cards, func(a, b hardware.Card) int { return cmp.Compare(a.Index, b.Index) })
-	fleet.Links = c.links(fleet.Cards)
+	slices.SortFunc(fleet.GPUs, func(a, b hardware.GPU) int { return cmp.Compare(a.Index, b.Index) })
+	fleet.Links = c.buildLinks(fleet.GPUs)
 	return fleet
 }
 
-// regular returns GPU i of the equal ones.
-func (c *Config) regular(i int) hardware.Card {
+// regularGPU returns GPU i of the equal ones.
+func (c *Config) regularGPU(i int) hardware.GPU {
 	node := 0
 	if 2*i >= c.Count {
 		node = 1
 	}
-	card := hardware.Card{
+	card := hardware.GPU{
 		UUID: UUID(i), Index: i, Minor: &i, Product: cmp.Or(c.Product, defaultProduct), MemoryMiB: cmp.Or(c.MemoryMiB, defaultMemoryMiB), ReservedMiB: c.ReservedMiB,
 	}
 	if !c.Unplaced {
@@ -57,8 +57,8 @@ func (c *Config) regular(i int) hardware.Card {
 	return card
 }
 
-// over returns a GPU with the overrides of the file.
-func (c *Card) over(card hardware.Card) hardware.Card {
+// applyOverrides returns a GPU with the overrides of the file.
+func (c *GPU) applyOverrides(card hardware.GPU) hardware.GPU {
 	card.UUID = cmp.Or(c.UUID, card.UUID)
 	card.MemoryMiB = cmp.Or(c.MemoryMiB, card.MemoryMiB)
 	card.ReservedMiB = cmp.Or(c.ReservedMiB, card.ReservedMiB)
@@ -80,8 +80,8 @@ func (c *Card) over(card hardware.Card) hardware.Card {
 	return card
 }
 
-// links returns the links of the file, or one between all whole GPUs.
-func (c *Config) links(cards []hardware.Card) []gpu.Link {
+// buildLinks returns the links of the file, or one between all whole GPUs.
+func (c *Config) buildLinks(cards []hardware.GPU) []gpu.Link {
 	if c.Links != nil || c.NVLinks == 0 {
 		return c.Links
 	}

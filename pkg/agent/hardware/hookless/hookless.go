@@ -19,50 +19,50 @@ import (
 // libraryPattern is a file of a shared library with a version.
 var libraryPattern = regexp.MustCompile(`^(lib.+\.so)\.[0-9.]+$`)
 
-// linkedFor are libraries that programs also open by the name without a number, for which the toolkit creates links.
-var linkedFor = []string{"libcuda.so"}
+// linkedLibraries are libraries that programs also open by the name without a number, for which the toolkit creates links.
+var linkedLibraries = []string{"libcuda.so"}
 
-// ofHooks is the prefix of variables that only the toolkit's hooks read.
-const ofHooks = "NVIDIA_CTK_"
+// hookEnvPrefix is the prefix of variables that only the toolkit's hooks read.
+const hookEnvPrefix = "NVIDIA_CTK_"
 
-// folders returns the folders in which loaders of glibc look without a cache, by the machine's processor.
-func folders(architecture string) []string {
+// libraryFolders returns the folders in which loaders of glibc look without a cache, by the machine's processor.
+func libraryFolders(architecture string) []string {
 	triple := map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}[architecture]
 	return []string{"/usr/lib/" + triple, "/usr/lib64"}
 }
 
-// Complete returns a spec that needs no hooks. machine is where the machine's / is mounted here, which the runtime sees as /. soname returns the name
+// CompleteSpec returns a spec that needs no hooks. machine is where the machine's / is mounted here, which the runtime sees as /. soname returns the name
 // under which programs ask for the library in a file, "" for none.
-func Complete(spec *specs.Spec, machine string, soname func(path string) string) *specs.Spec {
+func CompleteSpec(spec *specs.Spec, machine string, soname func(path string) string) *specs.Spec {
 	out := *spec
-	out.ContainerEdits = complete(&spec.ContainerEdits, machine, soname)
+	out.ContainerEdits = completeEdits(&spec.ContainerEdits, machine, soname)
 	out.Devices = slices.Clone(spec.Devices)
 	for i := range out.Devices {
-		out.Devices[i].ContainerEdits = complete(&out.Devices[i].ContainerEdits, machine, soname)
+		out.Devices[i].ContainerEdits = completeEdits(&out.Devices[i].ContainerEdits, machine, soname)
 	}
 	return &out
 }
 
-func complete(edits *specs.ContainerEdits, machine string, soname func(string) string) specs.ContainerEdits {
+func completeEdits(edits *specs.ContainerEdits, machine string, soname func(string) string) specs.ContainerEdits {
 	out := *edits
 	out.Hooks = nil
-	out.Env = slices.DeleteFunc(slices.Clone(edits.Env), func(variable string) bool { return strings.HasPrefix(variable, ofHooks) })
+	out.Env = slices.DeleteFunc(slices.Clone(edits.Env), func(variable string) bool { return strings.HasPrefix(variable, hookEnvPrefix) })
 	out.DeviceNodes = nil
 	for _, node := range edits.DeviceNodes {
 		seen := *node
-		seen.HostPath = onMachine(seen.HostPath, machine)
+		seen.HostPath = machinePath(seen.HostPath, machine)
 		out.DeviceNodes = append(out.DeviceNodes, &seen)
 	}
 	out.Mounts = nil
 	for _, mount := range edits.Mounts {
-		names := namesOf(mount, soname)
+		names := libraryNames(mount, soname)
 		seen := *mount
-		seen.HostPath = onMachine(seen.HostPath, machine)
+		seen.HostPath = machinePath(seen.HostPath, machine)
 		if len(names) == 0 {
 			out.Mounts = append(out.Mounts, &seen)
 			continue
 		}
-		for _, folder := range folders(runtime.GOARCH) {
+		for _, folder := range libraryFolders(runtime.GOARCH) {
 			for _, name := range names {
 				library := seen
 				library.ContainerPath = filepath.Join(folder, name)
@@ -73,9 +73,9 @@ func complete(edits *specs.ContainerEdits, machine string, soname func(string) s
 	return out
 }
 
-// namesOf returns the names under which the loader is asked for a mounted file, none if it is not a library in the loader's folders: those in folders
+// libraryNames returns the names under which the loader is asked for a mounted file, none if it is not a library in the loader's folders: those in folders
 // of their own, such as vdpau, are opened by their path.
-func namesOf(mount *specs.Mount, soname func(string) string) []string {
+func libraryNames(mount *specs.Mount, soname func(string) string) []string {
 	base := filepath.Base(mount.HostPath)
 	found := libraryPattern.FindStringSubmatch(base)
 	if found == nil || filepath.Base(filepath.Dir(mount.HostPath)) == "vdpau" {
@@ -86,14 +86,14 @@ func namesOf(mount *specs.Mount, soname func(string) string) []string {
 		return nil
 	}
 	names := []string{name}
-	if slices.Contains(linkedFor, found[1]) {
+	if slices.Contains(linkedLibraries, found[1]) {
 		names = append(names, found[1])
 	}
 	return names
 }
 
-// onMachine returns a path as the runtime sees it.
-func onMachine(path, machine string) string {
+// machinePath returns a path as the runtime sees it.
+func machinePath(path, machine string) string {
 	if machine == "/" {
 		return path
 	}

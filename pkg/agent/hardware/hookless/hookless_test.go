@@ -36,12 +36,12 @@ func TestComplete(t *testing.T) {
 		},
 		Devices: []specs.Device{{Name: "GPU-a", ContainerEdits: specs.ContainerEdits{DeviceNodes: []*specs.DeviceNode{{Path: "/dev/nvidia0", HostPath: "/host/dev/nvidia0"}}}}},
 	}
-	got := Complete(spec, "/host", sonames)
+	got := CompleteSpec(spec, "/host", sonames)
 	var places []string
 	for _, mount := range got.ContainerEdits.Mounts {
 		places = append(places, mount.HostPath+" "+mount.ContainerPath)
 	}
-	debian, redHat := folders(runtime.GOARCH)[0], "/usr/lib64"
+	debian, redHat := libraryFolders(runtime.GOARCH)[0], "/usr/lib64"
 	want := []string{
 		"/opt/lib/libcuda.so.580.159.04 " + debian + "/libcuda.so.1",
 		"/opt/lib/libcuda.so.580.159.04 " + debian + "/libcuda.so",
@@ -75,7 +75,7 @@ func TestPathsOfTheMachineItself(t *testing.T) {
 		{"/hostile/nvidia-smi", "/host", "/hostile/nvidia-smi"},
 		{"", "/host", ""},
 	} {
-		if got := onMachine(tc.path, tc.machine); got != tc.want {
+		if got := machinePath(tc.path, tc.machine); got != tc.want {
 			t.Errorf("%s seen from %s is %s, want %s", tc.path, tc.machine, got, tc.want)
 		}
 	}

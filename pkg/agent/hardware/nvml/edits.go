@@ -47,16 +47,16 @@ func (l *Library) Edits(uuids []string) (specs.ContainerEdits, error) {
 	}
 	if made {
 		return specs.ContainerEdits{}, fmt.Errorf("the machine has the device nodes %q for %s, and the driver %s: nvidia-smi, run as root, makes them",
-			nodes(named), strings.Join(uuids, ", "), nodes(want))
+			deviceNodePaths(named), strings.Join(uuids, ", "), deviceNodePaths(want))
 	}
 	return specs.ContainerEdits{}, fmt.Errorf("the CDI spec of NVIDIA's container toolkit has %s for %s, and the driver has %s: run "+
-		"nvidia-ctk cdi generate --device-name-strategy=uuid --output=/var/run/cdi/nvidia.yaml again", nodes(named), strings.Join(uuids, ", "), nodes(want))
+		"nvidia-ctk cdi generate --device-name-strategy=uuid --output=/var/run/cdi/nvidia.yaml again", deviceNodePaths(named), strings.Join(uuids, ", "), deviceNodePaths(want))
 }
 
 // Source returns where [Library.Edits] of a GPU or slice are from.
 func (l *Library) Source(uuid string) string { return l.specs.Source(uuid) }
 
-func nodes(names map[string]bool) string {
+func deviceNodePaths(names map[string]bool) string {
 	var paths []string
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		paths = append(paths, "/dev"+name)
@@ -68,7 +68,7 @@ func nodes(names map[string]bool) string {
 func (l *Library) noteMinors(reads []reading) {
 	minors := maps.Clone(*l.minors.Load())
 	for i := range reads {
-		card := &reads[i].card
+		card := &reads[i].gpu
 		if card.Minor == nil {
 			continue
 		}

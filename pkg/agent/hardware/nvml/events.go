@@ -17,7 +17,7 @@ const waitMs = 500
 
 // Wait returns the next error of any GPU that was there when it was first called.
 func (l *Library) Wait(ctx context.Context) (hardware.Event, error) {
-	if err := l.subscribe(); err != nil {
+	if err := l.subscribeErrors(); err != nil {
 		return hardware.Event{}, err
 	}
 	for ctx.Err() == nil {
@@ -27,17 +27,17 @@ func (l *Library) Wait(ctx context.Context) (hardware.Event, error) {
 			continue
 		case ret != nvml.SUCCESS:
 			// A set with a lost GPU may report no events of the others any longer: the next set omits it.
-			return hardware.Event{}, errors.Join(failure("waiting for errors of the cards", ret), l.unsubscribe())
+			return hardware.Event{}, errors.Join(nvmlError("waiting for errors of the cards", ret), l.unsubscribeErrors())
 		case event.EventType != nvml.EventTypeXidCriticalError:
 			continue
 		}
-		return hardware.Event{XID: event.EventData, UUID: l.nameOf(event.Device)}, nil
+		return hardware.Event{XID: event.EventData, UUID: l.deviceUUID(event.Device)}, nil
 	}
 	return hardware.Event{}, ctx.Err()
 }
 
-// nameOf returns the UUID of an event's GPU, "" if unknown: then it may be any.
-func (l *Library) nameOf(device nvml.Device) string {
+// deviceUUID returns the UUID of an event's GPU, "" if unknown: then it may be any.
+func (l *Library) deviceUUID(device nvml.Device) string {
 	if device == nil {
 		return ""
 	}
@@ -47,17 +47,17 @@ func (l *Library) nameOf(device nvml.Device) string {
 	return l.names[device]
 }
 
-// subscribe asks the driver for errors of all GPUs, once. A GPU that cannot be watched is reported once, and does not prevent watching the others.
-func (l *Library) subscribe() error {
+// subscribeErrors asks the driver for errors of all GPUs, once. A GPU that cannot be watched is reported once, and does not prevent watching the others.
+func (l *Library) subscribeErrors() error {
 	if l.events != nil {
 		return nil
 	}
 	count, ret := l.lib.DeviceGetCount()
-	if err := failure("counting the cards", ret); err != nil {
+	if err := nvmlError("counting the cards", ret); err != nil {
 		return err
 	}
 	events, ret := l.lib.EventSetCreate()
-	if err := failure("preparing to wait for errors", ret); err != nil {
+	if err := nvmlError("preparing to wait for errors", ret); err != nil {
 		return err
 	}
 	l.events, l.names = events, map[nvml.Device]string{}
@@ -71,15 +71,15 @@ func (l *Library) subscribe() error {
 			l.names[device] = uuid
 		}
 		if ret := device.RegisterEvents(nvml.EventTypeXidCriticalError, events); ret != nvml.SUCCESS && ret != nvml.ERROR_NOT_SUPPORTED {
-			errs = append(errs, failure(fmt.Sprintf("asking for errors of card %d", i), ret))
+			errs = append(errs, nvmlError(fmt.Sprintf("asking for errors of card %d", i), ret))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// unsubscribe releases the driver's event set.
-func (l *Library) unsubscribe() error {
+// unsubscribeErrors releases the driver's event set.
+func (l *Library) unsubscribeErrors() error {
 	events := l.events
 	l.events = nil
-	return failure("ending to wait for errors", events.Free())
+	return nvmlError("ending to wait for errors", events.Free())
 }

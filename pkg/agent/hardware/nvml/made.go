@@ -17,8 +17,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/agent/hardware/hookless"
 )
 
-// place is where the driver is installed.
-type place struct {
+// driverPlace is where the driver is installed.
+type driverPlace struct {
 	// machine is where the machine's / is seen, and root where the driver's is: the same, or the root of NVIDIA's driver container.
 	machine, root string
 }
@@ -26,13 +26,13 @@ type place struct {
 // driverContainer is the root of NVIDIA's driver container.
 const driverContainer = "run/nvidia/driver"
 
-// placeOf returns the location of a driver whose library has a path below the machine's root.
-func placeOf(machine, library string) place {
+// findDriverPlace returns the location of a driver whose library has a path below the machine's root.
+func findDriverPlace(machine, library string) driverPlace {
 	machine = filepath.Clean(machine)
 	if container := filepath.Join(machine, driverContainer); strings.HasPrefix(library, container+"/") {
-		return place{machine: machine, root: container}
+		return driverPlace{machine: machine, root: container}
 	}
-	return place{machine: machine, root: machine}
+	return driverPlace{machine: machine, root: machine}
 }
 
 // madeSpec is a generated spec of GPUs and slices, or why none could be generated.
@@ -43,36 +43,36 @@ type madeSpec struct {
 	err   error
 }
 
-// makeAgain is the delay before a failed spec is generated again: the driver's files may be installed after its module.
-const makeAgain = 10 * time.Second
+// specRetryDelay is the delay before a failed spec is generated again: the driver's files may be installed after its module.
+const specRetryDelay = 10 * time.Second
 
 // makeSpec generates what the toolkit's own spec would contain for the GPUs that answer, if they have changed. It queries the driver and looks for
 // files, which no start of a container should wait for.
 func (l *Library) makeSpec(reads []reading) {
 	var uuids []string
 	for i := range reads {
-		uuids = append(uuids, reads[i].card.UUID)
-		for _, slice := range reads[i].card.Slices {
+		uuids = append(uuids, reads[i].gpu.UUID)
+		for _, slice := range reads[i].gpu.Slices {
 			uuids = append(uuids, slice.UUID)
 		}
 	}
 	made := l.made.Load()
-	if slices.Equal(made.uuids, uuids) && (made.err == nil || time.Since(made.tried) < makeAgain) {
+	if slices.Equal(made.uuids, uuids) && (made.err == nil || time.Since(made.tried) < specRetryDelay) {
 		return
 	}
-	spec, err := l.generate(uuids)
+	spec, err := l.generateSpec(uuids)
 	l.made.Store(&madeSpec{uuids: uuids, tried: time.Now(), spec: spec, err: err})
 }
 
-// generate uses NVIDIA's own library to write the spec. It is written without hooks: their program comes with the toolkit, which is not there, and
+// generateSpec uses NVIDIA's own library to write the spec. It is written without hooks: their program comes with the toolkit, which is not there, and
 // the agent's own would have to be installed on the machine in its place.
-func (l *Library) generate(uuids []string) (*specs.Spec, error) {
+func (l *Library) generateSpec(uuids []string) (*specs.Spec, error) {
 	namer, err := nvcdi.NewDeviceNamer(nvcdi.DeviceNameStrategyUUID)
 	if err != nil {
 		return nil, err
 	}
 	generator, err := nvcdi.New(
-		nvcdi.WithLogger(silent{}), nvcdi.WithNvmlLib(l.lib), nvcdi.WithMode(nvcdi.ModeNvml), nvcdi.WithDeviceNamers(namer),
+		nvcdi.WithLogger(silentLogger{}), nvcdi.WithNvmlLib(l.lib), nvcdi.WithMode(nvcdi.ModeNvml), nvcdi.WithDeviceNamers(namer),
 		nvcdi.WithDriverRoot(l.driver.root), nvcdi.WithDevRoot(l.driver.machine), nvcdi.WithLibrarySearchPaths(librariesLoaded("/proc/self/maps")),
 		nvcdi.WithDisabledHooks(nvcdi.AllHooks), nvcdi.WithFeatureFlags(nvcdi.FeatureDisableNvsandboxUtils),
 	)
@@ -87,7 +87,7 @@ func (l *Library) generate(uuids []string) (*specs.Spec, error) {
 	if !slices.ContainsFunc(spec.ContainerEdits.Mounts, isCUDA) {
 		return nil, fmt.Errorf("making a CDI spec: the driver's libcuda.so is not found below %s", l.driver.root)
 	}
-	return hookless.Complete(spec, l.driver.machine, soname), nil
+	return hookless.CompleteSpec(spec, l.driver.machine, sharedObjectName), nil
 }
 
 // isCUDA reports whether what is mounted is the library that all programs need.
@@ -110,8 +110,8 @@ func librariesLoaded(maps string) []string {
 	return nil
 }
 
-// soname returns the name under which programs ask for a library, "" if it has none.
-func soname(path string) string {
+// sharedObjectName returns the name under which programs ask for a library, "" if it has none.
+func sharedObjectName(path string) string {
 	file, err := elf.Open(path)
 	if err != nil {
 		return ""
@@ -124,11 +124,11 @@ func soname(path string) string {
 	return names[0]
 }
 
-// silent drops the log of NVIDIA's library: its error describes what is missing.
-type silent struct{}
+// silentLogger drops the log of NVIDIA's library: its error describes what is missing.
+type silentLogger struct{}
 
-func (silent) Debugf(string, ...any)   {}
-func (silent) Errorf(string, ...any)   {}
-func (silent) Infof(string, ...any)    {}
-func (silent) Warningf(string, ...any) {}
-func (silent) Tracef(string, ...any)   {}
+func (silentLogger) Debugf(string, ...any)   {}
+func (silentLogger) Errorf(string, ...any)   {}
+func (silentLogger) Infof(string, ...any)    {}
+func (silentLogger) Warningf(string, ...any) {}
+func (silentLogger) Tracef(string, ...any)   {}

@@ -46,7 +46,7 @@ func TestASpecIsMadeWhereTheToolkitMadeNone(t *testing.T) {
 	m, l := newMachine(t)
 	root := t.TempDir()
 	install(t, root, m, 7)
-	l.driver = placeOf(root, "")
+	l.driver = findDriverPlace(root, "")
 	read(t, l)
 	if _, err := l.Edits([]string{m.uuid(7)}); err == nil || !strings.Contains(err.Error(), "/dev/nvidia7") {
 		t.Errorf("error %v, want one about the node that is missing: the container would start without its card", err)
@@ -80,20 +80,20 @@ func TestASpecIsMadeWhereTheToolkitMadeNone(t *testing.T) {
 // TestAToolkitsSpecCountsBeforeOneThatIsMade, and what cannot be made says why.
 func TestAToolkitsSpecCountsBeforeOneThatIsMade(t *testing.T) {
 	m, l := newMachine(t)
-	l.driver = placeOf(t.TempDir(), "") // without a driver's files
+	l.driver = findDriverPlace(t.TempDir(), "") // without a driver's files
 	read(t, l)
 	if _, err := l.Edits([]string{m.uuid(0)}); err == nil || !strings.Contains(err.Error(), "nvidia-ctk") || !strings.Contains(err.Error(), "cannot make one") {
 		t.Errorf("error %v, want what to do, and why the agent cannot", err)
 	}
 	root := t.TempDir()
 	install(t, root, m)
-	l.driver = placeOf(root, "")
+	l.driver = findDriverPlace(root, "")
 	folder := t.TempDir()
 	spec := "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices:\n- {name: " + m.uuid(0) + ", containerEdits: {deviceNodes: [{path: /dev/nvidia0}]}}\n"
 	if err := os.WriteFile(filepath.Join(folder, "nvidia.yaml"), []byte(spec), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	written := newLibrary(m, t.TempDir(), toolkit.In([]string{folder}, "g8s"))
+	written := newLibrary(m, t.TempDir(), toolkit.NewSpecs([]string{folder}, "g8s"))
 	written.driver = l.driver
 	read(t, written)
 	for i, want := range []string{filepath.Join(folder, "nvidia.yaml"), toolkit.Made} {
@@ -112,7 +112,7 @@ func TestADriverWithoutCUDA(t *testing.T) {
 	if err := os.Remove(filepath.Join(root, "usr/lib64/libcuda.so."+version)); err != nil {
 		t.Fatal(err)
 	}
-	l.driver = placeOf(root, "")
+	l.driver = findDriverPlace(root, "")
 	read(t, l)
 	if _, err := l.Edits([]string{m.uuid(0)}); err == nil || !strings.Contains(err.Error(), "libcuda.so is not found") {
 		t.Errorf("error %v, want what is missing", err)
@@ -120,12 +120,12 @@ func TestADriverWithoutCUDA(t *testing.T) {
 }
 
 func TestWhereTheDriverIs(t *testing.T) {
-	for library, want := range map[string]place{
+	for library, want := range map[string]driverPlace{
 		"/host/usr/lib64/libnvidia-ml.so.1":                   {machine: "/host", root: "/host"},
 		"/host/run/nvidia/driver/usr/lib64/libnvidia-ml.so.1": {machine: "/host", root: "/host/run/nvidia/driver"},
 		libraryName: {machine: "/host", root: "/host"},
 	} {
-		if got := placeOf("/host/", library); got != want {
+		if got := findDriverPlace("/host/", library); got != want {
 			t.Errorf("the driver of %s is at %+v, want %+v", library, got, want)
 		}
 	}

@@ -30,14 +30,14 @@ type Library struct {
 
 	mu sync.Mutex
 	// known are the GPUs as they were last read completely, by the driver's number: lost GPUs report nothing.
-	known map[int]hardware.Card
+	known map[int]hardware.GPU
 	// addresses are those of the GPUs on the bus, by the driver's number, and links the most NVLinks that were seen up, by the
 	// address of the other GPU and by that of the GPU; "" is all switches.
 	addresses map[int]string
 	links     map[string]map[string]int
 
 	// driver is where the driver is installed, and made the spec of the GPUs that it was last made for.
-	driver place
+	driver driverPlace
 	made   atomic.Pointer[madeSpec]
 
 	// minors are the numbers of device nodes, by UUID of the GPU or slice.
@@ -69,17 +69,17 @@ func Open(root string) (hardware.Library, error) {
 			break
 		}
 	}
-	l := newLibrary(nvml.New(nvml.WithLibraryPath(path)), sysfs.Root, toolkit.In(toolkit.Folders(root), cdi.Prefix))
-	l.driver = placeOf(root, path)
-	if err := l.start(); err != nil {
+	l := newLibrary(nvml.New(nvml.WithLibraryPath(path)), sysfs.Root, toolkit.NewSpecs(toolkit.Folders(root), cdi.Prefix))
+	l.driver = findDriverPlace(root, path)
+	if err := l.initLibrary(); err != nil {
 		return nil, fmt.Errorf("loading NVIDIA's driver library %s (is the driver installed?): %w", path, err)
 	}
 	return l, nil
 }
 
 func newLibrary(lib nvml.Interface, pci string, specs *toolkit.Specs) *Library {
-	l := &Library{lib: lib, pci: pci, specs: specs, known: map[int]hardware.Card{}, addresses: map[int]string{},
-		links: map[string]map[string]int{}, driver: placeOf("/", "")}
+	l := &Library{lib: lib, pci: pci, specs: specs, known: map[int]hardware.GPU{}, addresses: map[int]string{},
+		links: map[string]map[string]int{}, driver: findDriverPlace("/", "")}
 	l.minors.Store(&map[string]int{})
 	l.made.Store(&madeSpec{err: errors.New("the driver has named no card yet")})
 	specs.OrMake(func() (*cdispecs.Spec, error) {
@@ -89,12 +89,12 @@ func newLibrary(lib nvml.Interface, pci string, specs *toolkit.Specs) *Library {
 	return l
 }
 
-func (l *Library) start() error {
-	if err := failure("initialising", l.lib.Init()); err != nil {
+func (l *Library) initLibrary() error {
+	if err := nvmlError("initialising", l.lib.Init()); err != nil {
 		return err
 	}
 	driver, ret := l.lib.SystemGetDriverVersion()
-	if err := failure("asking for the driver's version", ret); err != nil {
+	if err := nvmlError("asking for the driver's version", ret); err != nil {
 		return err
 	}
 	l.version = driver
@@ -107,8 +107,8 @@ func (l *Library) Version() string { return "NVIDIA driver " + l.version }
 // Driver returns the driver's version.
 func (l *Library) Driver() string { return l.version }
 
-// failure returns nvml's answer as an error, nil for success.
-func failure(doing string, ret nvml.Return) error {
+// nvmlError returns nvml's answer as an error, nil for success.
+func nvmlError(doing string, ret nvml.Return) error {
 	switch ret {
 	case nvml.SUCCESS:
 		return nil
@@ -123,34 +123,34 @@ func (l *Library) Read() (hardware.Fleet, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	count, ret := l.lib.DeviceGetCount()
-	if err := failure("counting the cards", ret); err != nil {
+	if err := nvmlError("counting the cards", ret); err != nil {
 		return hardware.Fleet{}, err
 	}
 	var fleet hardware.Fleet
 	var reads []reading
 	silent := map[string]bool{}
 	for i := range count {
-		r, err := l.read(i)
+		r, err := l.readGPU(i)
 		switch known, ok := l.known[i]; {
 		case err == nil:
-			l.known[i], l.addresses[i] = r.card, r.busID
+			l.known[i], l.addresses[i] = r.gpu, r.busID
 			reads = append(reads, r)
-			fleet.Cards = append(fleet.Cards, r.card)
+			fleet.GPUs = append(fleet.GPUs, r.gpu)
 		case ok:
 			lost := errors.Is(err, hardware.ErrLost)
 			known.Signs = hardware.Signs{Lost: lost, Failing: !lost}
 			silent[l.addresses[i]] = true
-			fleet.Cards = append(fleet.Cards, known)
+			fleet.GPUs = append(fleet.GPUs, known)
 		default: // never known, so never given out
 			fleet.Unread = append(fleet.Unread, fmt.Sprintf("card %d: %v", i, err))
 		}
 	}
 	for i := range reads {
-		at := slices.IndexFunc(fleet.Cards, func(card hardware.Card) bool { return card.Index == reads[i].card.Index })
-		fleet.Cards[at].Signs = signs(&reads[i])
-		fleet.Cards[at].Signs.LinksDown = l.down(&reads[i], silent)
+		at := slices.IndexFunc(fleet.GPUs, func(card hardware.GPU) bool { return card.Index == reads[i].gpu.Index })
+		fleet.GPUs[at].Signs = healthSigns(&reads[i])
+		fleet.GPUs[at].Signs.LinksDown = l.countLinksDown(&reads[i], silent)
 	}
-	fleet.Links = linksOf(reads)
+	fleet.Links = findLinks(reads)
 	l.noteMinors(reads)
 	l.makeSpec(reads)
 	return fleet, nil
@@ -159,11 +159,11 @@ func (l *Library) Read() (hardware.Fleet, error) {
 // Processes returns the processes that compute or draw with a GPU or a slice.
 func (l *Library) Processes(uuid string) ([]hardware.Process, error) {
 	device, ret := l.lib.DeviceGetHandleByUUID(uuid)
-	if err := failure("finding card "+uuid, ret); err != nil {
+	if err := nvmlError("finding card "+uuid, ret); err != nil {
 		return nil, err
 	}
 	computing, ret := device.GetComputeRunningProcesses()
-	if err := failure("asking who computes", ret); err != nil {
+	if err := nvmlError("asking who computes", ret); err != nil {
 		return nil, err
 	}
 	drawing, ret := device.GetGraphicsRunningProcesses()
@@ -185,8 +185,8 @@ func (l *Library) Processes(uuid string) ([]hardware.Process, error) {
 	return processes, nil
 }
 
-// text returns a string of C in an array.
-func text(array []uint8) string {
+// cString returns a string of C in an array.
+func cString(array []uint8) string {
 	s, _, _ := strings.Cut(string(array), "\x00")
 	return s
 }

@@ -63,8 +63,8 @@ func newMachine(t *testing.T) (*machine, *Library) {
 			}
 		}, FreeFunc: func() nvml.Return { return nvml.SUCCESS }}, nvml.SUCCESS
 	}
-	l := newLibrary(m, t.TempDir(), toolkit.In(nil, ""))
-	if err := l.start(); err != nil {
+	l := newLibrary(m, t.TempDir(), toolkit.NewSpecs(nil, ""))
+	if err := l.initLibrary(); err != nil {
 		t.Fatal(err)
 	}
 	return m, l
@@ -92,11 +92,11 @@ func read(t *testing.T, l *Library) hardware.Fleet {
 func TestRead(t *testing.T) {
 	m, l := newMachine(t)
 	fleet := read(t, l)
-	if len(fleet.Cards) != 8 {
-		t.Fatalf("%d cards, want 8", len(fleet.Cards))
+	if len(fleet.GPUs) != 8 {
+		t.Fatalf("%d cards, want 8", len(fleet.GPUs))
 	}
-	want := hardware.Card{UUID: m.uuid(3), Index: 3, Minor: new(3), Product: "Mock NVIDIA A100-SXM4-40GB", MemoryMiB: 40960, ReservedMiB: new(int64(576))}
-	if diff := cmp.Diff(want, fleet.Cards[3]); diff != "" {
+	want := hardware.GPU{UUID: m.uuid(3), Index: 3, Minor: new(3), Product: "Mock NVIDIA A100-SXM4-40GB", MemoryMiB: 40960, ReservedMiB: new(int64(576))}
+	if diff := cmp.Diff(want, fleet.GPUs[3]); diff != "" {
 		t.Errorf("card 3 (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]gpu.Link{{GPUs: []int{0, 1, 2, 3, 4, 5, 6, 7}, NVLinks: 12}}, fleet.Links); diff != "" {
@@ -132,7 +132,7 @@ func TestReservedMemory(t *testing.T) {
 				}
 				return nil
 			}
-			if diff := cmp.Diff(tc.want, read(t, l).Cards[0].ReservedMiB); diff != "" {
+			if diff := cmp.Diff(tc.want, read(t, l).GPUs[0].ReservedMiB); diff != "" {
 				t.Errorf("reserved (-want +got):\n%s", diff)
 			}
 		})
@@ -167,13 +167,13 @@ func TestALostCardTakesItsLinksAlone(t *testing.T) {
 	m.bridged()
 	read(t, l)
 	m.card(0).GetNvLinkStateFunc = func(int) (nvml.EnableState, nvml.Return) { return nvml.FEATURE_DISABLED, nvml.SUCCESS }
-	if got := read(t, l).Cards[0].Signs; got != (hardware.Signs{LinksDown: 4}) {
+	if got := read(t, l).GPUs[0].Signs; got != (hardware.Signs{LinksDown: 4}) {
 		t.Errorf("signs %+v, want the links that are down", got)
 	}
 	m.card(1).GetMemoryInfoFunc = func() (nvml.Memory, nvml.Return) { return nvml.Memory{}, nvml.ERROR_GPU_IS_LOST }
 	fleet := read(t, l)
-	if fleet.Cards[0].Signs != (hardware.Signs{}) || !fleet.Cards[1].Signs.Lost {
-		t.Errorf("signs %+v and %+v, want the second card lost, and nothing wrong with the first", fleet.Cards[0].Signs, fleet.Cards[1].Signs)
+	if fleet.GPUs[0].Signs != (hardware.Signs{}) || !fleet.GPUs[1].Signs.Lost {
+		t.Errorf("signs %+v and %+v, want the second card lost, and nothing wrong with the first", fleet.GPUs[0].Signs, fleet.GPUs[1].Signs)
 	}
 }
 
@@ -212,13 +212,13 @@ func TestSigns(t *testing.T) {
 			read(t, l)
 			tc.spoil(m.card(2))
 			fleet := read(t, l)
-			if diff := cmp.Diff(tc.want, fleet.Cards[2].Signs); diff != "" {
+			if diff := cmp.Diff(tc.want, fleet.GPUs[2].Signs); diff != "" {
 				t.Errorf("signs (-want +got):\n%s", diff)
 			}
-			if fleet.Cards[2].UUID != m.uuid(2) || fleet.Cards[2].MemoryMiB == 0 {
-				t.Errorf("the card is %+v, want to know it still", fleet.Cards[2])
+			if fleet.GPUs[2].UUID != m.uuid(2) || fleet.GPUs[2].MemoryMiB == 0 {
+				t.Errorf("the card is %+v, want to know it still", fleet.GPUs[2])
 			}
-			if diff := cmp.Diff(hardware.Signs{}, fleet.Cards[1].Signs); diff != "" {
+			if diff := cmp.Diff(hardware.Signs{}, fleet.GPUs[1].Signs); diff != "" {
 				t.Errorf("signs of another card (-want +got):\n%s", diff)
 			}
 		})
@@ -252,7 +252,7 @@ func TestSlices(t *testing.T) {
 			},
 		}, nvml.SUCCESS
 	}
-	card := read(t, l).Cards[0]
+	card := read(t, l).GPUs[0]
 	want := []hardware.Slice{{UUID: "MIG-0", Profile: "1g.5gb.me", MemoryMiB: 4864}, {UUID: "MIG-2", Profile: "1g.5gb.me", MemoryMiB: 4864}}
 	if diff := cmp.Diff(want, card.Slices); diff != "" || !card.MIG {
 		t.Errorf("slices (-want +got):\n%s", diff)
@@ -287,8 +287,8 @@ func TestACardThatWasNeverRead(t *testing.T) {
 		return m.Devices[i], nvml.SUCCESS
 	}
 	fleet := read(t, l)
-	if len(fleet.Cards) != 7 || len(fleet.Unread) != 1 || !strings.HasPrefix(fleet.Unread[0], "card 2: ") {
-		t.Errorf("%d cards, and unread are %v", len(fleet.Cards), fleet.Unread)
+	if len(fleet.GPUs) != 7 || len(fleet.Unread) != 1 || !strings.HasPrefix(fleet.Unread[0], "card 2: ") {
+		t.Errorf("%d cards, and unread are %v", len(fleet.GPUs), fleet.Unread)
 	}
 }
 
@@ -352,7 +352,7 @@ func TestTheSpecOfOtherNumbers(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, "nvidia.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l.specs = toolkit.In([]string{folder}, "g8s")
+	l.specs = toolkit.NewSpecs([]string{folder}, "g8s")
 	both := []string{m.uuid(1), m.uuid(2)}
 	for range 2 { // before the driver has said the numbers, and after
 		if _, err := l.Edits(both); err != nil {

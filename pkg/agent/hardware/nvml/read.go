@@ -23,7 +23,7 @@ const (
 
 // reading is a GPU with what links it to others.
 type reading struct {
-	card   hardware.Card
+	gpu    hardware.GPU
 	device nvml.Device
 	busID  string
 	// peers counts NVLinks by the bus address of the other GPU, switches those to an NVSwitch.
@@ -31,47 +31,47 @@ type reading struct {
 	switches int
 }
 
-// read returns the GPU with a number. A missing required property is an error; the others are optional.
-func (l *Library) read(index int) (reading, error) {
+// readGPU returns the GPU with a number. A missing required property is an error; the others are optional.
+func (l *Library) readGPU(index int) (reading, error) {
 	device, ret := l.lib.DeviceGetHandleByIndex(index)
-	if err := failure("finding it", ret); err != nil {
+	if err := nvmlError("finding it", ret); err != nil {
 		return reading{}, err
 	}
-	r := reading{device: device, card: hardware.Card{Index: index}, peers: map[string]int{}}
+	r := reading{device: device, gpu: hardware.GPU{Index: index}, peers: map[string]int{}}
 	uuid, ret := device.GetUUID()
-	if err := failure("asking for its UUID", ret); err != nil {
+	if err := nvmlError("asking for its UUID", ret); err != nil {
 		return reading{}, err
 	}
 	memory, ret := device.GetMemoryInfo()
-	if err := failure("asking for its memory", ret); err != nil {
+	if err := nvmlError("asking for its memory", ret); err != nil {
 		return reading{}, err
 	}
 	pci, ret := device.GetPciInfo()
-	if err := failure("asking for its address", ret); err != nil {
+	if err := nvmlError("asking for its address", ret); err != nil {
 		return reading{}, err
 	}
-	r.card.UUID, r.card.MemoryMiB, r.busID = uuid, int64(memory.Total/bytesPerMiB), text(pci.BusId[:])
-	r.card.ReservedMiB = l.reserved(device, memory.Total)
+	r.gpu.UUID, r.gpu.MemoryMiB, r.busID = uuid, int64(memory.Total/bytesPerMiB), cString(pci.BusId[:])
+	r.gpu.ReservedMiB = l.reservedMemory(device, memory.Total)
 	if name, ret := device.GetName(); ret == nvml.SUCCESS {
-		r.card.Product = name
+		r.gpu.Product = name
 	}
 	if minor, ret := device.GetMinorNumber(); ret == nvml.SUCCESS {
-		r.card.Minor = &minor
+		r.gpu.Minor = &minor
 	}
-	place := sysfs.PlaceOf(l.pci, r.busID)
-	r.card.NUMANode, r.card.PCIeSwitch = place.NUMANode, place.Switch
+	place := sysfs.ReadPlace(l.pci, r.busID)
+	r.gpu.NUMANode, r.gpu.PCIeSwitch = place.NUMANode, place.Switch
 	if mode, _, ret := device.GetMigMode(); ret == nvml.SUCCESS && mode == nvml.DEVICE_MIG_ENABLE {
-		r.card.MIG = true
-		if r.card.Slices, ret = slicesOf(device); ret != nvml.SUCCESS {
-			return reading{}, failure("asking for its slices", ret)
+		r.gpu.MIG = true
+		if r.gpu.Slices, ret = readSlices(device); ret != nvml.SUCCESS {
+			return reading{}, nvmlError("asking for its slices", ret)
 		}
 	}
 	r.countLinks()
 	return r, nil
 }
 
-// reserved returns the driver's reservation of a GPU's memory, rounded up, and nil if it does not report one, or an impossible one.
-func (l *Library) reserved(device nvml.Device, total uint64) *int64 {
+// reservedMemory returns the driver's reservation of a GPU's memory, rounded up, and nil if it does not report one, or an impossible one.
+func (l *Library) reservedMemory(device nvml.Device, total uint64) *int64 {
 	if l.lib.Extensions().LookupSymbol(memoryWithReserved) != nil {
 		return nil
 	}
@@ -84,8 +84,8 @@ func (l *Library) reserved(device nvml.Device, total uint64) *int64 {
 	return &reserved
 }
 
-// slicesOf returns the MIG devices of a GPU, by UUID.
-func slicesOf(card nvml.Device) ([]hardware.Slice, nvml.Return) {
+// readSlices returns the MIG devices of a GPU, by UUID.
+func readSlices(card nvml.Device) ([]hardware.Slice, nvml.Return) {
 	most, ret := card.GetMaxMigDeviceCount()
 	if ret != nvml.SUCCESS {
 		return nil, ret
@@ -99,7 +99,7 @@ func slicesOf(card nvml.Device) ([]hardware.Slice, nvml.Return) {
 		if ret != nvml.SUCCESS {
 			return nil, ret
 		}
-		slice, ret := sliceOf(device)
+		slice, ret := readSlice(device)
 		if ret != nvml.SUCCESS {
 			return nil, ret
 		}
@@ -109,7 +109,7 @@ func slicesOf(card nvml.Device) ([]hardware.Slice, nvml.Return) {
 	return found, nvml.SUCCESS
 }
 
-func sliceOf(device nvml.Device) (hardware.Slice, nvml.Return) {
+func readSlice(device nvml.Device) (hardware.Slice, nvml.Return) {
 	uuid, ret := device.GetUUID()
 	if ret != nvml.SUCCESS {
 		return hardware.Slice{}, ret
@@ -118,16 +118,16 @@ func sliceOf(device nvml.Device) (hardware.Slice, nvml.Return) {
 	if ret != nvml.SUCCESS {
 		return hardware.Slice{}, ret
 	}
-	slice := hardware.Slice{UUID: uuid, Profile: profileOf(name)}
+	slice := hardware.Slice{UUID: uuid, Profile: parseProfile(name)}
 	if attributes, ret := device.GetAttributes(); ret == nvml.SUCCESS {
 		slice.MemoryMiB = int64(attributes.MemorySizeMB)
 	}
 	return slice, nvml.SUCCESS
 }
 
-// profileOf returns the profile of "NVIDIA A100-SXM4-80GB MIG 1g.10gb+me", as NVIDIA's device plugin writes it in the name of
+// parseProfile returns the profile of "NVIDIA A100-SXM4-80GB MIG 1g.10gb+me", as NVIDIA's device plugin writes it in the name of
 // a resource: 1g.10gb.me.
-func profileOf(name string) string {
+func parseProfile(name string) string {
 	_, profile, _ := strings.Cut(name, " MIG ")
 	return strings.ReplaceAll(strings.TrimSpace(profile), "+", ".")
 }
@@ -144,23 +144,23 @@ func (r *reading) countLinks() {
 			continue
 		}
 		if remote, ret := r.device.GetNvLinkRemotePciInfo(link); ret == nvml.SUCCESS {
-			r.peers[text(remote.BusId[:])]++
+			r.peers[cString(remote.BusId[:])]++
 		}
 	}
 }
 
-// linksOf returns how the GPUs are linked: one link for all GPUs behind NVSwitches with as many links each, and one for
+// findLinks returns how the GPUs are linked: one link for all GPUs behind NVSwitches with as many links each, and one for
 // each two GPUs with a bridge.
-func linksOf(reads []reading) []gpu.Link {
+func findLinks(reads []reading) []gpu.Link {
 	var links []gpu.Link
 	behind := map[int][]int{}
 	for i := range reads {
 		if n := reads[i].switches; n > 0 {
-			behind[n] = append(behind[n], reads[i].card.Index)
+			behind[n] = append(behind[n], reads[i].gpu.Index)
 		}
 		for j := range i {
 			if n := reads[i].peers[reads[j].busID]; n > 0 && reads[i].switches+reads[j].switches == 0 {
-				links = append(links, gpu.Link{GPUs: []int{reads[j].card.Index, reads[i].card.Index}, NVLinks: n})
+				links = append(links, gpu.Link{GPUs: []int{reads[j].gpu.Index, reads[i].gpu.Index}, NVLinks: n})
 			}
 		}
 	}
@@ -173,8 +173,8 @@ func linksOf(reads []reading) []gpu.Link {
 	return links
 }
 
-// signs returns the driver's report of a GPU's health. Unknown values are omitted.
-func signs(r *reading) hardware.Signs {
+// healthSigns returns the driver's report of a GPU's health. Unknown values are omitted.
+func healthSigns(r *reading) hardware.Signs {
 	var signs hardware.Signs
 	if _, _, pending, failed, ret := r.device.GetRemappedRows(); ret == nvml.SUCCESS {
 		signs.RowRemapPending, signs.RowRemapFailed = pending, failed
@@ -182,17 +182,17 @@ func signs(r *reading) hardware.Signs {
 	if reasons, ret := r.device.GetCurrentClocksEventReasons(); ret == nvml.SUCCESS {
 		signs.ThermalSlowdown = reasons&nvml.ClocksThrottleReasonHwThermalSlowdown != 0
 	}
-	signs.Recovery, signs.RecoveryKnown = recoveryOf(r.device)
+	signs.Recovery, signs.RecoveryKnown = readRecovery(r.device)
 	return signs
 }
 
-// down counts the NVLinks of a GPU that should be up and are not. Not every link of a GPU is wired: only those that were once up count. A link to a
+// countLinksDown counts the NVLinks of a GPU that should be up and are not. Not every link of a GPU is wired: only those that were once up count. A link to a
 // GPU that does not answer is down with that GPU, and is no fault of this one.
-func (l *Library) down(r *reading, silent map[string]bool) int {
-	most := l.links[r.card.UUID]
+func (l *Library) countLinksDown(r *reading, silent map[string]bool) int {
+	most := l.links[r.gpu.UUID]
 	if most == nil {
 		most = map[string]int{}
-		l.links[r.card.UUID] = most
+		l.links[r.gpu.UUID] = most
 	}
 	now := maps.Clone(r.peers)
 	now[""] = r.switches
@@ -208,8 +208,8 @@ func (l *Library) down(r *reading, silent map[string]bool) int {
 	return down
 }
 
-// recoveryOf asks for the driver's verdict. A request to drain a GPU from its peers counts as a reset: we drain whole machines.
-func recoveryOf(device nvml.Device) (recovery hardware.Recovery, known bool) {
+// readRecovery asks for the driver's verdict. A request to drain a GPU from its peers counts as a reset: we drain whole machines.
+func readRecovery(device nvml.Device) (recovery hardware.Recovery, known bool) {
 	values := []nvml.FieldValue{{FieldId: nvml.FI_DEV_GET_GPU_RECOVERY_ACTION}}
 	if ret := device.GetFieldValues(values); ret != nvml.SUCCESS || values[0].NvmlReturn != uint32(nvml.SUCCESS) {
 		return hardware.RecoveryNone, false

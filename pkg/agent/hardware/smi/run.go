@@ -17,28 +17,28 @@ var folders = []string{"usr/bin", "usr/local/bin", "usr/local/nvidia/bin", "opt/
 // ErrNone is wrapped if there is no nvidia-smi, or if it does not reach the driver.
 var ErrNone = errors.New("nvidia-smi says nothing")
 
-// Ask runs the nvidia-smi of the driver that is installed below root.
-func Ask(ctx context.Context, root string) (Machine, error) {
-	program, err := find(root)
+// QueryMachine runs the nvidia-smi of the driver that is installed below root.
+func QueryMachine(ctx context.Context, root string) (Machine, error) {
+	program, err := findProgram(root)
 	if err != nil {
 		return Machine{}, err
 	}
-	output, err := run(ctx, root, program, "-q", "-x")
+	output, err := runProgram(ctx, root, program, "-q", "-x")
 	if err != nil {
 		return Machine{}, err
 	}
 	machine, err := Parse(output)
-	if err != nil || len(machine.Cards) == 0 {
+	if err != nil || len(machine.GPUs) == 0 {
 		return machine, err
 	}
-	if output, err = run(ctx, root, program, "topo", "-m"); err != nil {
+	if output, err = runProgram(ctx, root, program, "topo", "-m"); err != nil {
 		return Machine{}, err
 	}
 	return machine, machine.AddTopology(output)
 }
 
-// find returns the program's path as seen from root.
-func find(root string) (string, error) {
+// findProgram returns the program's path as seen from root.
+func findProgram(root string) (string, error) {
 	if filepath.Clean(root) == "/" {
 		if path, err := exec.LookPath("nvidia-smi"); err == nil {
 			return path, nil
@@ -53,8 +53,8 @@ func find(root string) (string, error) {
 	return "", fmt.Errorf("%w: it is neither on the PATH nor in %s below %s", ErrNone, strings.Join(folders, ", "), root)
 }
 
-// run runs the program with the machine's own libraries, which are those of root.
-func run(ctx context.Context, root, program string, args ...string) ([]byte, error) {
+// runProgram runs the program with the machine's own libraries, which are those of root.
+func runProgram(ctx context.Context, root, program string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	if driver, inside := strings.CutSuffix(program, "/usr/bin/nvidia-smi"); inside && driver == "/run/nvidia/driver" {
 		root, cmd.Path = filepath.Join(root, driver), strings.TrimPrefix(program, driver)

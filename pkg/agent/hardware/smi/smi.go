@@ -16,14 +16,14 @@ import (
 // Machine is the machine as nvidia-smi reports it.
 type Machine struct {
 	Driver string
-	// Cards are in the order of the driver's numbers.
-	Cards []Card
+	// GPUs are in the order of the driver's numbers.
+	GPUs []GPU
 	// NVLinks counts the links between two GPUs, by index, the lower one first; nil where topo -m was not read.
 	NVLinks map[[2]int]int
 }
 
-// Card is a GPU as nvidia-smi reports it. Values that it does not report, N/A or an error, are nil.
-type Card struct {
+// GPU is a GPU as nvidia-smi reports it. Values that it does not report, N/A or an error, are nil.
+type GPU struct {
 	UUID, Product, BusID string
 	Minor                *int
 	MemoryMiB            *int64
@@ -64,15 +64,15 @@ func Parse(output []byte) (Machine, error) {
 	}
 	machine := Machine{Driver: parsed.Driver}
 	for _, said := range parsed.Cards {
-		card := Card{
-			UUID: said.UUID, Product: said.Product, BusID: said.BusID, MemoryMiB: mebibytes(said.Total), ReservedMiB: mebibytes(said.Reserved),
+		card := GPU{
+			UUID: said.UUID, Product: said.Product, BusID: said.BusID, MemoryMiB: parseMebibytes(said.Total), ReservedMiB: parseMebibytes(said.Reserved),
 			MIG: said.MIG == "Enabled",
 		}
 		if minor, err := strconv.Atoi(said.Minor); err == nil {
 			card.Minor = &minor
 		}
 		for _, total := range said.Slices {
-			if size := mebibytes(total); size != nil {
+			if size := parseMebibytes(total); size != nil {
 				card.SlicesMiB = append(card.SlicesMiB, *size)
 			}
 		}
@@ -81,14 +81,14 @@ func Parse(output []byte) (Machine, error) {
 			RowRemapFailed: said.Failed == "Yes", RowRemapPending: said.Pending == "Yes",
 			ThermalSlowdown: said.Thermal == "Active" || said.ThermalOld == "Active",
 		}
-		card.Signs.Recovery, card.Signs.RecoveryKnown = recoveryOf(said.Recovery)
-		machine.Cards = append(machine.Cards, card)
+		card.Signs.Recovery, card.Signs.RecoveryKnown = parseRecovery(said.Recovery)
+		machine.GPUs = append(machine.GPUs, card)
 	}
 	return machine, nil
 }
 
-// recoveryOf reads the driver's verdict: None, Reset, Reboot, Drain P2P, Drain and Reset.
-func recoveryOf(said string) (hardware.Recovery, bool) {
+// parseRecovery reads the driver's verdict: None, Reset, Reboot, Drain P2P, Drain and Reset.
+func parseRecovery(said string) (hardware.Recovery, bool) {
 	switch said {
 	case "", "N/A":
 		return hardware.RecoveryNone, false
@@ -100,8 +100,8 @@ func recoveryOf(said string) (hardware.Recovery, bool) {
 	return hardware.RecoveryReset, true
 }
 
-// mebibytes reads "143771 MiB", nil for all else.
-func mebibytes(text string) *int64 {
+// parseMebibytes reads "143771 MiB", nil for all else.
+func parseMebibytes(text string) *int64 {
 	number, ok := strings.CutSuffix(strings.TrimSpace(text), " MiB")
 	if !ok {
 		return nil
@@ -127,10 +127,10 @@ func (m *Machine) AddTopology(output []byte) error {
 	if head < 0 {
 		return fmt.Errorf("the matrix of nvidia-smi topo -m has no head")
 	}
-	columns := cells(lines[head])
+	columns := splitCells(lines[head])
 	m.NVLinks = map[[2]int]int{}
 	for _, line := range lines[head+1:] {
-		row := cells(line)
+		row := splitCells(line)
 		found := cardPattern.FindStringSubmatch(row[0])
 		if found == nil {
 			continue
@@ -143,8 +143,8 @@ func (m *Machine) AddTopology(output []byte) error {
 	return nil
 }
 
-// cells splits a line of the matrix. The first column has no title.
-func cells(line string) []string {
+// splitCells splits a line of the matrix. The first column has no title.
+func splitCells(line string) []string {
 	out := strings.Split(line, "\t")
 	for i := range out {
 		out[i] = strings.TrimSpace(out[i])
@@ -153,8 +153,8 @@ func cells(line string) []string {
 }
 
 func (m *Machine) addCell(from int, column, text string) {
-	if node, err := strconv.Atoi(text); err == nil && column == "NUMA Affinity" && from < len(m.Cards) {
-		m.Cards[from].NUMANode = &node
+	if node, err := strconv.Atoi(text); err == nil && column == "NUMA Affinity" && from < len(m.GPUs) {
+		m.GPUs[from].NUMANode = &node
 	}
 	card, link := cardPattern.FindStringSubmatch(column), linkPattern.FindStringSubmatch(text)
 	if card == nil || link == nil {

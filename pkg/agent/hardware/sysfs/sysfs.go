@@ -23,9 +23,9 @@ type Place struct {
 	Switch string
 }
 
-// PlaceOf returns the place of a device. busID is an address as NVML writes it, such as 00000000:0E:00.0.
-func PlaceOf(root, busID string) Place {
-	device := filepath.Join(root, address(busID))
+// ReadPlace returns the place of a device. busID is an address as NVML writes it, such as 00000000:0E:00.0.
+func ReadPlace(root, busID string) Place {
+	device := filepath.Join(root, sysfsAddress(busID))
 	var place Place
 	if text, err := os.ReadFile(filepath.Join(device, "numa_node")); err == nil {
 		if node, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && node >= 0 {
@@ -49,8 +49,8 @@ func PlaceOf(root, busID string) Place {
 	return place
 }
 
-// address converts an address of NVML to sysfs' spelling: a domain of four digits if that is enough, and lower case.
-func address(busID string) string {
+// sysfsAddress converts an address of NVML to sysfs' spelling: a domain of four digits if that is enough, and lower case.
+func sysfsAddress(busID string) string {
 	busID = strings.ToLower(busID)
 	if domain, rest, ok := strings.Cut(busID, ":"); ok && len(domain) == 8 && strings.HasPrefix(domain, "0000") {
 		return domain[4:] + ":" + rest

@@ -32,7 +32,7 @@ func TestPlaceOf(t *testing.T) {
 		"00000000:0E:00.0": {1, "0000:0b:00.0"}, "0000:0f:00.0": {1, "0000:0b:00.0"}, "00000000:41:00.0": {-1, ""},
 		"00000000:99:00.0": {-1, ""}, "": {-1, ""},
 	} {
-		place := PlaceOf(root, busID)
+		place := ReadPlace(root, busID)
 		node := -1
 		if place.NUMANode != nil {
 			node = *place.NUMANode

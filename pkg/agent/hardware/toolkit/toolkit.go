@@ -40,8 +40,8 @@ type file struct {
 	spec    *specs.Spec
 }
 
-// In returns the specs of some folders, in order, without files whose name begins with skip: our own, which change all the time.
-func In(folders []string, skip string) *Specs { return &Specs{folders: folders, skip: skip} }
+// NewSpecs returns the specs of some folders, in order, without files whose name begins with skip: our own, which change all the time.
+func NewSpecs(folders []string, skip string) *Specs { return &Specs{folders: folders, skip: skip} }
 
 // OrMake adds a generated spec for GPUs that no file names.
 func (s *Specs) OrMake(make func() (*specs.Spec, error)) *Specs {
@@ -55,39 +55,39 @@ const Made = "made by the agent"
 // Edits returns what makes some GPUs or slices usable, by UUID. A GPU's number could be a name too, but numbers change with a restart, and then it
 // would be another GPU.
 func (s *Specs) Edits(uuids []string) (specs.ContainerEdits, error) {
-	found, err := s.all()
+	found, err := s.allSpecs()
 	if err != nil {
 		return specs.ContainerEdits{}, err
 	}
 	var edits specs.ContainerEdits
 	var used []*specs.Spec
 	for _, uuid := range uuids {
-		_, spec, device := find(found, uuid)
+		_, spec, device := findDevice(found, uuid)
 		if device == nil {
-			return specs.ContainerEdits{}, s.missing(uuid)
+			return specs.ContainerEdits{}, s.missingError(uuid)
 		}
 		if !slices.Contains(used, spec) {
 			used = append(used, spec)
-			add(&edits, &spec.ContainerEdits)
+			appendEdits(&edits, &spec.ContainerEdits)
 		}
-		add(&edits, &device.ContainerEdits)
+		appendEdits(&edits, &device.ContainerEdits)
 	}
 	return edits, nil
 }
 
 // Source returns the file that names a GPU or slice, or [Made]; "" if none does.
 func (s *Specs) Source(uuid string) string {
-	found, err := s.all()
+	found, err := s.allSpecs()
 	if err != nil {
 		return ""
 	}
-	source, _, _ := find(found, uuid)
+	source, _, _ := findDevice(found, uuid)
 	return source
 }
 
-// all returns the specs of the files, followed by the generated one.
-func (s *Specs) all() ([]sourced, error) {
-	found, err := s.read()
+// allSpecs returns the specs of the files, followed by the generated one.
+func (s *Specs) allSpecs() ([]sourced, error) {
+	found, err := s.readSpecs()
 	if err != nil {
 		return nil, fmt.Errorf("reading the CDI specs of NVIDIA's container toolkit: %w", err)
 	}
@@ -99,8 +99,8 @@ func (s *Specs) all() ([]sourced, error) {
 	return found, nil
 }
 
-// missing explains why there is no spec of a GPU.
-func (s *Specs) missing(uuid string) error {
+// missingError explains why there is no spec of a GPU.
+func (s *Specs) missingError(uuid string) error {
 	why := ""
 	if s.make != nil {
 		if _, err := s.make(); err != nil {
@@ -117,7 +117,7 @@ type sourced struct {
 	spec   *specs.Spec
 }
 
-func find(found []sourced, name string) (string, *specs.Spec, *specs.Device) {
+func findDevice(found []sourced, name string) (string, *specs.Spec, *specs.Device) {
 	for _, one := range found {
 		for i := range one.spec.Devices {
 			if one.spec.Devices[i].Name == name {
@@ -128,8 +128,8 @@ func find(found []sourced, name string) (string, *specs.Spec, *specs.Device) {
 	return "", nil, nil
 }
 
-// add appends edits without duplicates: each device of a spec lists the nodes that all of them need.
-func add(to, from *specs.ContainerEdits) {
+// appendEdits appends edits without duplicates: each device of a spec lists the nodes that all of them need.
+func appendEdits(to, from *specs.ContainerEdits) {
 	for _, variable := range from.Env {
 		if !slices.Contains(to.Env, variable) {
 			to.Env = append(to.Env, variable)
@@ -156,8 +156,8 @@ func add(to, from *specs.ContainerEdits) {
 	}
 }
 
-// read returns the toolkit's specs, in the order of their files.
-func (s *Specs) read() ([]sourced, error) {
+// readSpecs returns the toolkit's specs, in the order of their files.
+func (s *Specs) readSpecs() ([]sourced, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var found []sourced
@@ -171,7 +171,7 @@ func (s *Specs) read() ([]sourced, error) {
 			if extension := filepath.Ext(path); extension != ".json" && extension != ".yaml" || strings.HasPrefix(filepath.Base(path), s.skip) {
 				continue
 			}
-			read, err := s.file(path)
+			read, err := s.loadFile(path)
 			if os.IsNotExist(err) {
 				continue // removed since
 			}
@@ -188,8 +188,8 @@ func (s *Specs) read() ([]sourced, error) {
 	return found, nil
 }
 
-// file returns a spec, from the cache if its file has not changed. The caller holds the lock.
-func (s *Specs) file(path string) (file, error) {
+// loadFile returns a spec, from the cache if its file has not changed. The caller holds the lock.
+func (s *Specs) loadFile(path string) (file, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return file{}, err

@@ -37,7 +37,7 @@ func TestEdits(t *testing.T) {
 	write(t, folder, "nvidia.yaml", spec)
 	write(t, folder, "other.json", `{"cdiVersion":"0.6.0","kind":"vendor.com/nic","devices":[{"name":"GPU-a"}]}`)
 	write(t, folder, "broken.yaml", "\t")
-	edits, err := In([]string{filepath.Join(folder, "none"), folder}, "g8s").Edits([]string{"GPU-b", "GPU-a"})
+	edits, err := NewSpecs([]string{filepath.Join(folder, "none"), folder}, "g8s").Edits([]string{"GPU-b", "GPU-a"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestEdits(t *testing.T) {
 
 func TestACardThatTheToolkitDoesNotName(t *testing.T) {
 	folder := t.TempDir()
-	specs := In([]string{folder}, "g8s")
+	specs := NewSpecs([]string{folder}, "g8s")
 	for _, uuid := range []string{"GPU-a", "1"} {
 		if _, err := specs.Edits([]string{uuid}); err == nil || !strings.Contains(err.Error(), "nvidia-ctk cdi generate") {
 			t.Errorf("error %v, want what to do", err)
@@ -88,7 +88,7 @@ func TestTheSpecOfThisStartOfTheMachine(t *testing.T) {
 	for i, folder := range folders {
 		folders[i] = map[string]string{"/var/run/cdi": now, "/host/etc/cdi": kept}[folder]
 	}
-	edits, err := In(folders, "g8s").Edits([]string{"GPU-b"})
+	edits, err := NewSpecs(folders, "g8s").Edits([]string{"GPU-b"})
 	if err != nil {
 		t.Fatal(err)
 	}

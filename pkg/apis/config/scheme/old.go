@@ -11,15 +11,15 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 )
 
-// Old is the version of kube-scheduler's configuration that Kubernetes 1.29 stopped reading. It has the fields of v1, so it
+// OldVersion is the version of kube-scheduler's configuration that Kubernetes 1.29 stopped reading. It has the fields of v1, so it
 // is read as v1, with a warning.
-var Old = schema.GroupVersion{Group: kubeschedulerv1.GroupName, Version: "v1beta3"}
+var OldVersion = schema.GroupVersion{Group: kubeschedulerv1.GroupName, Version: "v1beta3"}
 
 // addOld registers every type of v1, including the arguments of plugins, under the older version as well.
 func addOld(to *runtime.Scheme) {
 	for kind, of := range to.KnownTypes(kubeschedulerv1.SchemeGroupVersion) {
 		if object, ok := reflect.New(of).Interface().(runtime.Object); ok && of.PkgPath() != metaPackage {
-			to.AddKnownTypeWithName(Old.WithKind(kind), object)
+			to.AddKnownTypeWithName(OldVersion.WithKind(kind), object)
 		}
 	}
 }
@@ -40,7 +40,7 @@ func CheckVersion(data []byte) (warning string, err error) {
 	is, parseErr := schema.ParseGroupVersion(header.APIVersion)
 	today := kubeschedulerv1.SchemeGroupVersion
 	switch {
-	case is == Old:
+	case is == OldVersion:
 		return fmt.Sprintf("apiVersion %s is read as %s, which has the same fields: write apiVersion: %s, since Kubernetes reads the old one no more", is, today, today), nil
 	case header.APIVersion == "":
 		return "", fmt.Errorf("apiVersion is missing: write apiVersion: %s", today)

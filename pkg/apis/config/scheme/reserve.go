@@ -19,8 +19,8 @@ func addReserve(plugins *kubeschedulerv1.Plugins) {
 		return
 	}
 	for _, set := range []*kubeschedulerv1.PluginSet{&plugins.MultiPoint, &plugins.PreFilter} {
-		follow(&set.Enabled)
-		follow(&set.Disabled)
+		insertReserve(&set.Enabled)
+		insertReserve(&set.Disabled)
 	}
 	for _, list := range [][]kubeschedulerv1.Plugin{plugins.Filter.Enabled, plugins.Filter.Disabled} {
 		for i := range list {
@@ -35,8 +35,8 @@ func namesReserve(set kubeschedulerv1.PluginSet) bool {
 	return indexOf(set.Enabled, reserve) >= 0 || indexOf(set.Disabled, reserve) >= 0
 }
 
-// follow puts GPUReserve behind GPUScore, if that is in a list.
-func follow(list *[]kubeschedulerv1.Plugin) {
+// insertReserve puts GPUReserve behind GPUScore, if that is in a list.
+func insertReserve(list *[]kubeschedulerv1.Plugin) {
 	if at := indexOf(*list, score); at >= 0 {
 		*list = slices.Insert(*list, at+1, kubeschedulerv1.Plugin{Name: reserve})
 	}

@@ -31,8 +31,8 @@ func (args *GPUFilterArgs) SetDefaults() {
 	}
 }
 
-// Horizon is how far ahead starts are reserved, 0 if none are.
-func (args *GPUFilterArgs) Horizon() time.Duration {
+// EffectivePromiseHorizon is how far ahead starts are reserved, 0 if none are.
+func (args *GPUFilterArgs) EffectivePromiseHorizon() time.Duration {
 	if args.PromiseHorizon == nil {
 		return DefaultPromiseHorizon
 	}

@@ -19,8 +19,8 @@ var (
 // Validate checks the arguments. Each error holds the path below path, and the value that is wrong.
 func (args *GPUFilterArgs) Validate(path *field.Path) field.ErrorList {
 	errs := validateTypes(path.Child("gpuTypes"), args.GPUTypes)
-	if horizon := args.Horizon(); horizon < 0 || horizon > mostHorizon {
-		errs = append(errs, field.Invalid(path.Child("promiseHorizon"), horizon.String(), "must be from 0s to "+mostHorizon.String()))
+	if horizon := args.EffectivePromiseHorizon(); horizon < 0 || horizon > maxHorizon {
+		errs = append(errs, field.Invalid(path.Child("promiseHorizon"), horizon.String(), "must be from 0s to "+maxHorizon.String()))
 	}
 	return append(errs, args.validateLedger(path)...)
 }
@@ -40,8 +40,8 @@ func (args *GPUFilterArgs) validateLedger(path *field.Path) (errs field.ErrorLis
 	return errs
 }
 
-// mostHorizon is a month: an earlier reservation of a start is not useful.
-const mostHorizon = 30 * 24 * time.Hour
+// maxHorizon is a month: an earlier reservation of a start is not useful.
+const maxHorizon = 30 * 24 * time.Hour
 
 // Validate checks the arguments after [GPUScoreArgs.SetDefaults]. Each error holds the path below path,
 // and the value that is wrong.

@@ -27,8 +27,8 @@ func (d *PoolDefaults) CheckpointGraces() CheckpointGraces {
 	return out
 }
 
-// Of is how long a pod has to save its work, 0 for a pod that is evicted without notice.
-func (g CheckpointGraces) Of(annotations map[string]string) time.Duration {
+// GraceFor is how long a pod has to save its work, 0 for a pod that is evicted without notice.
+func (g CheckpointGraces) GraceFor(annotations map[string]string) time.Duration {
 	says, ok := CheckpointGraceOf(annotations)
 	if !ok {
 		says = g.Default

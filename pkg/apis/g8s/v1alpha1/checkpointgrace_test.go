@@ -35,7 +35,7 @@ func TestCheckpointGraceIsCutByThePool(t *testing.T) {
 			if tc.says != "" {
 				annotations[AnnotationCheckpointGrace] = tc.says
 			}
-			if got := tc.pool.CheckpointGraces().Of(annotations); got != tc.want {
+			if got := tc.pool.CheckpointGraces().GraceFor(annotations); got != tc.want {
 				t.Errorf("it has %s, want %s", got, tc.want)
 			}
 		})

@@ -27,8 +27,8 @@ func (d *PoolDefaults) MinRuntimes() MinRuntimes {
 	return out
 }
 
-// Of is for how long a pod may not be preempted after its start, 0 if it always may.
-func (m MinRuntimes) Of(annotations map[string]string) time.Duration {
+// RuntimeFor is for how long a pod may not be preempted after its start, 0 if it always may.
+func (m MinRuntimes) RuntimeFor(annotations map[string]string) time.Duration {
 	says, ok := MinRuntimeOf(annotations)
 	if !ok {
 		says = m.Default

@@ -34,7 +34,7 @@ func TestMinRuntimeIsCutByThePool(t *testing.T) {
 			if tc.says != "" {
 				annotations[AnnotationMinRuntime] = tc.says
 			}
-			if got := tc.pool.MinRuntimes().Of(annotations); got != tc.want {
+			if got := tc.pool.MinRuntimes().RuntimeFor(annotations); got != tc.want {
 				t.Errorf("it is protected for %s, want %s", got, tc.want)
 			}
 		})

@@ -293,9 +293,9 @@ const (
 	// the newest of all was not told. gpu-controller writes them.
 	AnnotationNotified          = "g8s.host/notified"
 	AnnotationNotifiedEvictions = "g8s.host/notified-evictions"
-	AnnotationNotTold           = "g8s.host/not-told"
-	// AnnotationTold, on the top object of a job, is of what its channel was told last, and when. See [NotifiedValue].
-	AnnotationTold = "g8s.host/told"
+	AnnotationNotifyFailed      = "g8s.host/not-told"
+	// AnnotationLastNotified, on the top object of a job, is of what its channel was told last, and when. See [NotifiedValue].
+	AnnotationLastNotified = "g8s.host/told"
 	// AnnotationCancelledAt, on the top object of a job, is when it was cancelled, in RFC 3339.
 	AnnotationCancelledAt = "g8s.host/cancelled-at"
 	// AnnotationReplicas, on a paused or cancelled Deployment, is the number of replicas it had before.

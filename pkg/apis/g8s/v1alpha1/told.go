@@ -7,15 +7,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ToldAs is the value of [AnnotationLastNotified] for an object after a notification of an event.
-func ToldAs(object metav1.Object, word string, at time.Time) string {
+// NotifiedValue is the value of [AnnotationLastNotified] for an object after a notification of an event.
+func NotifiedValue(object metav1.Object, word string, at time.Time) string {
 	return string(object.GetUID()) + "/" + word + "/" + at.UTC().Format(time.RFC3339)
 }
 
-// ToldOf returns the last notified event of an object and its time; "" if there is none yet. A recreated object has the annotations of the previous
+// LastNotified returns the last notified event of an object and its time; "" if there is none yet. A recreated object has the annotations of the previous
 // one, which do not count.
-func ToldOf(object metav1.Object) (word string, at time.Time) {
-	parts := strings.SplitN(object.GetAnnotations()[AnnotationTold], "/", 3)
+func LastNotified(object metav1.Object) (word string, at time.Time) {
+	parts := strings.SplitN(object.GetAnnotations()[AnnotationLastNotified], "/", 3)
 	if len(parts) < 3 || parts[0] != string(object.GetUID()) {
 		return "", time.Time{}
 	}

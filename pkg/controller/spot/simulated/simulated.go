@@ -64,7 +64,7 @@ type cloud struct {
 func (c *cloud) Launch(ctx context.Context, order spot.Order) (string, error) {
 	c.buying.Lock()
 	defer c.buying.Unlock()
-	nodes, err := c.nodes(ctx)
+	nodes, err := c.listNodes(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -82,7 +82,7 @@ func (c *cloud) Launch(ctx context.Context, order spot.Order) (string, error) {
 	if most := c.account.Template.Simulated.MachinesPerZone; most != nil && taken >= int(*most) {
 		return "", &spot.Error{Kind: spot.SoldOut, Code: "Simulated"}
 	}
-	err = c.client.Create(ctx, c.node(order))
+	err = c.client.Create(ctx, c.newNode(order))
 	if apierrors.IsAlreadyExists(err) {
 		return "", &spot.Error{Kind: spot.Lost, Code: "Simulated"} // it was created meanwhile, or has another owner
 	}
@@ -92,8 +92,8 @@ func (c *cloud) Launch(ctx context.Context, order spot.Order) (string, error) {
 	return order.Machine, nil
 }
 
-// node returns the Node of a booting machine.
-func (c *cloud) node(order spot.Order) *corev1.Node {
+// newNode returns the Node of a booting machine.
+func (c *cloud) newNode(order spot.Order) *corev1.Node {
 	template := c.account.Template
 	count := strconv.Itoa(int(template.GPUs))
 	labels := map[string]string{
@@ -121,8 +121,8 @@ func (c *cloud) node(order spot.Order) *corev1.Node {
 	}
 }
 
-// nodes returns the Nodes of the SpotPool's machines.
-func (c *cloud) nodes(ctx context.Context) ([]corev1.Node, error) {
+// listNodes returns the Nodes of the SpotPool's machines.
+func (c *cloud) listNodes(ctx context.Context) ([]corev1.Node, error) {
 	var list corev1.NodeList
 	if err := c.live.List(ctx, &list, client.MatchingLabels{labelMachine: c.account.Owner.Pool}); err != nil {
 		return nil, fmt.Errorf("listing simulated machines: %w", err)
@@ -132,7 +132,7 @@ func (c *cloud) nodes(ctx context.Context) ([]corev1.Node, error) {
 
 // List advances the state of the machines and returns them.
 func (c *cloud) List(ctx context.Context, _ []string) ([]spot.Instance, error) {
-	nodes, err := c.nodes(ctx)
+	nodes, err := c.listNodes(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -153,11 +153,11 @@ func (c *cloud) List(ctx context.Context, _ []string) ([]spot.Instance, error) {
 			instance.State = spot.Ended
 		case !instance.Interruption.IsZero() && !now.Before(instance.Interruption):
 			instance.State = spot.Ended
-			err = c.end(ctx, node)
+			err = c.endMachine(ctx, node)
 		case now.Before(booted):
 			instance.State = spot.Starting
 		case node.Labels[labelKubelet] == valueStopped && isNew(node):
-			err = c.boot(ctx, node)
+			err = c.bootNode(ctx, node)
 		}
 		if err != nil {
 			return nil, err
@@ -170,22 +170,22 @@ func (c *cloud) List(ctx context.Context, _ []string) ([]spot.Instance, error) {
 // isNew reports whether no kubelet has reported for a node yet.
 func isNew(node *corev1.Node) bool { return len(node.Status.Conditions) == 0 }
 
-// boot starts the kubelet of a node.
-func (c *cloud) boot(ctx context.Context, node *corev1.Node) error {
+// bootNode starts the kubelet of a node.
+func (c *cloud) bootNode(ctx context.Context, node *corev1.Node) error {
 	changed := node.DeepCopy()
 	delete(changed.Labels, labelKubelet)
-	return c.patch(ctx, node, changed)
+	return c.patchNode(ctx, node, changed)
 }
 
-// end stops a kubelet for good.
-func (c *cloud) end(ctx context.Context, node *corev1.Node) error {
+// endMachine stops a kubelet for good.
+func (c *cloud) endMachine(ctx context.Context, node *corev1.Node) error {
 	changed := node.DeepCopy()
 	changed.Labels[labelKubelet] = valueStopped
 	metav1.SetMetaDataAnnotation(&changed.ObjectMeta, annotationEnded, c.clock.Now().UTC().Format(time.RFC3339))
-	return c.patch(ctx, node, changed)
+	return c.patchNode(ctx, node, changed)
 }
 
-func (c *cloud) patch(ctx context.Context, before, after *corev1.Node) error {
+func (c *cloud) patchNode(ctx context.Context, before, after *corev1.Node) error {
 	if err := c.client.Patch(ctx, after, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("changing simulated machine %s: %w", before.Name, err)
 	}
@@ -194,7 +194,7 @@ func (c *cloud) patch(ctx context.Context, before, after *corev1.Node) error {
 
 // Terminate ends machines.
 func (c *cloud) Terminate(ctx context.Context, ids []string) error {
-	nodes, err := c.nodes(ctx)
+	nodes, err := c.listNodes(ctx)
 	if err != nil {
 		return err
 	}
@@ -203,7 +203,7 @@ func (c *cloud) Terminate(ctx context.Context, ids []string) error {
 			if nodes[i].Name != id || nodes[i].Annotations[annotationEnded] != "" {
 				continue
 			}
-			if err := c.end(ctx, &nodes[i]); err != nil {
+			if err := c.endMachine(ctx, &nodes[i]); err != nil {
 				return err
 			}
 		}

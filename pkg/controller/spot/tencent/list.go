@@ -22,16 +22,16 @@ func (c *cloud) List(ctx context.Context, known []string) ([]spot.Instance, erro
 			}
 		}
 	}
-	for number := range pages {
+	for number := range maxPages {
 		request := cvm.NewDescribeInstancesRequest()
-		request.Filters = []*cvm.Filter{filter(tagCluster, c.account.Owner.Cluster), filter(tagPool, c.account.Owner.Pool)}
-		request.Offset, request.Limit = common.Int64Ptr(int64(number)*page), common.Int64Ptr(page)
-		instances, err := c.describe(ctx, request)
+		request.Filters = []*cvm.Filter{tagFilter(tagCluster, c.account.Owner.Cluster), tagFilter(tagPool, c.account.Owner.Pool)}
+		request.Offset, request.Limit = common.Int64Ptr(int64(number)*pageSize), common.Int64Ptr(pageSize)
+		instances, err := c.describeInstances(ctx, request)
 		if err != nil {
 			return nil, err
 		}
 		add(instances)
-		if len(instances) < page {
+		if len(instances) < pageSize {
 			break
 		}
 	}
@@ -42,11 +42,11 @@ func (c *cloud) List(ctx context.Context, known []string) ([]spot.Instance, erro
 		}
 	}
 	for len(missing) > 0 {
-		some := missing[:min(values, len(missing))]
+		some := missing[:min(maxFilterValues, len(missing))]
 		missing = missing[len(some):]
 		request := cvm.NewDescribeInstancesRequest()
 		request.Filters = []*cvm.Filter{{Name: common.StringPtr("instance-id"), Values: common.StringPtrs(some)}}
-		instances, err := c.describe(ctx, request)
+		instances, err := c.describeInstances(ctx, request)
 		if err != nil {
 			return nil, err
 		}
@@ -55,14 +55,14 @@ func (c *cloud) List(ctx context.Context, known []string) ([]spot.Instance, erro
 	return out, nil
 }
 
-func filter(key, value string) *cvm.Filter {
+func tagFilter(key, value string) *cvm.Filter {
 	return &cvm.Filter{Name: common.StringPtr("tag:" + key), Values: common.StringPtrs([]string{value})}
 }
 
-func (c *cloud) describe(ctx context.Context, request *cvm.DescribeInstancesRequest) ([]*cvm.Instance, error) {
+func (c *cloud) describeInstances(ctx context.Context, request *cvm.DescribeInstancesRequest) ([]*cvm.Instance, error) {
 	response, err := c.client.DescribeInstancesWithContext(ctx, request)
 	if err != nil {
-		return nil, translate(err)
+		return nil, translateError(err)
 	}
 	if response.Response == nil {
 		return nil, &spot.Error{Kind: spot.Lost}
@@ -71,28 +71,28 @@ func (c *cloud) describe(ctx context.Context, request *cvm.DescribeInstancesRequ
 }
 
 func instanceOf(in *cvm.Instance) spot.Instance {
-	out := spot.Instance{ID: *in.InstanceId, InstanceType: text(in.InstanceType), State: stateOf(text(in.InstanceState))}
+	out := spot.Instance{ID: *in.InstanceId, InstanceType: stringValue(in.InstanceType), State: stateOf(stringValue(in.InstanceState))}
 	if in.Placement != nil {
-		out.Zone = text(in.Placement.Zone)
+		out.Zone = stringValue(in.Placement.Zone)
 	}
 	if len(in.PrivateIpAddresses) > 0 {
-		out.PrivateIP = text(in.PrivateIpAddresses[0])
+		out.PrivateIP = stringValue(in.PrivateIpAddresses[0])
 	}
 	if len(in.PublicIpAddresses) > 0 {
-		out.PublicIP = text(in.PublicIpAddresses[0])
+		out.PublicIP = stringValue(in.PublicIpAddresses[0])
 	}
-	if at, err := time.Parse(time.RFC3339, text(in.CreatedTime)); err == nil {
+	if at, err := time.Parse(time.RFC3339, stringValue(in.CreatedTime)); err == nil {
 		out.Created = at
 	}
 	for _, tag := range in.Tags {
-		if tag != nil && text(tag.Key) == tagMachine {
-			out.Machine = text(tag.Value)
+		if tag != nil && stringValue(tag.Key) == tagMachine {
+			out.Machine = stringValue(tag.Value)
 		}
 	}
 	return out
 }
 
-func text(value *string) string {
+func stringValue(value *string) string {
 	if value == nil {
 		return ""
 	}

@@ -42,12 +42,12 @@ const (
 const (
 	// callSeconds bounds a call.
 	callSeconds = 15
-	// page is the most instances that one call accepts or returns.
-	page = 100
-	// values is the most values of a filter.
-	values = 5
-	// pages bounds the pages read: more machines than a SpotPool may have.
-	pages = 50
+	// pageSize is the most instances that one call accepts or returns.
+	pageSize = 100
+	// maxFilterValues is the most values of a filter.
+	maxFilterValues = 5
+	// maxPages bounds the pages read: more machines than a SpotPool may have.
+	maxPages = 50
 )
 
 // Connect returns a function that connects to the API at an address. The HTTP connections are shared.
@@ -82,9 +82,9 @@ type cloud struct {
 
 // Launch buys an instance. Its hostname is the name of the machine.
 func (c *cloud) Launch(ctx context.Context, order spot.Order) (string, error) {
-	response, err := c.client.RunInstancesWithContext(ctx, c.request(order))
+	response, err := c.client.RunInstancesWithContext(ctx, c.runRequest(order))
 	if err != nil {
-		return "", c.explain(translate(err))
+		return "", c.explainRefusal(translateError(err))
 	}
 	if response.Response == nil || len(response.Response.InstanceIdSet) != 1 || response.Response.InstanceIdSet[0] == nil {
 		return "", &spot.Error{Kind: spot.Lost}
@@ -92,8 +92,8 @@ func (c *cloud) Launch(ctx context.Context, order spot.Order) (string, error) {
 	return *response.Response.InstanceIdSet[0], nil
 }
 
-// explain adds a hint to an error that names no field: the cloud's requirement for images, which we cannot check.
-func (c *cloud) explain(err error) error {
+// explainRefusal adds a hint to an error that names no field: the cloud's requirement for images, which we cannot check.
+func (c *cloud) explainRefusal(err error) error {
 	var refusal *spot.Error
 	if len(c.account.Template.KeyPairs) > 0 || !errors.As(err, &refusal) || !slices.Contains(vagueCodes, refusal.Code) {
 		return err
@@ -106,8 +106,8 @@ func (c *cloud) explain(err error) error {
 // vagueCodes are the codes with which the cloud rejects mutually exclusive fields.
 var vagueCodes = []string{"InvalidParameter", "InvalidParameterCombination", "InvalidParameterConflict", "InvalidParameterValue"}
 
-// request converts an order to the cloud's request.
-func (c *cloud) request(order spot.Order) *cvm.RunInstancesRequest {
+// runRequest converts an order to the cloud's request.
+func (c *cloud) runRequest(order spot.Order) *cvm.RunInstancesRequest {
 	template := c.account.Template
 	request := cvm.NewRunInstancesRequest()
 	request.ClientToken = common.StringPtr(order.Token)
@@ -120,7 +120,7 @@ func (c *cloud) request(order spot.Order) *cvm.RunInstancesRequest {
 		VpcId: common.StringPtr(template.Network), SubnetId: common.StringPtr(subnetOf(template, order.Zone)),
 	}
 	request.SecurityGroupIds = common.StringPtrs(template.SecurityGroups)
-	charge(request, template)
+	setChargeType(request, template)
 	if disk := template.Disk; disk != nil {
 		request.SystemDisk = &cvm.SystemDisk{DiskSize: common.Int64Ptr(int64(disk.SizeGiB))}
 		if disk.Type != "" {
@@ -142,14 +142,14 @@ func (c *cloud) request(order spot.Order) *cvm.RunInstancesRequest {
 	request.TagSpecification = []*cvm.TagSpecification{{
 		ResourceType: common.StringPtr("instance"),
 		Tags: []*cvm.Tag{
-			tag(tagCluster, c.account.Owner.Cluster), tag(tagPool, c.account.Owner.Pool), tag(tagMachine, order.Machine),
+			newTag(tagCluster, c.account.Owner.Cluster), newTag(tagPool, c.account.Owner.Pool), newTag(tagMachine, order.Machine),
 		},
 	}}
 	return request
 }
 
-// charge sets how a machine is paid for.
-func charge(request *cvm.RunInstancesRequest, template g8s.MachineTemplate) {
+// setChargeType sets how a machine is paid for.
+func setChargeType(request *cvm.RunInstancesRequest, template g8s.MachineTemplate) {
 	if template.ChargeType == g8s.ChargeOnDemand {
 		request.InstanceChargeType = common.StringPtr("POSTPAID_BY_HOUR")
 		return
@@ -186,7 +186,7 @@ var internetCharges = map[string]string{
 	g8s.InternetBandwidthPackage: "BANDWIDTH_PACKAGE",
 }
 
-func tag(key, value string) *cvm.Tag {
+func newTag(key, value string) *cvm.Tag {
 	return &cvm.Tag{Key: common.StringPtr(key), Value: common.StringPtr(value)}
 }
 
@@ -203,13 +203,13 @@ func subnetOf(template g8s.MachineTemplate, zone string) string {
 func (c *cloud) Terminate(ctx context.Context, ids []string) error {
 	var failed []error
 	for len(ids) > 0 {
-		some := ids[:min(page, len(ids))]
+		some := ids[:min(pageSize, len(ids))]
 		ids = ids[len(some):]
-		err := c.terminate(ctx, some)
+		err := c.terminateInstances(ctx, some)
 		if err != nil && len(some) > 1 && kindOf(err) == spot.Refused {
 			err = nil
 			for _, id := range some {
-				err = errors.Join(err, c.terminate(ctx, []string{id}))
+				err = errors.Join(err, c.terminateInstances(ctx, []string{id}))
 			}
 		}
 		failed = append(failed, err)
@@ -217,14 +217,14 @@ func (c *cloud) Terminate(ctx context.Context, ids []string) error {
 	return errors.Join(failed...)
 }
 
-func (c *cloud) terminate(ctx context.Context, ids []string) error {
+func (c *cloud) terminateInstances(ctx context.Context, ids []string) error {
 	request := cvm.NewTerminateInstancesRequest()
 	request.InstanceIds = common.StringPtrs(ids)
 	_, err := c.client.TerminateInstancesWithContext(ctx, request)
 	if len(ids) == 1 && hasEnded(err) {
 		return nil //nolint:nilerr // it has ended already
 	}
-	return translate(err)
+	return translateError(err)
 }
 
 // hasEnded reports whether an instance could not be terminated because it has ended or is ending.
@@ -253,8 +253,8 @@ func kindOf(err error) spot.Kind {
 // codePattern matches valid codes. Anything else is not shown.
 var codePattern = regexp.MustCompile(`^[A-Za-z]+(\.[A-Za-z0-9]+)*$`)
 
-// translate converts an error of the SDK.
-func translate(err error) error {
+// translateError converts an error of the SDK.
+func translateError(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -262,11 +262,11 @@ func translate(err error) error {
 	if code == "" || !codePattern.MatchString(code) || len(code) > 100 {
 		return &spot.Error{Kind: spot.Lost}
 	}
-	return &spot.Error{Kind: meaning(code), Code: code}
+	return &spot.Error{Kind: errorKind(code), Code: code}
 }
 
-// meaning returns the kind of a code: the first row whose prefix matches. An unknown code is a refusal.
-func meaning(code string) spot.Kind {
+// errorKind returns the kind of a code: the first row whose prefix matches. An unknown code is a refusal.
+func errorKind(code string) spot.Kind {
 	for _, row := range []struct {
 		prefix string
 		kind   spot.Kind

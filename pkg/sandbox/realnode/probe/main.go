@@ -24,10 +24,10 @@ gpu-probe report [flags]
 func Main(args []string, stdout, stderr io.Writer) int {
 	switch {
 	case len(args) > 0 && args[0] == "pause":
-		pause()
+		waitForSignal()
 		return 0
 	case len(args) > 0 && args[0] == "report":
-		code, err := report(args[1:], stdout, stderr)
+		code, err := runReport(args[1:], stdout, stderr)
 		if err != nil {
 			fmt.Fprintln(stderr, "Error:", err)
 			return 1
@@ -39,8 +39,8 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	}
 }
 
-// pause waits for a signal to end. It adopts and reaps processes whose parents have ended.
-func pause() {
+// waitForSignal waits for a signal to end. It adopts and reaps processes whose parents have ended.
+func waitForSignal() {
 	stop, children := make(chan os.Signal, 1), make(chan os.Signal, 16)
 	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
 	signal.Notify(children, syscall.SIGCHLD)
@@ -56,8 +56,8 @@ func pause() {
 	}
 }
 
-// report prints what the container sees, and stays for the requested time, or until a signal to end.
-func report(args []string, stdout, stderr io.Writer) (code int, err error) {
+// runReport prints what the container sees, and stays for the requested time, or until a signal to end.
+func runReport(args []string, stdout, stderr io.Writer) (code int, err error) {
 	flags := flag.NewFlagSet("report", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	name := flags.String("name", "", "what the container calls itself")
@@ -73,16 +73,16 @@ func report(args []string, stdout, stderr io.Writer) (code int, err error) {
 	}
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
-	seen, err := look(*name, os.Environ(), "/dev")
+	seen, err := inspectContainer(*name, os.Environ(), "/dev")
 	if err != nil {
 		return 1, err
 	}
 	if *lock != "" {
-		if err := seen.hold(*lock); err != nil {
+		if err := seen.lockGPUs(*lock); err != nil {
 			return 1, err
 		}
 	}
-	if err := publish(seen, *to, stdout); err != nil {
+	if err := publishReport(seen, *to, stdout); err != nil {
 		return 1, err
 	}
 	again, err := startedBefore(*first)
@@ -117,8 +117,8 @@ func startedBefore(path string) (bool, error) {
 	return false, f.Close()
 }
 
-// publish prints a report, and writes it into a new file of a folder. The file appears whole.
-func publish(r Report, folder string, stdout io.Writer) error {
+// publishReport prints a report, and writes it into a new file of a folder. The file appears whole.
+func publishReport(r Report, folder string, stdout io.Writer) error {
 	line, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("writing the report: %w", err)

@@ -18,7 +18,7 @@ func TestAReportSaysWhatAContainerSees(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, err := look("main", []string{"PATH=/", "G8S_GPU_UUIDS=GPU-b,GPU-a", "NVIDIA_VISIBLE_DEVICES=void", "HOME=/NVIDIA_"}, dev)
+	got, err := inspectContainer("main", []string{"PATH=/", "G8S_GPU_UUIDS=GPU-b,GPU-a", "NVIDIA_VISIBLE_DEVICES=void", "HOME=/NVIDIA_"}, dev)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestAReportSaysWhatAContainerSees(t *testing.T) {
 	if diff := cmp.Diff([]string{"GPU-a", "GPU-b"}, got.UUIDs()); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"GPU-a", "GPU-b", "nvidia0", "nvidia1"}, got.cards()); diff != "" {
+	if diff := cmp.Diff([]string{"GPU-a", "GPU-b", "nvidia0", "nvidia1"}, got.gpuNames()); diff != "" {
 		t.Error(diff)
 	}
 	if got := (Report{}).UUIDs(); got != nil {
@@ -45,10 +45,10 @@ func TestAReportSaysWhatAContainerSees(t *testing.T) {
 }
 
 func TestADeviceThatCannotBeOpenedSaysWhy(t *testing.T) {
-	if got := lookAt(filepath.Join(t.TempDir(), "nvidia0")); !strings.Contains(got.Error, "no such file") {
+	if got := inspectDevice(filepath.Join(t.TempDir(), "nvidia0")); !strings.Contains(got.Error, "no such file") {
 		t.Errorf("got %+v", got)
 	}
-	if got := lookAt(os.DevNull); got.Error != "" || got.Number != "1:3" {
+	if got := inspectDevice(os.DevNull); got.Error != "" || got.Number != "1:3" {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -65,14 +65,14 @@ func TestACardThatAnotherHasIsAConflict(t *testing.T) {
 	}
 	want := [][]string{nil, {"GPU-b"}, nil, {"nvidia3"}}
 	for i := range reports {
-		if err := reports[i].hold(folder); err != nil {
+		if err := reports[i].lockGPUs(folder); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(want[i], reports[i].Conflicts); diff != "" {
 			t.Errorf("report %d (-want +got):\n%s", i, diff)
 		}
 	}
-	if err := reports[0].hold(filepath.Join(folder, "missing")); err == nil {
+	if err := reports[0].lockGPUs(filepath.Join(folder, "missing")); err == nil {
 		t.Error("a folder that is not there is no error")
 	}
 }

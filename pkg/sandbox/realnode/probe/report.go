@@ -50,8 +50,8 @@ func (r Report) UUIDs() []string {
 // prefixes are the prefixes of the names of variables about GPUs.
 var prefixes = []string{"NVIDIA_", "CUDA_", "G8S_"}
 
-// look reports what this process sees. dev is /dev except in tests.
-func look(name string, environment []string, dev string) (Report, error) {
+// inspectContainer reports what this process sees. dev is /dev except in tests.
+func inspectContainer(name string, environment []string, dev string) (Report, error) {
 	r := Report{Name: name, Env: map[string]string{}}
 	for _, entry := range environment {
 		key, value, _ := strings.Cut(entry, "=")
@@ -64,13 +64,13 @@ func look(name string, environment []string, dev string) (Report, error) {
 		return r, fmt.Errorf("listing devices: %w", err)
 	}
 	for _, path := range paths {
-		r.Devices = append(r.Devices, lookAt(path))
+		r.Devices = append(r.Devices, inspectDevice(path))
 	}
 	slices.SortFunc(r.Devices, func(a, b Device) int { return cmp.Compare(a.Path, b.Path) })
 	return r, nil
 }
 
-func lookAt(path string) Device {
+func inspectDevice(path string) Device {
 	d := Device{Path: path}
 	var stat syscall.Stat_t
 	if err := syscall.Stat(path, &stat); err == nil {
@@ -86,8 +86,8 @@ func lookAt(path string) Device {
 	return d
 }
 
-// cards are the names by which other containers would know the container's GPUs: the UUIDs in its environment, and its devices.
-func (r Report) cards() []string {
+// gpuNames are the names by which other containers would know the container's GPUs: the UUIDs in its environment, and its devices.
+func (r Report) gpuNames() []string {
 	names := r.UUIDs()
 	for _, device := range r.Devices {
 		names = append(names, filepath.Base(device.Path))
@@ -95,10 +95,10 @@ func (r Report) cards() []string {
 	return names
 }
 
-// hold locks a file for each GPU, for as long as this process lives, and records which ones another process has locked. All containers of the node
+// lockGPUs locks a file for each GPU, for as long as this process lives, and records which ones another process has locked. All containers of the node
 // share the folder.
-func (r *Report) hold(folder string) error {
-	for _, card := range r.cards() {
+func (r *Report) lockGPUs(folder string) error {
+	for _, card := range r.gpuNames() {
 		// The descriptor stays open on purpose: the lock ends with the process, in whatever way.
 		fd, err := syscall.Open(filepath.Join(folder, card), syscall.O_CREAT|syscall.O_RDWR|syscall.O_CLOEXEC, 0o666)
 		if err != nil {

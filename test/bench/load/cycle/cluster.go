@@ -123,10 +123,10 @@ func (c *Cluster) furnish(ctx context.Context, world *World) error {
 			return fmt.Errorf("adding pod %s: %w", pod.Name, err)
 		}
 	}
-	if err := quotas.Know(c.Informers, world.Quotas...); err != nil {
+	if err := quotas.SeedInformer(c.Informers, world.Quotas...); err != nil {
 		return err
 	}
-	c.quotas.BeTold()
+	c.quotas.UseManualUpdates()
 	if len(world.Volumes) == 0 {
 		return nil
 	}
@@ -200,7 +200,7 @@ func (c *Cluster) place(ctx context.Context, pod *corev1.Pod) error {
 	if err := c.Pods().Update(assumed); err != nil {
 		return err
 	}
-	c.quotas.Tell(assumed)
+	c.quotas.UpdatePod(assumed)
 	return nil
 }
 
@@ -262,7 +262,7 @@ func (c *Cluster) Reclaim(ctx context.Context, pod *corev1.Pod) error {
 // choose chooses a node for a pod, in a cycle of its own.
 func (c *Cluster) choose(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (scheduler.ScheduleResult, error) {
 	c.queue.cycle++
-	return choice.Make(ctx, c.Scheduler, c.profile, state, pod)
+	return choice.ChooseNode(ctx, c.Scheduler, c.profile, state, pod)
 }
 
 // Clear takes all placed pods away again.
@@ -282,7 +282,7 @@ func (c *Cluster) Clear(ctx context.Context) error {
 		if err := c.Pods().Delete(pod); err != nil {
 			return fmt.Errorf("taking pod %s away: %w", pod.Name, err)
 		}
-		c.quotas.Tell(pod)
+		c.quotas.UpdatePod(pod)
 	}
 	c.placed = c.placed[:0]
 	c.queue.cycle++ // what was found for the pod before the first that comes now is of another cluster

@@ -152,7 +152,7 @@ func (l *lab) try(ctx context.Context, c *cycle.Cluster, r *row, pods []*corev1.
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: group},
 			Spec:       v1alpha1.PodGroupSpec{MinMember: gangSize},
 		}
-		if err := coscheduling.Know(c.Informers, []*v1alpha1.PodGroup{known}); err != nil {
+		if err := coscheduling.RegisterGroups(c.Informers, []*v1alpha1.PodGroup{known}); err != nil {
 			return err
 		}
 	}

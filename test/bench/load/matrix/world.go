@@ -222,11 +222,11 @@ func assignment(node string, first, count int, memoryMiB int64) (string, error) 
 func slicedInventory(node string, memoryMiB int64) (string, error) {
 	var inventory gpu.Inventory
 	for i := range load.GPUsPerNode {
-		card := gpu.SlicedCard{Card: gpu.Card{
+		card := gpu.SlicedGPU{GPU: gpu.GPU{
 			UUID: fixture.UUID(node, i), Index: i, MemoryMiB: memoryMiB, Health: gpu.Healthy, NUMANode: ptr.To(i / 4),
 		}}
 		for j := range slicesPerCard {
-			card.Slices = append(card.Slices, gpu.CardSlice{UUID: fixture.SliceUUID(card.UUID, j), Profile: sliceProfile, MemoryMiB: 9728})
+			card.Slices = append(card.Slices, gpu.GPUSlice{UUID: fixture.SliceUUID(card.UUID, j), Profile: sliceProfile, MemoryMiB: 9728})
 		}
 		inventory.Sliced = append(inventory.Sliced, card)
 	}
@@ -239,7 +239,7 @@ func sliceAssignment(node string, first, count int) (string, error) {
 	for i := first; i < first+count; i++ {
 		card := fixture.UUID(node, i)
 		for j := range slicesPerCard {
-			held = append(held, gpu.HeldSlice{UUID: fixture.SliceUUID(card, j), Profile: sliceProfile, Card: card, GPU: i})
+			held = append(held, gpu.HeldSlice{UUID: fixture.SliceUUID(card, j), Profile: sliceProfile, ParentUUID: card, GPU: i})
 		}
 	}
 	return (&gpu.Choice{Slices: gpu.SliceAssignment{"main": held}}).Encode()

@@ -90,11 +90,11 @@ func main() {
 
 // readDefault reads the nodes and the trace that the repository has.
 func readDefault() ([]trace.Node, []trace.Pod, error) {
-	nodes, err := trace.Nodes(filepath.Join(kept, nodeList+".gz"))
+	nodes, err := trace.LoadNodes(filepath.Join(kept, nodeList+".gz"))
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the nodes: %w", err)
 	}
-	pods, err := trace.Pods(filepath.Join(kept, listPrefix+defaultTrace+".csv.gz"))
+	pods, err := trace.LoadPods(filepath.Join(kept, listPrefix+defaultTrace+".csv.gz"))
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading a trace: %w", err)
 	}
@@ -127,7 +127,7 @@ func readTraces(folder string) ([]trace.Node, []podList, error) {
 			continue
 		}
 		done[name] = true
-		if pods, err = trace.Pods(path); err != nil {
+		if pods, err = trace.LoadPods(path); err != nil {
 			return nil, nil, fmt.Errorf("reading a trace: %w", err)
 		}
 		traces = append(traces, podList{name, pods})
@@ -160,7 +160,7 @@ func replay(nodes []trace.Node, pods []trace.Pod, seeds int) map[string][]trace.
 	var running sync.WaitGroup
 	for i := range seeds {
 		seed := int64(firstSeed + i)
-		arrivals := trace.Arrive(nodes, pods, trace.Inflation, seed)
+		arrivals := trace.DrawArrivals(nodes, pods, trace.Inflation, seed)
 		for _, policy := range policies {
 			slots <- struct{}{}
 			into := series[policy.name]

@@ -337,7 +337,7 @@ var alone = map[string]situation{
 	"the controllers are stopped": {
 		make: func(w *world) {
 			w.add(w.node("a", 8))
-			controllers := cluster.Process("kube-controller-manager")
+			controllers := cluster.FindProcess("kube-controller-manager")
 			w.must(controllers.Signal(syscall.SIGSTOP))
 			w.Cleanup(func() { _ = controllers.Signal(syscall.SIGCONT) })
 			w.does[reason.StartControllers] = func(diagnosis.Step) { w.must(controllers.Signal(syscall.SIGCONT)) }
