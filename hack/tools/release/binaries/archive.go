@@ -21,8 +21,8 @@ type entry struct {
 	data []byte
 }
 
-// below reads all files of a folder, with their relative names, in order.
-func below(dir string) ([]entry, error) {
+// readFolder reads all files of a folder, with their relative names, in order.
+func readFolder(dir string) ([]entry, error) {
 	var entries []entry
 	err := filepath.WalkDir(dir, func(file string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

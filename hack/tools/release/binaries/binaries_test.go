@@ -31,12 +31,12 @@ func made(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	o, err := parse([]string{"-root", root, "-extra", extra, "-out", out, "-version", "v1.2.3", "-epoch", "1700000000",
+	o, err := parseOptions([]string{"-root", root, "-extra", extra, "-out", out, "-version", "v1.2.3", "-epoch", "1700000000",
 		"-ldflags", "-X main.version=v1.2.3", "-platforms", "linux/amd64,windows/amd64", "-url", "https://example.com/dl/VERSION/"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := run(t.Context(), o); err != nil {
+	if err := buildRelease(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	return out
@@ -116,7 +116,7 @@ func TestAVersionIsSemantic(t *testing.T) {
 	for version, ok := range map[string]bool{
 		"v1.2.3": true, "v0.1.0-rc.1": true, "1.2.3": false, "v1.2": false, "": false, "v01.2.3": false, "abc1234-dirty": false, "v1.2.3 x": false,
 	} {
-		if _, err := parse([]string{"-version", version}); (err == nil) != ok {
+		if _, err := parseOptions([]string{"-version", version}); (err == nil) != ok {
 			t.Errorf("%q: %v", version, err)
 		}
 	}
@@ -124,7 +124,7 @@ func TestAVersionIsSemantic(t *testing.T) {
 
 func names(t *testing.T, dir string) []string {
 	t.Helper()
-	entries, err := below(dir)
+	entries, err := readFolder(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

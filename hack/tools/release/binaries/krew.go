@@ -39,9 +39,9 @@ type pluginFile struct {
 	To   string `json:"to"`
 }
 
-// krew returns the manifest with which `kubectl krew install` installs gpuctl as kubectl gpu: JSON, which is YAML. url is the location of the
+// krewManifest returns the manifest with which `kubectl krew install` installs gpuctl as kubectl gpu: JSON, which is YAML. url is the location of the
 // release's archives.
-func krew(version, url, homepage string, archives []archive) ([]byte, error) {
+func krewManifest(version, url, homepage string, archives []archive) ([]byte, error) {
 	p := plugin{
 		APIVersion: "krew.googlecontainertools.github.com/v1alpha2", Kind: "Plugin", Metadata: map[string]string{"name": "gpu"},
 		Spec: pluginSpec{

@@ -41,9 +41,9 @@ type archive struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	o, err := parse(os.Args[1:])
+	o, err := parseOptions(os.Args[1:])
 	if err == nil {
-		err = run(ctx, o)
+		err = buildRelease(ctx, o)
 	}
 	if errors.Is(err, flag.ErrHelp) {
 		os.Exit(2)
@@ -57,7 +57,7 @@ func main() {
 // semantic matches a semantic version with the prefix v, as Go and krew require.
 var semantic = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$`)
 
-func parse(args []string) (*options, error) {
+func parseOptions(args []string) (*options, error) {
 	o := &options{}
 	flags := flag.NewFlagSet("binaries", flag.ContinueOnError)
 	flags.StringVar(&o.builder.Root, "root", ".", "The project's folder")
@@ -81,12 +81,12 @@ func parse(args []string) (*options, error) {
 	return o, err
 }
 
-func run(ctx context.Context, o *options) error {
+func buildRelease(ctx context.Context, o *options) error {
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return err // the error names the folder
 	}
 	defer func() { _ = os.RemoveAll(o.builder.Out) }()
-	extra, err := o.files()
+	extra, err := o.extraFiles()
 	if err != nil {
 		return err
 	}
@@ -104,19 +104,19 @@ func run(ctx context.Context, o *options) error {
 		if err != nil {
 			return err
 		}
-		a, err := o.archive(platform, path, extra)
+		a, err := o.packPlatform(platform, path, extra)
 		if err != nil {
 			return fmt.Errorf("packing %s for %s: %w", program, platform, err)
 		}
 		archives, programs = append(archives, a), append(programs, path)
 		fmt.Fprintf(&sums, "%s  %s\n", a.sum, a.name)
 	}
-	return o.describe(archives, programs, sums.String())
+	return o.writeDescriptions(archives, programs, sums.String())
 }
 
-// describe writes the checksums, the list of contents, and the krew manifest.
-func (o *options) describe(archives []archive, programs []string, sums string) error {
-	manifest, err := krew(o.version, o.url, o.homepage, archives)
+// writeDescriptions writes the checksums, the list of contents, and the krew manifest.
+func (o *options) writeDescriptions(archives []archive, programs []string, sums string) error {
+	manifest, err := krewManifest(o.version, o.url, o.homepage, archives)
 	if err != nil {
 		return err
 	}
@@ -131,8 +131,8 @@ func (o *options) describe(archives []archive, programs []string, sums string) e
 	)
 }
 
-// files returns the files in every archive besides the program.
-func (o *options) files() ([]entry, error) {
+// extraFiles returns the files in every archive besides the program.
+func (o *options) extraFiles() ([]entry, error) {
 	licence, err := os.ReadFile(filepath.Join(o.builder.Root, "LICENSE"))
 	if err != nil {
 		return nil, err // the error names the file
@@ -141,11 +141,11 @@ func (o *options) files() ([]entry, error) {
 	if o.extra == "" {
 		return entries, nil
 	}
-	more, err := below(o.extra)
+	more, err := readFolder(o.extra)
 	return append(entries, more...), err
 }
 
-func (o *options) archive(p build.Platform, path string, extra []entry) (archive, error) {
+func (o *options) packPlatform(p build.Platform, path string, extra []entry) (archive, error) {
 	a := archive{platform: p, program: filepath.Base(path)}
 	a.name = fmt.Sprintf("%s-%s-%s-%s", program, o.version, p.OS, p.Arch)
 	if p.OS == "windows" {

@@ -23,10 +23,10 @@ func Write(w io.Writer, name, version string, kind cdx.ComponentType, programs .
 		if err != nil {
 			return fmt.Errorf("reading what %s is made of: %w", program, err)
 		}
-		toolchain := component("stdlib", strings.TrimPrefix(info.GoVersion, "go"), "")
+		toolchain := newComponent("stdlib", strings.TrimPrefix(info.GoVersion, "go"), "")
 		parts[toolchain.BOMRef] = toolchain
 		for _, dependency := range info.Deps {
-			c := module(dependency)
+			c := moduleComponent(dependency)
 			parts[c.BOMRef] = c
 		}
 	}
@@ -41,15 +41,15 @@ func Write(w io.Writer, name, version string, kind cdx.ComponentType, programs .
 	return nil
 }
 
-// module returns the component of the module that was compiled, which may be a replacement.
-func module(m *debug.Module) cdx.Component {
+// moduleComponent returns the component of the module that was compiled, which may be a replacement.
+func moduleComponent(m *debug.Module) cdx.Component {
 	if m.Replace != nil {
 		m = m.Replace
 	}
-	return component(m.Path, m.Version, m.Sum)
+	return newComponent(m.Path, m.Version, m.Sum)
 }
 
-func component(path, version, sum string) cdx.Component {
+func newComponent(path, version, sum string) cdx.Component {
 	url := "pkg:golang/" + path + "@" + version
 	c := cdx.Component{BOMRef: url, Type: cdx.ComponentTypeLibrary, Name: path, Version: version, PackageURL: url}
 	if sum != "" {

@@ -25,8 +25,8 @@ type platformImage struct {
 	image    v1.Image
 }
 
-// indexOf returns one multi-platform image.
-func indexOf(images []platformImage) v1.ImageIndex {
+// buildIndex returns one multi-platform image.
+func buildIndex(images []platformImage) v1.ImageIndex {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, i := range images {
 		index = mutate.AppendManifests(index, mutate.IndexAddendum{
@@ -57,7 +57,7 @@ func writeArchive(path string, reference name.Tag, index v1.ImageIndex, when tim
 	if err != nil {
 		return err // the error names the file
 	}
-	err = pack(out, dir, when)
+	err = packFolder(out, dir, when)
 	if closed := out.Close(); err == nil {
 		err = closed
 	}
@@ -67,8 +67,8 @@ func writeArchive(path string, reference name.Tag, index v1.ImageIndex, when tim
 	return os.Rename(path+".new", path)
 }
 
-// pack writes a folder's files, sorted by name.
-func pack(out io.Writer, dir string, when time.Time) error {
+// packFolder writes a folder's files, sorted by name.
+func packFolder(out io.Writer, dir string, when time.Time) error {
 	w := tar.NewWriter(out)
 	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || name == "." {

@@ -28,29 +28,29 @@ type spec struct {
 	user string
 	// beside are programs that it starts.
 	beside []string
-	// asked says that the image is built only on request, and note is a message for that case.
-	asked bool
-	note  string
+	// onRequest says that the image is built only on request, and note is a message for that case.
+	onRequest bool
+	note      string
 }
 
-// nobody is the user of all images that do not need root: the one of distroless images, which the manifests also name.
-const nobody = "65532:65532"
+// nonrootUser is the user of all images that do not need root: the one of distroless images, which the manifests also name.
+const nonrootUser = "65532:65532"
 
 var specs = []spec{
-	{name: "gpu-scheduler", user: nobody},
+	{name: "gpu-scheduler", user: nonrootUser},
 	// These run the scheduler's code as a separate process to predict placements.
-	{name: "gpu-controller", user: nobody, beside: []string{"gpu-scheduler"}},
-	{name: "gpuctl-server", user: nobody, beside: []string{"gpu-scheduler"}},
-	{name: "gpuctl", user: nobody, beside: []string{"gpu-scheduler"}},
-	{name: "gpu-ledger", user: nobody},
+	{name: "gpu-controller", user: nonrootUser, beside: []string{"gpu-scheduler"}},
+	{name: "gpuctl-server", user: nonrootUser, beside: []string{"gpu-scheduler"}},
+	{name: "gpuctl", user: nonrootUser, beside: []string{"gpu-scheduler"}},
+	{name: "gpu-ledger", user: nonrootUser},
 	// It opens the device nodes of GPUs and the sockets of the kubelet and the runtime. This image sees no real GPUs when installed, so no values for
 	// the chart name it: tests run it.
-	{name: "gpu-agent", user: "0:0", asked: true,
+	{name: "gpu-agent", user: "0:0", onRequest: true,
 		note: "without C it knows the cards of a file alone; make image-docker makes the one for real cards, with NVIDIA's library"},
 }
 
-// programs returns all programs of the image, its own first.
-func (s *spec) programs() []string { return append([]string{s.name}, s.beside...) }
+// programNames returns all programs of the image, its own first.
+func (s *spec) programNames() []string { return append([]string{s.name}, s.beside...) }
 
 const (
 	programFolder = "usr/local/bin"
@@ -64,8 +64,8 @@ type file struct {
 	data []byte
 }
 
-// compose builds an image for one platform from programs, which are given by their local paths. when is the time of all its content.
-func compose(s *spec, p build.Platform, programs []string, version string, when time.Time) (v1.Image, error) {
+// composeImage builds an image for one platform from programs, which are given by their local paths. when is the time of all its content.
+func composeImage(s *spec, p build.Platform, programs []string, version string, when time.Time) (v1.Image, error) {
 	var files []file
 	for _, path := range programs {
 		data, err := os.ReadFile(path)
@@ -78,8 +78,8 @@ func compose(s *spec, p build.Platform, programs []string, version string, when 
 	for _, part := range []struct {
 		what  string
 		files []file
-	}{{"certificates and users", system()}, {"programs", files}} {
-		layer, err := layerOf(part.files, when)
+	}{{"certificates and users", systemFiles()}, {"programs", files}} {
+		layer, err := buildLayer(part.files, when)
 		if err != nil {
 			return nil, fmt.Errorf("packing %s: %w", part.what, err)
 		}
@@ -102,8 +102,8 @@ func compose(s *spec, p build.Platform, programs []string, version string, when 
 	return mutate.ConfigFile(image, config)
 }
 
-// system returns the system files that programs expect: trusted certificates, users and groups.
-func system() []file {
+// systemFiles returns the system files that programs expect: trusted certificates, users and groups.
+func systemFiles() []file {
 	var trusted bytes.Buffer
 	for root := range bundle.Roots() {
 		if root.Constraint != nil {
@@ -118,13 +118,13 @@ func system() []file {
 	}
 }
 
-// layerOf packs files with their parent folders, reproducibly.
-func layerOf(files []file, when time.Time) (v1.Layer, error) {
+// buildLayer packs files with their parent folders, reproducibly.
+func buildLayer(files []file, when time.Time) (v1.Layer, error) {
 	var buffer bytes.Buffer
 	w := tar.NewWriter(&buffer)
 	made := map[string]bool{}
 	for _, f := range files {
-		for _, folder := range above(f.path) {
+		for _, folder := range parentFolders(f.path) {
 			if made[folder] {
 				continue
 			}
@@ -149,8 +149,8 @@ func layerOf(files []file, when time.Time) (v1.Layer, error) {
 	return tarball.LayerFromOpener(opener, tarball.WithMediaType(types.OCILayer))
 }
 
-// above returns the parent folders of a path, outermost first.
-func above(path string) []string {
+// parentFolders returns the parent folders of a path, outermost first.
+func parentFolders(path string) []string {
 	var folders []string
 	for dir := filepath.Dir(path); dir != "."; dir = filepath.Dir(dir) {
 		folders = append([]string{dir}, folders...)

@@ -44,11 +44,11 @@ func project(t *testing.T) string {
 func made(t *testing.T, args ...string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	o, err := parse(append([]string{"-root", project(t), "-out", dir, "-version", "v1.2.3", "-epoch", "1700000000"}, args...))
+	o, err := parseOptions(append([]string{"-root", project(t), "-out", dir, "-version", "v1.2.3", "-epoch", "1700000000"}, args...))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := run(t.Context(), o); err != nil {
+	if err := buildImages(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -223,11 +223,11 @@ func TestAPushedImageIsTheArchives(t *testing.T) {
 		t.Errorf("the chart's values: %v\n%s", err, values)
 	}
 	server.Close()
-	o, err := parse([]string{"-root", project(t), "-out", t.TempDir(), "-registry", host + "/g8s", "-push", "-platforms", "linux/amd64", "gpu-ledger"})
+	o, err := parseOptions([]string{"-root", project(t), "-out", t.TempDir(), "-registry", host + "/g8s", "-push", "-platforms", "linux/amd64", "gpu-ledger"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "sending") {
+	if err := buildImages(t.Context(), o); err == nil || !strings.Contains(err.Error(), "sending") {
 		t.Errorf("without a registry: %v", err)
 	}
 }
@@ -257,15 +257,15 @@ func TestWhatAnImageIsMadeOf(t *testing.T) {
 
 func TestWrongArguments(t *testing.T) {
 	for _, args := range [][]string{{"-platforms", "linux"}, {"-platforms", "linux/"}, {"gpu-leger"}, {"-epoch", "now"}} {
-		if _, err := parse(args); err == nil {
+		if _, err := parseOptions(args); err == nil {
 			t.Errorf("%v was accepted", args)
 		}
 	}
-	o, err := parse([]string{"-root", project(t), "-out", t.TempDir(), "-platforms", "linux/z80", "gpu-ledger"})
+	o, err := parseOptions([]string{"-root", project(t), "-out", t.TempDir(), "-platforms", "linux/z80", "gpu-ledger"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "building gpu-ledger for linux/z80") {
+	if err := buildImages(t.Context(), o); err == nil || !strings.Contains(err.Error(), "building gpu-ledger for linux/z80") {
 		t.Errorf("got error %v", err)
 	}
 }
@@ -274,7 +274,7 @@ func TestWrongArguments(t *testing.T) {
 func TestEveryImageHasItsPlace(t *testing.T) {
 	for i := range specs {
 		s := &specs[i]
-		if (s.user != nobody) != (s.name == "gpu-agent") {
+		if (s.user != nonrootUser) != (s.name == "gpu-agent") {
 			t.Errorf("%s runs as %s", s.name, s.user)
 		}
 		if _, err := os.Stat(filepath.Join("../../../..", "cmd", s.name)); err != nil {
@@ -284,7 +284,7 @@ func TestEveryImageHasItsPlace(t *testing.T) {
 			t.Errorf("%s is in the values of the chart: %v", s.name, is)
 		}
 	}
-	all, err := parse(nil)
+	all, err := parseOptions(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,7 +293,7 @@ func TestEveryImageHasItsPlace(t *testing.T) {
 			t.Error("an agent that sees no real card is made though nobody asked for it")
 		}
 	}
-	if one, err := parse([]string{"gpu-agent"}); err != nil || len(one.images) != 1 {
+	if one, err := parseOptions([]string{"gpu-agent"}); err != nil || len(one.images) != 1 {
 		t.Errorf("asked for by name: %v", err)
 	}
 	if _, err := build.ParsePlatform("linux/arm64"); err != nil {

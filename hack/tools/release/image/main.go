@@ -38,9 +38,9 @@ type options struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	o, err := parse(os.Args[1:])
+	o, err := parseOptions(os.Args[1:])
 	if err == nil {
-		err = run(ctx, o)
+		err = buildImages(ctx, o)
 	}
 	if errors.Is(err, flag.ErrHelp) {
 		os.Exit(2)
@@ -51,7 +51,7 @@ func main() {
 	}
 }
 
-func parse(args []string) (*options, error) {
+func parseOptions(args []string) (*options, error) {
 	o := &options{}
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)
 	flags.StringVar(&o.builder.Root, "root", ".", "The project's folder")
@@ -73,7 +73,7 @@ func parse(args []string) (*options, error) {
 		o.platforms = append(o.platforms, platform)
 	}
 	o.images = slices.DeleteFunc(slices.Clone(specs), func(s spec) bool {
-		return s.asked && flags.NArg() == 0 || flags.NArg() > 0 && !slices.Contains(flags.Args(), s.name)
+		return s.onRequest && flags.NArg() == 0 || flags.NArg() > 0 && !slices.Contains(flags.Args(), s.name)
 	})
 	if flags.NArg() > 0 && len(o.images) != flags.NArg() {
 		return nil, fmt.Errorf("images %v: some of these are not made here", flags.Args())
@@ -83,8 +83,8 @@ func parse(args []string) (*options, error) {
 	return o, err
 }
 
-// run builds all images and prints their digests; values.yaml contains them for the chart.
-func run(ctx context.Context, o *options) error {
+// buildImages builds all images and prints their digests; values.yaml contains them for the chart.
+func buildImages(ctx context.Context, o *options) error {
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return err // the error names the folder
 	}
@@ -102,7 +102,7 @@ func run(ctx context.Context, o *options) error {
 		if err != nil {
 			return err // the error names the reference
 		}
-		index, err := o.image(ctx, s, reference)
+		index, err := o.buildImage(ctx, s, reference)
 		if err != nil {
 			return err
 		}
@@ -128,27 +128,27 @@ var components = map[string]string{
 	"gpu-scheduler": "scheduler", "gpu-controller": "controller", "gpuctl-server": "server", "gpu-ledger": "ledger",
 }
 
-// image builds the programs of one image and writes its archive, and the list of its components.
-func (o *options) image(ctx context.Context, s *spec, reference name.Tag) (v1.ImageIndex, error) {
+// buildImage builds the programs of one image and writes its archive, and the list of its components.
+func (o *options) buildImage(ctx context.Context, s *spec, reference name.Tag) (v1.ImageIndex, error) {
 	when := time.Unix(o.epoch, 0).UTC()
 	var images []platformImage
 	var all []string
 	for _, platform := range o.platforms {
 		var programs []string
-		for _, program := range s.programs() {
+		for _, program := range s.programNames() {
 			path, err := o.builder.Program(ctx, program, platform)
 			if err != nil {
 				return nil, err
 			}
 			programs = append(programs, path)
 		}
-		image, err := compose(s, platform, programs, o.version, when)
+		image, err := composeImage(s, platform, programs, o.version, when)
 		if err != nil {
 			return nil, fmt.Errorf("composing %s for %s: %w", s.name, platform, err)
 		}
 		images, all = append(images, platformImage{platform, image}), append(all, programs...)
 	}
-	index := indexOf(images)
+	index := buildIndex(images)
 	if err := writeArchive(filepath.Join(o.out, s.name+".tar"), reference, index, when); err != nil {
 		return nil, err
 	}

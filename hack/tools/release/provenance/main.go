@@ -23,7 +23,7 @@ const (
 )
 
 func main() {
-	err := run(os.Args[1:])
+	err := runCommand(os.Args[1:])
 	if errors.Is(err, flag.ErrHelp) {
 		os.Exit(2)
 	}
@@ -36,7 +36,7 @@ func main() {
 // commits matches complete commit hashes: an abbreviated one cannot be verified.
 var commits = regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
 
-func run(args []string) error {
+func runCommand(args []string) error {
 	f := &facts{Parameters: map[string]string{}}
 	flags := flag.NewFlagSet("provenance", flag.ContinueOnError)
 	dir := flags.String("dir", "bin/release", "The folder of the release")
@@ -51,9 +51,9 @@ func run(args []string) error {
 		return err
 	}
 	if *check {
-		return verify(*dir)
+		return verifyRelease(*dir)
 	}
-	return write(*dir, f)
+	return writeStatement(*dir, f)
 }
 
 var parameters = regexp.MustCompile(`^(\w+)=(.*)$`)
@@ -67,8 +67,8 @@ func addParameter(to map[string]string, text string) error {
 	return nil
 }
 
-// write writes the statement for the existing files.
-func write(dir string, f *facts) error {
+// writeStatement writes the statement for the existing files.
+func writeStatement(dir string, f *facts) error {
 	if !commits.MatchString(f.Commit) {
 		return fmt.Errorf("-commit %q: want all of its digits, as git rev-parse HEAD prints them", f.Commit)
 	}
@@ -78,13 +78,13 @@ func write(dir string, f *facts) error {
 		}
 	}
 	var err error
-	if f.Sums, err = sums(dir); err != nil {
+	if f.Sums, err = fileSums(dir); err != nil {
 		return err
 	}
-	if f.Parts, err = parts(filepath.Join(dir, partsFile)); err != nil {
+	if f.Parts, err = readParts(filepath.Join(dir, partsFile)); err != nil {
 		return err
 	}
-	s, err := state(f)
+	s, err := newStatement(f)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func write(dir string, f *facts) error {
 	return os.WriteFile(filepath.Join(dir, statementFile), append(text, '\n'), 0o644)
 }
 
-func verify(dir string) error {
+func verifyRelease(dir string) error {
 	text, err := os.ReadFile(filepath.Join(dir, statementFile))
 	if err != nil {
 		return err // the error names the file
@@ -104,18 +104,18 @@ func verify(dir string) error {
 	if err := json.Unmarshal(text, &s); err != nil {
 		return fmt.Errorf("reading %s: %w", statementFile, err)
 	}
-	files, err := sums(dir)
+	files, err := fileSums(dir)
 	if err != nil {
 		return err
 	}
-	if err := s.verify(files); err != nil {
+	if err := s.verifyFiles(files); err != nil {
 		return fmt.Errorf("holding %s against the release: %w", statementFile, err)
 	}
 	return nil
 }
 
-// sums returns the checksums of all files of a release, except for the checksum file and the statement itself.
-func sums(dir string) (map[string]string, error) {
+// fileSums returns the checksums of all files of a release, except for the checksum file and the statement itself.
+func fileSums(dir string) (map[string]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err // the error names the folder
@@ -138,8 +138,8 @@ func sums(dir string) (map[string]string, error) {
 	return found, nil
 }
 
-// parts returns the components that the release lists for its programs.
-func parts(file string) ([]cdx.Component, error) {
+// readParts returns the components that the release lists for its programs.
+func readParts(file string) ([]cdx.Component, error) {
 	in, err := os.Open(file)
 	if err != nil {
 		return nil, err // the error names the file

@@ -51,7 +51,7 @@ func flagsFor(dir string) []string {
 
 func TestAStatementSaysWhatWasBuiltOfWhat(t *testing.T) {
 	dir := made(t)
-	if err := run(flagsFor(dir)); err != nil {
+	if err := runCommand(flagsFor(dir)); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, statementFile))
@@ -83,7 +83,7 @@ func TestAStatementSaysWhatWasBuiltOfWhat(t *testing.T) {
 	if definition.ExternalParameters["RELEASE"] != "-platforms linux/amd64" || definition.InternalParameters["ldflags"] != "-X a=b" {
 		t.Errorf("the parameters are %+v and %+v", definition.ExternalParameters, definition.InternalParameters)
 	}
-	if err := run(flagsFor(dir)); err != nil {
+	if err := runCommand(flagsFor(dir)); err != nil {
 		t.Fatal(err)
 	}
 	if again, err := os.ReadFile(filepath.Join(dir, statementFile)); err != nil || string(again) != string(text) {
@@ -95,11 +95,11 @@ func TestAModuleIsNamedByItsSum(t *testing.T) {
 	sum := func(text string) *cdx.Component {
 		return &cdx.Component{PackageURL: "pkg:golang/a@v1", Properties: &[]cdx.Property{{Name: "go:sum", Value: text}}}
 	}
-	got, err := dependency(sum(emptySum))
+	got, err := partDependency(sum(emptySum))
 	if err != nil || got.Digest["dirHash"] != emptyHash {
 		t.Errorf("got %+v, %v, want %s", got, err, emptyHash)
 	}
-	if _, err := dependency(sum("h1:?")); err == nil {
+	if _, err := partDependency(sum("h1:?")); err == nil {
 		t.Error("a sum that is none is taken")
 	}
 }
@@ -124,13 +124,13 @@ func TestVerifyFindsWhatDiffers(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			dir := made(t)
-			if err := run(flagsFor(dir)); err != nil {
+			if err := runCommand(flagsFor(dir)); err != nil {
 				t.Fatal(err)
 			}
 			if err := tc.change(t, dir); err != nil {
 				t.Fatal(err)
 			}
-			err := run([]string{"-dir", dir, "-verify"})
+			err := runCommand([]string{"-dir", dir, "-verify"})
 			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}
@@ -143,7 +143,7 @@ func TestAFactThatIsMissingIsNamed(t *testing.T) {
 		{"-commit", "0123456", "want all of its digits"}, {"-source", "", "-source is not given"}, {"-builder", "", "-builder is not given"},
 		{"-parameter", "VERSION", "want NAME=VALUE"}, {"-dir", "/nowhere", "/nowhere"},
 	} {
-		if err := run(append(flagsFor(made(t)), tc.flag, tc.value)); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if err := runCommand(append(flagsFor(made(t)), tc.flag, tc.value)); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s %q: got %v, want %q", tc.flag, tc.value, err, tc.want)
 		}
 	}

@@ -68,15 +68,15 @@ type facts struct {
 	Parts []cdx.Component
 }
 
-// state returns the statement of a build.
-func state(f *facts) (*statement, error) {
+// newStatement returns the statement of a build.
+func newStatement(f *facts) (*statement, error) {
 	s := &statement{Type: statementType, PredicateType: predicateType}
 	for _, name := range slices.Sorted(maps.Keys(f.Sums)) {
 		s.Subject = append(s.Subject, resource{Name: name, Digest: map[string]string{"sha256": f.Sums[name]}})
 	}
 	dependencies := []resource{{URI: "git+" + f.Source + "@" + f.Commit, Digest: map[string]string{"gitCommit": f.Commit}}}
 	for i := range f.Parts {
-		part, err := dependency(&f.Parts[i])
+		part, err := partDependency(&f.Parts[i])
 		if err != nil {
 			return nil, err
 		}
@@ -92,8 +92,8 @@ func state(f *facts) (*statement, error) {
 	return s, nil
 }
 
-// dependency returns a component with its checksum from go.sum, which in-toto writes in hexadecimal. The toolchain has none.
-func dependency(part *cdx.Component) (resource, error) {
+// partDependency returns a component with its checksum from go.sum, which in-toto writes in hexadecimal. The toolchain has none.
+func partDependency(part *cdx.Component) (resource, error) {
 	out := resource{URI: part.PackageURL}
 	if part.Properties == nil {
 		return out, nil
@@ -112,8 +112,8 @@ func dependency(part *cdx.Component) (resource, error) {
 	return out, nil
 }
 
-// verify verifies a statement against the existing files by their SHA256: it must name exactly these files.
-func (s *statement) verify(files map[string]string) error {
+// verifyFiles verifies a statement against the existing files by their SHA256: it must name exactly these files.
+func (s *statement) verifyFiles(files map[string]string) error {
 	if s.Type != statementType || s.PredicateType != predicateType {
 		return fmt.Errorf("it is a %q of %q, want a %q of %q", s.Type, s.PredicateType, statementType, predicateType)
 	}
