@@ -26,11 +26,12 @@ func BoundConnections(server *http.Server, most int, clock func() time.Time) {
 }
 
 // connections limits the number of open connections. An excess connection closes an idle one of the address that has most of them: a client that
-// opens thousands loses its own, and all others can still connect. It also limits how many connections an address opens per second, to what the
+// opens thousands loses its own, and all others can still connect. Busy connections are not closed for others, so an address may have three quarters
+// of all at most; that is enough for a proxy in front of everybody. It also limits how many connections an address opens per second, to what the
 // server can accept beside its work.
 type connections struct {
-	most int
-	from *addresses
+	most, mostOfAddress int
+	from                *addresses
 
 	mu sync.Mutex
 	// open contains the connections of each address, and whether each is idle.
@@ -39,7 +40,7 @@ type connections struct {
 }
 
 func newConnections(most int, clock func() time.Time) *connections {
-	return &connections{most: most, from: newAddresses(clock), open: map[string]map[net.Conn]bool{}}
+	return &connections{most: most, mostOfAddress: most - most/4, from: newAddresses(clock), open: map[string]map[net.Conn]bool{}}
 }
 
 // trackState tracks every connection, as [http.Server.ConnState]; for a new one it is called by the accept loop.
@@ -81,7 +82,7 @@ func (c *connections) countConnection(connection net.Conn, state http.ConnState)
 		}
 	}
 	known[connection] = state != http.StateActive
-	if c.count <= c.most {
+	if c.count <= c.most && len(known) <= c.mostOfAddress {
 		return nil
 	}
 	return c.chooseIdle(connection, host)

@@ -104,6 +104,33 @@ type lingering struct{ named }
 func (l *lingering) NetConn() net.Conn { return &l.named }
 func (*lingering) Close() error        { select {} }
 
+// TestAnAddressLeavesPlacesForOthers even while all of its connections are busy, and nothing can be closed for a newcomer.
+func TestAnAddressLeavesPlacesForOthers(t *testing.T) {
+	c := newConnections(8, time.Now)
+	open := func(from string) *named {
+		one := &named{from: from}
+		c.trackState(one, http.StateNew)
+		c.trackState(one, http.StateActive)
+		if one.closed {
+			c.trackState(one, http.StateClosed)
+		}
+		return one
+	}
+	for i := range 20 {
+		if one := open("a"); one.closed != (i >= 6) {
+			t.Errorf("connection %d of one address is closed: %t, want 6 of 8 places for it", i, one.closed)
+		}
+	}
+	for i, from := range []string{"b", "c"} {
+		if open(from).closed {
+			t.Errorf("address %d of others is refused, while one address keeps its connections busy", i)
+		}
+	}
+	if !open("d").closed || c.count != 8 {
+		t.Errorf("%d connections are open, want 8 at most", c.count)
+	}
+}
+
 // TestClosingAConnectionKeepsNobodyWaiting: it is the loop that accepts all others that closes it.
 func TestClosingAConnectionKeepsNobodyWaiting(t *testing.T) {
 	c := newConnections(1, time.Now)

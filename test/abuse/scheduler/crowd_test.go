@@ -49,7 +49,8 @@ func TestACrowdOfOneNamespace(t *testing.T) {
 	beside := stop()
 	e.schedulerHolds(mostOfACrowd)
 	e.awaitTried()
-	if limit := mostLonger * percentile(idle, 99); percentile(beside, 99) > limit && abuse.All() {
+	// A wait ends with the poll that sees the binding.
+	if limit := mostLonger*percentile(idle, 99) + poll; percentile(beside, 99) > limit && abuse.All() {
 		e.Errorf("the pods of others wait %s (p99), want at most %s, twice as long as on an idle cluster", percentile(beside, 99), limit)
 	}
 }
