@@ -1,6 +1,9 @@
 package coscheduling
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/resource"
+)
 
 // CallNext moves a pod ahead of all others of its priority, except those that replace another pod and those whose gangs have begun; nil ends that.
 // The pod is identified by its address. The copy enters the queue after the call and leaves it before the next call, so what the queue compares
@@ -9,10 +12,16 @@ func (p *Plugin) CallNext(pod *corev1.Pod) { p.queuePositions.called.Store(pod) 
 
 // PendingPod returns the current version of a waiting pod from the informers, nil if it no longer waits.
 func (p *Plugin) PendingPod(pod *corev1.Pod) *corev1.Pod {
-	if there := p.livePod(nameOf(pod), pod.UID); there != nil && there.Spec.NodeName == "" {
+	if there := p.livePod(nameOf(pod), pod.UID); there != nil && isPending(there) {
 		return there
 	}
 	return nil
+}
+
+// isPending reports whether the scheduler has something to do for a pod: find a node, or make room on its node for a resize that kubelet deferred.
+// The latter enters the queue with feature gate InPlacePodVerticalScalingSchedulerPreemption, which is alpha in Kubernetes 1.37.
+func isPending(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName == "" || resource.IsPodResizeDeferred(pod)
 }
 
 // SortsBefore reports whether a waiting pod comes before another one in queue order, regardless of whose turn it is.

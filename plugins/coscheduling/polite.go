@@ -189,7 +189,7 @@ func (p *Plugin) HasNotified(pod *corev1.Pod) bool {
 func (p *Plugin) NotifyVictim(ctx context.Context, preemptor, victim *corev1.Pod, all []*corev1.Pod) (stays bool, err error) {
 	by := podAsPreemptor(preemptor)
 	key := by.Key()
-	if there := p.livePod(nameOf(preemptor), preemptor.UID); there == nil || there.Spec.NodeName != "" { // the preemptor is gone by now
+	if p.PendingPod(preemptor) == nil { // it is gone or bound by now
 		p.withdrawNotices(key)
 		return true, nil
 	}
