@@ -9,11 +9,21 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Difference is a test that passes with stock and fails with ours, for a reason.
+// Difference is tests of a suite that pass with stock and fail with ours, all for one reason.
 type Difference struct {
-	Suite  string `json:"suite"`
-	Test   string `json:"test"`
-	Reason string `json:"reason"`
+	Suite  string   `json:"suite"`
+	Reason string   `json:"reason"`
+	Tests  []string `json:"tests"`
+}
+
+// testsOf returns every test of some differences.
+func testsOf(known []Difference) (tests []Test) {
+	for _, d := range known {
+		for _, name := range d.Tests {
+			tests = append(tests, Test{d.Suite, name})
+		}
+	}
+	return tests
 }
 
 //go:embed differences.yaml
@@ -26,8 +36,8 @@ func Differences() ([]Difference, error) {
 		return nil, fmt.Errorf("reading the list of differences: %w", err)
 	}
 	for _, d := range known {
-		if d.Suite == "" || d.Test == "" || d.Reason == "" {
-			return nil, fmt.Errorf("the difference %s/%s lacks its suite, its test or its reason", d.Suite, d.Test)
+		if d.Suite == "" || len(d.Tests) == 0 || d.Reason == "" {
+			return nil, fmt.Errorf("the difference %s/%s lacks its suite, its tests or its reason", d.Suite, strings.Join(d.Tests, ", "))
 		}
 	}
 	return known, nil
@@ -59,8 +69,7 @@ func Judge(ours, stock Results, known []Difference) []string {
 // judgeKnown says which known differences are none, and which tests are expected to fail.
 func judgeKnown(ours, stock Results, known []Difference) (wrong []string, expected map[Test]bool) {
 	expected = map[Test]bool{}
-	for _, d := range known {
-		test := Test{d.Suite, d.Test}
+	for _, test := range testsOf(known) {
 		switch {
 		case ours[test].Action == "":
 			wrong = append(wrong, fmt.Sprintf("%s: there is no such test any more: take it off the list of differences", test))
@@ -116,11 +125,12 @@ func hasFailed(results Results, suite string) bool {
 // unexpected are the tests of the top of a suite that failed, and are no known difference, nor have one among their subtests.
 func unexpected(results Results, suite string, known []Difference) []string {
 	var tops []string
+	differing := testsOf(known)
 	for test, outcome := range results {
 		if test.Suite != suite || test.Name == "" || outcome.Action != fail {
 			continue
 		}
-		is := slices.ContainsFunc(known, func(d Difference) bool { return slices.Contains(wholesOf(Test{d.Suite, d.Test}), test) })
+		is := slices.ContainsFunc(differing, func(known Test) bool { return slices.Contains(wholesOf(known), test) })
 		if top, _, _ := strings.Cut(test.Name, "/"); !is && !slices.Contains(tops, top) {
 			tops = append(tops, top)
 		}

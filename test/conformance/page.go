@@ -66,11 +66,9 @@ func Page(run Run) string {
 	page.WriteString("\n## What differs\n\n")
 	if len(run.Known) == 0 {
 		page.WriteString("Nothing that is known.\n")
-	} else {
-		page.WriteString("| suite | test | why |\n|---|---|---|\n")
 	}
 	for _, d := range run.Known {
-		fmt.Fprintf(&page, "| `%s` | `%s` | %s |\n", d.Suite, strings.ReplaceAll(d.Test, "|", `\|`), strings.Join(strings.Fields(d.Reason), " "))
+		page.WriteString(d.markdown())
 	}
 	if len(run.Wrong) > 0 {
 		page.WriteString("\n## What is wrong\n\n")
@@ -80,6 +78,11 @@ func Page(run Run) string {
 	}
 	writeSkipped(&page, run)
 	return page.String()
+}
+
+// markdown returns the entry of a difference on the page.
+func (d *Difference) markdown() string {
+	return fmt.Sprintf("- **`%s`, %d**: %s\n  `%s`\n", d.Suite, len(d.Tests), strings.Join(strings.Fields(d.Reason), " "), strings.Join(d.Tests, "`, `"))
 }
 
 func (r *Run) sum(scheduler string) time.Duration {

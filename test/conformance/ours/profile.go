@@ -131,7 +131,7 @@ func (s *shipped) addTo(to *config.KubeSchedulerProfile) {
 		case has(set.Disabled, "*"):
 			s.addMissing(set, runs.Field(i).Interface().(config.PluginSet).Enabled)
 		default:
-			addExplicit(set, from.Field(i).Interface().(config.PluginSet))
+			s.addExplicit(set, from.Field(i).Interface().(config.PluginSet), to.Plugins.MultiPoint)
 		}
 	}
 	for _, args := range s.profile.PluginConfig {
@@ -160,9 +160,13 @@ func (s *shipped) addMissing(to *config.PluginSet, from []config.Plugin) {
 	}
 }
 
-// addExplicit has an extension point be as the configuration that we ship says, but for what a test turned off, with the test's own behind.
-func addExplicit(to *config.PluginSet, from config.PluginSet) {
-	enabled := slices.DeleteFunc(slices.Clone(from.Enabled), func(p config.Plugin) bool { return has(to.Disabled, p.Name) })
+// addExplicit orders an extension point as the configuration that we ship does, with the test's own plugins behind. Stock plugins that the test turned
+// off or left out stay out: the test gives them no arguments.
+func (s *shipped) addExplicit(to *config.PluginSet, from, multiPoint config.PluginSet) {
+	enabled := slices.DeleteFunc(slices.Clone(from.Enabled), func(p config.Plugin) bool {
+		leftOut := !s.ours[p.Name] && !has(multiPoint.Enabled, p.Name) && !has(to.Enabled, p.Name)
+		return leftOut || has(to.Disabled, p.Name)
+	})
 	for _, plugin := range to.Enabled {
 		if !has(enabled, plugin.Name) && !has(from.Disabled, plugin.Name) {
 			enabled = append(enabled, plugin)

@@ -80,6 +80,12 @@ func TestWhatATestAsksForIsKept(t *testing.T) {
 	if got := namesOf(sorted.QueueSort); got != "Coscheduling" {
 		t.Errorf("queueSort %s, want ours in place of the stock one", got)
 	}
+	few := made(t, profileOf(configv1.Plugins{MultiPoint: configv1.PluginSet{
+		Enabled: slices.Concat(one("PrioritySort"), one("DefaultBinder"), one("NodePorts")), Disabled: all,
+	}}))
+	if got := namesOf(few.Filter); !strings.Contains(got, "NodePorts") || !strings.Contains(got, "GPUFilter") || strings.Contains(got, "NodeResourcesFit") {
+		t.Errorf("filter %s, want the test's plugin and ours, and no stock plugin that the test leaves out", got)
+	}
 	unbound := made(t, profileOf(configv1.Plugins{Bind: configv1.PluginSet{Enabled: one("DefaultBinder")}}))
 	if got := namesOf(unbound.Bind); got != "GPUDevices" {
 		t.Errorf("bind %s, want ours in place of the stock one", got)
