@@ -13,7 +13,7 @@ import (
 
 // Less sorts pods by priority. Next come members of gangs that have begun to take places, so that no other pod takes the places of their
 // siblings, and pods that replace others which left after a preemption notice. Then comes the pod that is called because its namespace is next
-// (plugins/turns.go). The rest is sorted by time: for a pod when it entered the queue, for a member the time of its PodGroup, so that gangs stay
+// (plugins/fairqueue.go). The rest is sorted by time: for a pod when it entered the queue, for a member the time of its PodGroup, so that gangs stay
 // together. A failed attempt resets the time of either, so that pods without room do not block the queue. The members of a gang come in the
 // order in which their places were planned: with topology spread constraints, another order may not have places for all.
 //
