@@ -14,6 +14,8 @@ COMPAT     ?= 1.34 1.35 1.36
 OLD        ?= 589efc7c4d1c7d664a49c81b7339ef516eef8196
 # How often a test on a real cluster is run again that failed. 0 finds those that fail by chance.
 RERUN      ?= 1
+# What make check lints the change against: the branch that it is for.
+BASE       ?= $(shell git rev-parse --quiet --verify --abbrev-ref origin/HEAD 2>/dev/null || echo HEAD)
 # Where the archives of images go.
 IMAGES     ?= bin/images
 # Where the files of a release will lie; VERSION in it is the version.
@@ -36,7 +38,7 @@ AGENT_CGO  := $(if $(RACE),1,0)
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: help build tools monitoring-tools test chaos compat conformance abuse demo demo-down demo-programs bench bench-matrix bench-placement bench-plugins bench-queueing bench-queueing-intervals bench-queueing-learnt bench-scrape bench-strategies generate verify vulncheck lint image image-docker release clean node-images node-tools node-tools-if-possible gpu-bundle test-node test-upgrade test-operators
+.PHONY: help build tools monitoring-tools test check chaos compat conformance abuse demo demo-down demo-programs bench bench-matrix bench-placement bench-plugins bench-queueing bench-queueing-intervals bench-queueing-learnt bench-scrape bench-strategies generate verify vulncheck lint image image-docker release clean node-images node-tools node-tools-if-possible gpu-bundle test-node test-upgrade test-operators
 
 build: ## Build our binaries into bin/
 	@mkdir -p bin
@@ -59,10 +61,17 @@ node-tools-if-possible: build
 
 test: tools monitoring-tools node-tools-if-possible build bin/tools/helm bin/tools/gotestsum ## Run all tests, unit and integration, the latter on a real control plane
 	go test $(RACE) -timeout 20m ./cli/... ./manifests/... ./pkg/... ./plugins/...
-	bin/tools/gotestsum --format pkgname-and-test-fails --rerun-fails=$(RERUN) --rerun-fails-max-failures=5 --rerun-fails-run-root-test \
-		--packages="./cmd/... ./hack/... ./test/..." -- -count=1 -timeout 20m
+	@# Without cgo, as the programs of the control plane are built: what both import is compiled once. go vet is a part of make verify.
+	CGO_ENABLED=0 bin/tools/gotestsum --format pkgname-and-test-fails --jsonfile bin/test.json --rerun-fails=$(RERUN) --rerun-fails-max-failures=5 \
+		--rerun-fails-run-root-test --packages="./cmd/... ./hack/... ./test/..." -- -vet=off -count=1 -timeout 20m
+	@echo "tests of half a minute and more:" && bin/tools/gotestsum tool slowest --jsonfile bin/test.json --threshold 30s
 	@cd hack/tools/release && go test ./...
 	@bin/gpu-sandbox check >/dev/null || echo "*** NOTHING WAS TESTED ON A REAL NODE (test/node): see the error above" >&2
+
+check: tools build bin/tools/golangci-lint ## Check a change while working on it, about 5 minutes: units, lint since BASE, jobs on a real control plane
+	go test ./cli/... ./manifests/... ./pkg/... ./plugins/... ./test/architecture ./test/wrapped
+	bin/tools/golangci-lint run --new-from-merge-base=$(BASE) ./...
+	CGO_ENABLED=0 go test -vet=off ./test/e2e
 
 node-images: # The images of the manifests, as a real node of test/node runs them
 	@$(MAKE) --no-print-directory image IMAGES=bin/node-images \
