@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"g8s.host/gpu-scheduler/test/conformance/ours"
 )
 
 const root = "../.."
@@ -134,6 +136,8 @@ func TestWhatIsJudgedWrong(t *testing.T) {
 			[]string{"s/A/x: it does not pass with stock either, so it is no difference"}},
 		"what is known is gone": {"A=pass whole=pass", "A=pass whole=pass",
 			[]string{"s/A/x: there is no such test any more: take it off the list of differences"}},
+		"a part of what is refused": {"A=refuse B=pass whole=refuse", "A=pass A/x=pass B=pass whole=pass",
+			[]string{"s/A/x: there is no such test any more: take it off the list of differences"}},
 		"one was not run": {"A=fail A/x=fail whole=fail", "A=pass A/x=pass B=pass C=skip whole=pass", []string{"s/B: stock was asked, and ours was not"}},
 		"goroutines are left": {"A=pass B=pass whole=fail", "A=pass B=pass whole=pass", []string{
 			"s, after all of its tests have passed: it fails, and with stock it does not",
@@ -172,6 +176,21 @@ func TestWhatBecameOfTests(t *testing.T) {
 	want := Results{{"s", "A"}: {skip, "a_test.go:1: not here"}, {"s", "B"}: {Action: pass}, {"s", ""}: {Action: pass}}
 	if diff := cmp.Diff(want, results); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+	refused := `{"Action":"output","Test":"A/x","Output":"    u.go:7: ` + ours.Refusal + `it must not\n"}
+{"Action":"fail","Test":"A/x"}
+{"Action":"pass","Test":"A/y"}
+{"Action":"fail","Test":"A"}
+{"Action":"fail","Test":"B"}
+{"Action":"fail"}
+`
+	results = Results{}
+	if err := results.Read("s", strings.NewReader(refused)); err != nil {
+		t.Fatal(err)
+	}
+	want = Results{{"s", "A/x"}: {Action: refuse}, {"s", "A/y"}: {Action: pass}, {"s", "A"}: {Action: refuse}, {"s", "B"}: {Action: fail}, {"s", ""}: {Action: fail}}
+	if diff := cmp.Diff(want, results); diff != "" {
+		t.Errorf("of a test that is refused (-want +got):\n%s", diff)
 	}
 	if err := results.Read("s", strings.NewReader("panic: no\n")); err == nil {
 		t.Error("what is no event is passed over")

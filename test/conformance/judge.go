@@ -58,7 +58,7 @@ func Judge(ours, stock Results, known []Difference) []string {
 		}
 	}
 	for test, outcome := range stock {
-		if ran[test.Suite] && outcome.Action != skip && ours[test].Action == "" {
+		if ran[test.Suite] && outcome.Action != skip && ours[test].Action == "" && !isPartOfRefused(ours, test) {
 			wrong = append(wrong, fmt.Sprintf("%s: stock was asked, and ours was not", test))
 		}
 	}
@@ -110,6 +110,11 @@ func wholesOf(test Test) []Test {
 		}
 	}
 	return append(all, test)
+}
+
+// isPartOfRefused reports whether a test of which a test is part was refused before it came to that.
+func isPartOfRefused(results Results, test Test) bool {
+	return slices.ContainsFunc(wholesOf(test), func(whole Test) bool { return whole.Name != "" && results[whole].Action == refuse })
 }
 
 // hasFailed reports whether a test of a suite failed.

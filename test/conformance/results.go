@@ -6,7 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
+
+	"g8s.host/gpu-scheduler/test/conformance/ours"
 )
 
 // Test is one of a suite, or one of its subtests. A suite as a whole has no name.
@@ -16,13 +20,16 @@ func (t Test) String() string { return strings.TrimSuffix(t.Suite+"/"+t.Name, "/
 
 // Outcome is what became of a test.
 type Outcome struct {
-	// Action is pass, fail or skip.
+	// Action is pass, fail, skip or refuse.
 	Action string
 	// Said is the last line that a test which was skipped wrote.
 	Said string
 }
 
 const pass, fail, skip = "pass", "fail", "skip"
+
+// refuse is the action of a test that asks for a scheduler which ours refuses to be, and of one all of whose failed subtests do.
+const refuse = "refuse"
 
 // Results are what became of tests.
 type Results map[Test]Outcome
@@ -32,11 +39,12 @@ type event struct{ Action, Package, Test, Output string }
 
 // Read adds what became of the tests of a run of a suite. What replaces an earlier outcome is a test that was run again.
 func (r Results) Read(suite string, from io.Reader) error {
-	said := map[string]string{}
+	said, refused := map[string]string{}, map[string]bool{}
 	lines := bufio.NewReader(from)
 	for {
 		line, err := lines.ReadString('\n')
 		if errors.Is(err, io.EOF) && line == "" {
+			r.settleRefused(suite)
 			return nil
 		}
 		if err != nil && !errors.Is(err, io.EOF) {
@@ -48,13 +56,36 @@ func (r Results) Read(suite string, from io.Reader) error {
 		}
 		switch e.Action {
 		case "output":
+			refused[e.Test] = refused[e.Test] || strings.Contains(e.Output, ours.Refusal)
 			if text := strings.TrimSpace(e.Output); text != "" && !strings.HasPrefix(text, "--- ") && !strings.HasPrefix(text, "=== ") {
 				said[e.Test] = text
 			}
 		case pass, fail:
+			if refused[e.Test] {
+				e.Action = refuse
+			}
 			r[Test{suite, e.Test}] = Outcome{Action: e.Action}
 		case skip:
 			r[Test{suite, e.Test}] = Outcome{Action: skip, Said: said[e.Test]}
+		}
+	}
+}
+
+// settleRefused takes a failed test for refused, and the suite as a whole, if nothing below it failed for another reason.
+func (r Results) settleRefused(suite string) {
+	tests := slices.SortedFunc(maps.Keys(r), func(a, b Test) int { return len(b.Name) - len(a.Name) }) // subtests first
+	for _, test := range tests {
+		if test.Suite != suite || r[test].Action != fail {
+			continue
+		}
+		below := map[string]int{}
+		for other, outcome := range r {
+			if other.Suite == suite && other != test && slices.Contains(wholesOf(other), test) {
+				below[outcome.Action]++
+			}
+		}
+		if below[refuse] > 0 && below[fail] == 0 {
+			r[test] = Outcome{Action: refuse}
 		}
 	}
 }

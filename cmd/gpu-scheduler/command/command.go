@@ -91,7 +91,7 @@ func runScheduler(cmd *cobra.Command, o *options.Options, own *commandParts, mor
 	if err := defaultProber.emulateServer(ctx, stop, o); err != nil {
 		return err
 	}
-	if err := refuseFeatures(gates); err != nil {
+	if err := plugins.CheckFeatures(gates); err != nil {
 		return err
 	}
 	flush, err := own.startTracing(ctx)

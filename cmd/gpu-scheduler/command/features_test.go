@@ -49,7 +49,7 @@ func TestFeaturesThatAreRefused(t *testing.T) {
 		if err := gates.Add(map[featuregate.Feature]featuregate.FeatureSpec{features.GenericWorkload: {Default: on, PreRelease: featuregate.Beta}}); err != nil {
 			t.Fatal(err)
 		}
-		if err := refuseFeatures(gates); (err != nil) != on || on && !strings.Contains(err.Error(), "GenericWorkload=false") {
+		if err := plugins.CheckFeatures(gates); (err != nil) != on || on && !strings.Contains(err.Error(), "GenericWorkload=false") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -35,6 +35,9 @@ const Stock = "stock"
 // bindings is how many may be under way at most, as cmd/gpu-scheduler has it.
 const bindings = 128
 
+// Refusal begins the error of New where cmd/gpu-scheduler would refuse to start, as with a feature gate that it does not support.
+const Refusal = "gpu-scheduler refuses to start: "
+
 func isStock() bool { return os.Getenv(Scheduler) == Stock }
 
 // The gates are read when the tests begin. Each of them may set others.
@@ -55,6 +58,9 @@ func New(ctx context.Context, client kubernetes.Interface, objects informers.Sha
 ) (*scheduler.Scheduler, error) {
 	if isStock() {
 		return scheduler.New(ctx, client, objects, others, recorders, options...) //nolint:wrapcheck // it stands in its place
+	}
+	if err := plugins.CheckFeatures(utilfeature.DefaultFeatureGate); err != nil {
+		return nil, fmt.Errorf(Refusal+"%w", err)
 	}
 	profiles, err := read[[]config.KubeSchedulerProfile](options, "profiles")
 	if err != nil {
