@@ -19,11 +19,11 @@ import (
 const (
 	// pollInterval is the interval at which the driver is queried for all GPUs.
 	pollInterval = time.Second
-	// driverTimeout is how long the driver may fail, or not answer, before all GPUs count as lost.
-	driverTimeout = 10 * time.Second
-	// driverGone is how long it may fail before the agent ends: the driver's library is loaded once, and a newly installed one works only in another
-	// process.
-	driverGone = time.Minute
+	// lostAfter is how many looks in a row may find that the driver fails, or does not answer, before all GPUs count as lost. Elapsed time would not do:
+	// an agent that stood still, as one of a suspended machine, has asked nothing meanwhile.
+	lostAfter = 10
+	// goneAfter is at how many of them the agent ends: the driver's library is loaded once, and a newly installed one works only in another process.
+	goneAfter = 60
 	// eventRetryDelay is how long to wait after the driver failed to report events.
 	eventRetryDelay = time.Second
 )
@@ -69,24 +69,32 @@ func (c *GPUMonitor) Run(ctx context.Context) error {
 	go c.watchErrors(ctx)
 	answers := make(chan answer)
 	go c.pollDriver(ctx, answers)
-	answered := time.Now() // when it last reported the state of the GPUs
-	for heard := answered; ; {
+	ticker := time.NewTicker(pollInterval) // one that stood still ticks once
+	defer ticker.Stop()
+	failed, silent := 0, 0 // looks since the driver last reported the state of the GPUs, and since it last said anything
+	for {
 		var err error
 		select {
 		case <-ctx.Done():
 			return nil
 		case said := <-answers:
-			heard = time.Now()
+			silent = 0
 			if err = said.err; err == nil {
-				answered = heard
-				c.updateFleet(said.fleet, answered)
+				failed = 0
+				c.updateFleet(said.fleet, time.Now())
 				continue
 			}
-		case <-time.After(max(driverTimeout-time.Since(heard), 0) + pollInterval):
+		case <-ticker.C:
+			if silent++; silent == 1 {
+				continue // the driver has answered since the last look but one
+			}
 			err = errSilent // a call into a hanging driver never returns
 		}
-		if c.recordFailure(err, time.Now(), answered); !errors.Is(err, errSilent) && time.Since(answered) > driverGone {
-			return fmt.Errorf("the driver has failed for %s: %w", driverGone, err)
+		if failed++; silent <= 1 || silent > lostAfter {
+			c.recordFailure(err, failed, time.Now())
+		}
+		if failed > goneAfter && silent <= 1 {
+			return fmt.Errorf("the driver has failed for %s: %w", goneAfter*pollInterval, err)
 		}
 	}
 }
@@ -111,11 +119,11 @@ func (c *GPUMonitor) pollDriver(ctx context.Context, answers chan<- answer) {
 	}
 }
 
-// recordFailure records that the driver has not answered since some time.
-func (c *GPUMonitor) recordFailure(err error, now, since time.Time) {
+// recordFailure records that so many looks in a row have failed.
+func (c *GPUMonitor) recordFailure(err error, failed int, now time.Time) {
 	c.metrics.libraryErrors.Inc()
 	c.log.Warn("Reading the cards", "error", err)
-	if now.Sub(since) > driverTimeout {
+	if failed > lostAfter {
 		c.updateFleet(hardware.Fleet{}, now) // all are lost
 	}
 }

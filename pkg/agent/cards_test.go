@@ -135,11 +135,11 @@ func TestADriverThatFails(t *testing.T) {
 	c := cardsOf(t.TempDir())
 	now := time.Now()
 	c.updateFleet(twoCards(), now)
-	c.recordFailure(errors.New("unknown error"), now.Add(driverTimeout), now)
+	c.recordFailure(errors.New("unknown error"), lostAfter, now)
 	if diff := cmp.Diff(map[string]string{"A": gpu.Healthy, "B": gpu.Healthy}, healthOf(c)); diff != "" {
 		t.Errorf("health after a moment (-want +got):\n%s", diff)
 	}
-	c.recordFailure(errors.New("unknown error"), now.Add(driverTimeout+time.Second), now)
+	c.recordFailure(errors.New("unknown error"), lostAfter+1, now)
 	if diff := cmp.Diff(map[string]string{"A": "Lost", "B": "Lost"}, healthOf(c)); diff != "" {
 		t.Errorf("health after a while (-want +got):\n%s", diff)
 	}
@@ -155,11 +155,11 @@ func TestADriverThatHangs(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- c.Run(ctx) }()
-		time.Sleep(driverTimeout - time.Second)
+		time.Sleep((lostAfter - 1) * pollInterval)
 		if diff := cmp.Diff(map[string]string{"A": gpu.Healthy, "B": gpu.Healthy}, healthOf(c)); diff != "" {
 			t.Errorf("health after a moment (-want +got):\n%s", diff)
 		}
-		time.Sleep(2 * driverGone)
+		time.Sleep(2 * goneAfter * pollInterval)
 		if diff := cmp.Diff(map[string]string{"A": "Lost", "B": "Lost"}, healthOf(c)); diff != "" {
 			t.Errorf("health after a while (-want +got):\n%s", diff)
 		}
@@ -188,8 +188,8 @@ func TestADriverThatIsGone(t *testing.T) {
 		if err := c.Run(ctx); err == nil || !strings.Contains(err.Error(), "uninitialized") {
 			t.Errorf("error %v, want the driver's", err)
 		}
-		if took := time.Since(began); took < driverGone || took > driverGone+3*time.Second {
-			t.Errorf("it ended after %s, want %s", took, driverGone)
+		if took := time.Since(began); took < goneAfter*pollInterval || took > (goneAfter+3)*pollInterval {
+			t.Errorf("it ended after %s, want %s", took, goneAfter*pollInterval)
 		}
 		if diff := cmp.Diff(map[string]string{"A": "Lost", "B": "Lost"}, healthOf(c)); diff != "" {
 			t.Errorf("health (-want +got):\n%s", diff)

@@ -20,6 +20,9 @@ const slowdownFor = 30 * time.Second
 // failingFor is how long a GPU must answer with errors, without a break, to count as lost.
 const failingFor = 10 * time.Second
 
+// longestLook is the most that the time between two looks counts for. An agent that stood still between them has seen nothing meanwhile.
+const longestLook = 2 * time.Second
+
 // repeats is how many suspect errors within repeatedIn take a GPU out, though none of them alone does. Errors of programs never count: otherwise a
 // program that fails in a loop would take out GPU after GPU.
 const (
@@ -34,14 +37,15 @@ type Tracker struct {
 	// quiet is how long a GPU must be healthy before it is allocated again.
 	quiet time.Duration
 	gpus  map[string]*gpuState
+	// looked is when the GPUs were last observed, and watched for how long they have been.
+	looked  time.Time
+	watched time.Duration
 }
 
 type gpuState struct {
 	faults map[string]*faultRecord
-	// hotSince is when the GPU was first seen slowed down by heat, zero while it is not.
-	hotSince time.Time
-	// failingSince is when it first answered with an error, zero when it last answered.
-	failingSince time.Time
+	// hot is while the GPU is slowed down by heat, and failing while it answers with errors.
+	hot, failing spell
 	// suspects are the times of its last suspect errors, no more than [repeats].
 	suspects []time.Time
 }
@@ -115,9 +119,13 @@ func (c *gpuState) isRepeating(now time.Time) bool {
 
 // ObserveGPUs records the state of all GPUs.
 func (t *Tracker) ObserveGPUs(cards []hardware.GPU, now time.Time) {
+	if !t.looked.IsZero() {
+		t.watched += min(max(now.Sub(t.looked), 0), longestLook)
+	}
+	t.looked = now
 	for i := range cards {
 		c := t.trackedGPU(cards[i].UUID)
-		for _, word := range c.faultWords(&cards[i].Signs, now) {
+		for _, word := range c.faultWords(&cards[i].Signs, now, t.watched) {
 			c.recordFault(word, now, false)
 		}
 		c.dropExpired(&cards[i].Signs, now, t.quiet)
@@ -125,32 +133,36 @@ func (t *Tracker) ObserveGPUs(cards []hardware.GPU, now time.Time) {
 }
 
 // faultWords returns what the signs say is wrong.
-func (c *gpuState) faultWords(signs *hardware.Signs, now time.Time) []string {
+func (c *gpuState) faultWords(signs *hardware.Signs, now time.Time, watched time.Duration) []string {
 	var words []string
 	say := func(wrong bool, word string) {
 		if wrong {
 			words = append(words, word)
 		}
 	}
-	say(signs.Lost || hasLasted(&c.failingSince, signs.Failing, failingFor, now), fault.Lost)
+	say(signs.Lost || c.failing.hasLasted(signs.Failing, failingFor, watched), fault.Lost)
 	say(signs.Recovery == hardware.RecoveryReset, fault.ResetRequired)
 	say(signs.Recovery == hardware.RecoveryReboot, fault.RebootRequired)
 	say(signs.RowRemapFailed, fault.RowRemapFailed)
 	say(signs.LinksDown > 0, fault.NVLinkDown)
 	say(c.isRepeating(now), fault.RepeatedErrors)
-	say(hasLasted(&c.hotSince, signs.ThermalSlowdown, slowdownFor, now), fault.TooHot)
+	say(c.hot.hasLasted(signs.ThermalSlowdown, slowdownFor, watched), fault.TooHot)
 	return words
 }
 
-// hasLasted reports whether a condition has lasted long enough. since is its start, and is maintained here.
-func hasLasted(since *time.Time, is bool, long time.Duration, now time.Time) bool {
-	switch {
-	case !is:
-		*since = time.Time{}
-	case since.IsZero():
-		*since = now
+// spell is something seen at every look since some time.
+type spell struct {
+	on    bool
+	begun time.Duration
+}
+
+// hasLasted records whether it is still seen, and reports whether it has been for long enough of the time watched.
+func (s *spell) hasLasted(is bool, long, watched time.Duration) bool {
+	if is && !s.on {
+		s.begun = watched
 	}
-	return is && now.Sub(*since) >= long
+	s.on = is
+	return is && watched-s.begun >= long
 }
 
 // dropExpired drops faults that have been over for long enough.

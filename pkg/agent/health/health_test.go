@@ -103,8 +103,15 @@ func TestTracker(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 			tracker := NewTracker(quiet)
+			var before step
 			for _, step := range story {
 				now := begin.Add(step.at)
+				if step.signs == before.signs && (step.signs.Failing || step.signs.ThermalSlowdown) { // it was seen all the time
+					for at := before.at; at < step.at; at += time.Second {
+						tracker.ObserveGPUs([]hardware.GPU{{UUID: "A", Signs: step.signs}}, begin.Add(at))
+					}
+				}
+				before = step
 				if step.xid != 0 {
 					tracker.RecordEvent(hardware.Event{UUID: "A", XID: step.xid}, now)
 				}
@@ -117,6 +124,26 @@ func TestTracker(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestAnAgentThatStoodStill has seen a card fail before and after, and nothing between: one look more is no reason to take it out.
+func TestAnAgentThatStoodStill(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	tracker := NewTracker(time.Minute)
+	for _, still := range []time.Duration{0, time.Second, time.Minute, time.Hour} {
+		now = now.Add(still)
+		tracker.ObserveGPUs([]hardware.GPU{{UUID: "A", Signs: hardware.Signs{Failing: true, ThermalSlowdown: true}}}, now)
+		if got := tracker.StatusOf("A"); got != gpu.Healthy {
+			t.Errorf("after it stood still for %s the card is %s", still, got)
+		}
+	}
+	for range int(failingFor / time.Second) {
+		now = now.Add(time.Second)
+		tracker.ObserveGPUs([]hardware.GPU{{UUID: "A", Signs: hardware.Signs{Failing: true}}}, now)
+	}
+	if got := tracker.StatusOf("A"); got != fault.Lost {
+		t.Errorf("a card that failed all the time since is %s", got)
 	}
 }
 
