@@ -64,35 +64,48 @@ func Run(ctx context.Context, config *rest.Config, o *Options) error {
 	metrics := NewMetrics()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return metrics.listenAndServe(ctx, o.MetricsAddress) })
-	group.Go(func() error { return runLocked(ctx, config, o, metrics) })
+	group.Go(func() error { return runInTurn(ctx, config, o, metrics) })
 	return group.Wait()
 }
 
-// runLocked runs the agent once no other one runs on the node.
-func runLocked(ctx context.Context, config *rest.Config, o *Options, metrics *Metrics) error {
+// runInTurn runs the agent once its turn has come. Where it follows another one that hands over, it registers with kubelet before that has ended, and
+// does the rest afterwards.
+func runInTurn(ctx context.Context, config *rest.Config, o *Options, metrics *Metrics) error {
 	for _, dir := range []string{o.CDIDir, filepath.Join(o.KubeletDir, "device-plugins")} {
 		if err := os.MkdirAll(dir, 0o750); err != nil {
 			return fmt.Errorf("making folders: %w", err)
 		}
 	}
-	lock, err := acquireNodeLock(ctx, o.CDIDir, o.Log)
+	turn, err := acquireTurn(ctx, o.CDIDir, o.Log)
 	if err != nil {
 		return err
 	}
-	defer lock.releaseLock()
+	defer turn.release()
+	var lock *lock
+	if !turn.handedOver {
+		if lock, err = acquireNodeLock(ctx, o.CDIDir, o.Log); err != nil {
+			return err
+		}
+	}
 	a, err := newAgent(config, o, metrics)
 	if err != nil {
 		return err
 	}
-	a.lock = lock
-	if err := a.starter.Folder.SweepTemporary(); err != nil {
-		return fmt.Errorf("removing what an agent left before: %w", err)
-	}
-	return a.runComponents(ctx)
+	a.turn, a.lock = turn, lock
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	defer context.AfterFunc(ctx, func() {
+		turn.handOver(successorTimeout)
+		stop()
+	})()
+	return a.runComponents(serving)
 }
 
 // agent is the parts, put together.
 type agent struct {
+	options *Options
+	turn    *turn
+	// lock is nil while the agent before this one still has it.
 	lock      *lock
 	pods      *Pods
 	gpus      *GPUMonitor
@@ -120,7 +133,7 @@ func newAgent(config *rest.Config, o *Options, metrics *Metrics) (*agent, error)
 	if err != nil {
 		return nil, err
 	}
-	a := &agent{fitness: newFitness(o.Log)}
+	a := &agent{options: o, fitness: newFitness(o.Log)}
 	a.gpus = newGPUMonitor(o, metrics)
 	if a.pods, err = NewPods(meta, o.NodeName); err != nil {
 		return nil, err
@@ -134,11 +147,15 @@ func newAgent(config *rest.Config, o *Options, metrics *Metrics) (*agent, error)
 	a.starter = &Starter{
 		DevicePlugins: filepath.Join(o.KubeletDir, "device-plugins"), Folder: cdi.Folder{Path: o.CDIDir}, Runtime: a.runtime, Pods: a.pods,
 		GPUs: a.gpus, Fitness: a.fitness, MPS: o.MPS, Unassigned: o.Unassigned, Log: o.Log, Observe: metrics.observeStart,
+		Alone: make(chan struct{}),
 	}
 	if a.starter.WasShared() {
 		a.gpus.SetSlotsPerGPU(o.SlotsPerGPU)
 	}
-	a.plugins = &plugins{starter: a.starter, gpus: a.gpus, fitness: a.fitness, metrics: metrics, log: o.Log, changed: make(chan struct{})}
+	if a.lister, err = kubelet.NewLister(filepath.Join(o.KubeletDir, "pod-resources", "kubelet.sock")); err != nil {
+		return nil, err
+	}
+	a.plugins = &plugins{offered: a.lister.OfferedDevices, starter: a.starter, gpus: a.gpus, fitness: a.fitness, metrics: metrics, log: o.Log, changed: make(chan struct{}), unregistered: map[string]bool{}}
 	if o.PodResourcesSocket != "" {
 		a.resources = a.podResources(o)
 	}
@@ -146,24 +163,48 @@ func newAgent(config *rest.Config, o *Options, metrics *Metrics) (*agent, error)
 	a.events.StartRecordingToSink(client)
 	recorder := a.events.NewRecorder(client.scheme, corev1.EventSource{Component: "gpu-agent", Host: o.NodeName})
 	a.watcher = newUsageWatcher(o, a.starter.Folder, recorder, metrics)
-	if a.lister, err = kubelet.NewLister(filepath.Join(o.KubeletDir, "pod-resources", "kubelet.sock")); err != nil {
-		return nil, err
-	}
 	a.interruptions = newInterruptionWatcher(o, client)
 	a.auditor = &auditor{starter: a.starter, kubelet: a.lister, events: recorder, metrics: metrics, log: o.Log}
 	return a, nil
 }
 
+// runComponents runs what may run beside the agent before this one, and then the rest.
 func (a *agent) runComponents(ctx context.Context) error {
 	defer a.events.Shutdown()
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return a.lock.watchFolder(ctx) })
 	group.Go(func() error { return a.pods.Run(ctx) })
 	group.Go(func() error { return a.gpus.Run(ctx) })
 	group.Go(func() error { return a.fitness.Run(ctx, a.runtime.UnfitReason) })
+	group.Go(func() error { return a.plugins.runPlugins(ctx, a.turn.recordRegistered) })
+	group.Go(func() error { return a.runAlone(ctx) })
+	err := group.Wait()
+	if a.lock != nil {
+		a.lock.releaseLock()
+	}
+	return errors.Join(err, a.runtime.Close(), a.lister.Close())
+}
+
+// runAlone runs what must not run twice on a node, since it writes the records, the node or events, or ends processes. The starts of containers wait
+// for it.
+func (a *agent) runAlone(ctx context.Context) error {
+	if a.lock == nil {
+		lock, err := acquireNodeLock(ctx, a.options.CDIDir, a.options.Log)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return err
+		}
+		a.lock = lock
+	}
+	if err := a.starter.Folder.SweepTemporary(); err != nil {
+		return fmt.Errorf("removing what an agent left before: %w", err)
+	}
+	close(a.starter.Alone)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return a.lock.watchFolder(ctx) })
 	group.Go(func() error { return a.publisher.Run(ctx) })
 	group.Go(func() error { return a.starter.sweepUntil(ctx) })
-	group.Go(func() error { return a.plugins.runPlugins(ctx) })
 	group.Go(func() error { return a.watcher.runLoop(ctx) })
 	group.Go(func() error { return a.auditor.runLoop(ctx) })
 	if a.resources != nil {
@@ -172,7 +213,7 @@ func (a *agent) runComponents(ctx context.Context) error {
 	if a.interruptions != nil {
 		group.Go(func() error { return a.interruptions.runLoop(ctx) })
 	}
-	return errors.Join(group.Wait(), a.runtime.Close(), a.lister.Close())
+	return group.Wait()
 }
 
 func (s *Starter) sweepUntil(ctx context.Context) error {

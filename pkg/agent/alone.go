@@ -16,6 +16,9 @@ const lockFile = ".g8s.host-agent.lock"
 // lockCheckInterval is the interval at which the lock is compared with the file that other agents find.
 const lockCheckInterval = 5 * time.Second
 
+// lockRetryDelay is the interval at which an agent that stands by tries to get a lock.
+const lockRetryDelay = 100 * time.Millisecond
+
 // lock keeps other agents out.
 type lock struct {
 	file *os.File
@@ -26,26 +29,35 @@ type lock struct {
 // acquireNodeLock waits until no other agent runs on the node, such as the one that this one replaces. The kernel releases the lock when the process ends, in
 // whatever way.
 func acquireNodeLock(ctx context.Context, dir string, log *slog.Logger) (*lock, error) {
-	file, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	file, _, err := acquireFile(ctx, filepath.Join(dir, lockFile), log)
 	if err != nil {
-		return nil, fmt.Errorf("locking out other agents: %w", err)
+		return nil, err
 	}
-	for told := false; ; told = true {
+	return openLock(file)
+}
+
+// acquireFile waits until no other process has locked a file. It reports whether one had.
+func acquireFile(ctx context.Context, path string, log *slog.Logger) (file *os.File, waited bool, err error) {
+	file, err = os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, false, fmt.Errorf("locking out other agents: %w", err)
+	}
+	for ; ; waited = true {
 		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		switch {
 		case err == nil:
-			return openLock(file)
+			return file, waited, nil
 		case err != syscall.EWOULDBLOCK:
 			_ = file.Close()
-			return nil, fmt.Errorf("locking out other agents: %w", err)
-		case !told:
+			return nil, false, fmt.Errorf("locking out other agents: %w", err)
+		case !waited:
 			log.Info("Waiting for the agent that runs on this node to end", "lock", file.Name())
 		}
 		select {
 		case <-ctx.Done():
 			_ = file.Close()
-			return nil, ctx.Err()
-		case <-time.After(100 * time.Millisecond):
+			return nil, false, ctx.Err()
+		case <-time.After(lockRetryDelay):
 		}
 	}
 }

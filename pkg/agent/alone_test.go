@@ -50,3 +50,43 @@ func TestAnAgentThatStandsBySaysThatItLives(t *testing.T) {
 		t.Errorf("it ended with %v, want that it was told to", err)
 	}
 }
+
+// TestTurnsAreHandedOver: who is told to end waits until who stands by has registered, and does not wait where nobody does.
+func TestTurnsAreHandedOver(t *testing.T) {
+	dir, log := t.TempDir(), slog.New(slog.DiscardHandler)
+	first, err := acquireTurn(t.Context(), dir, log)
+	if err != nil || first.handedOver {
+		t.Fatalf("the first turn was handed over: %v, error %v", first.handedOver, err)
+	}
+	first.recordRegistered()
+	next := make(chan *turn, 1)
+	go func() {
+		second, err := acquireTurn(t.Context(), dir, log)
+		if err != nil {
+			t.Error(err)
+		}
+		next <- second
+	}()
+	time.Sleep(3 * lockRetryDelay)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		first.handOver(time.Minute)
+	}()
+	second := <-next
+	if !second.handedOver {
+		t.Error("who followed does not know that it did")
+	}
+	select {
+	case <-over:
+		t.Error("the first ended before the second had registered")
+	case <-time.After(time.Second):
+	}
+	second.recordRegistered()
+	<-over
+	began := time.Now()
+	second.handOver(time.Minute)
+	if took := time.Since(began); took > 10*standbyTimeout {
+		t.Errorf("who has no successor waited for %s", took)
+	}
+}

@@ -3,8 +3,12 @@ package agent
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
 // fitnessInterval is the interval at which the runtime is asked whether it supports CDI devices.
@@ -19,10 +23,25 @@ type Fitness struct {
 	// known is true once the runtime has been queried.
 	known                bool
 	ofRuntime, ofKubelet string
-	changed              chan struct{}
+	// rivals are the device plugins that kubelet asks instead of the agent, by resource.
+	rivals  map[string]string
+	changed chan struct{}
 }
 
-func newFitness(log *slog.Logger) *Fitness { return &Fitness{log: log, changed: make(chan struct{})} }
+func newFitness(log *slog.Logger) *Fitness {
+	return &Fitness{log: log, rivals: map[string]string{}, changed: make(chan struct{})}
+}
+
+// Unfitness is why a node cannot allocate GPUs. The zero value is none.
+type Unfitness struct {
+	// Reason is the word of the node's condition.
+	Reason string
+	// Text describes it for people.
+	Text string
+}
+
+// IsZero reports whether the node can allocate GPUs.
+func (u Unfitness) IsZero() bool { return u == Unfitness{} }
 
 // Run asks the runtime until ctx ends.
 func (f *Fitness) Run(ctx context.Context, unfit func(context.Context) (string, error)) error {
@@ -45,37 +64,52 @@ func (f *Fitness) Run(ctx context.Context, unfit func(context.Context) (string, 
 
 func (f *Fitness) setKubeletReason(reason string) { f.updateState(func() { f.ofKubelet = reason }) }
 
+// setRival records that kubelet asks another plugin for a resource, and with "" that it asks the agent.
+func (f *Fitness) setRival(resource, rival string) {
+	f.updateState(func() {
+		if rival == "" {
+			delete(f.rivals, resource)
+			return
+		}
+		f.rivals[resource] = rival
+	})
+}
+
 func (f *Fitness) updateState(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	before, knew := f.currentReason(), f.known
+	before, knew := f.currentUnfitness(), f.known
 	change()
-	reason := f.currentReason()
-	if reason == before && f.known == knew {
+	unfit := f.currentUnfitness()
+	if unfit == before && f.known == knew {
 		return
 	}
-	if reason != "" {
-		f.log.Error("This node cannot give out cards", "reason", reason)
+	if !unfit.IsZero() {
+		f.log.Error("This node cannot give out cards", "reason", unfit.Text)
 	}
 	close(f.changed)
 	f.changed = make(chan struct{})
 }
 
-// currentReason is why the node cannot allocate GPUs. The caller holds the lock.
-func (f *Fitness) currentReason() string {
+// currentUnfitness is why the node cannot allocate GPUs. The caller holds the lock.
+func (f *Fitness) currentUnfitness() Unfitness {
 	switch {
 	case f.ofRuntime != "":
-		return f.ofRuntime
+		return Unfitness{names.ReasonUnfit, f.ofRuntime}
 	case f.ofKubelet != "":
-		return f.ofKubelet
+		return Unfitness{names.ReasonUnfit, f.ofKubelet}
+	case len(f.rivals) > 0:
+		resource := slices.Min(slices.Collect(maps.Keys(f.rivals)))
+		return Unfitness{names.ReasonOtherPlugin, "kubelet asks another device plugin of " + resource + ", which knows nothing of the cards that the scheduler chooses: " +
+			f.rivals[resource] + "; leave one of them on this node"}
 	}
-	return ""
+	return Unfitness{}
 }
 
-// CurrentState returns why the node cannot allocate GPUs, "" if it can, and a channel that is closed when that changes. known is false until the runtime has
+// CurrentState returns why the node cannot allocate GPUs, and a channel that is closed when that changes. known is false until the runtime has
 // answered.
-func (f *Fitness) CurrentState() (unfit string, known bool, changed <-chan struct{}) {
+func (f *Fitness) CurrentState() (unfit Unfitness, known bool, changed <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.currentReason(), f.known, f.changed
+	return f.currentUnfitness(), f.known, f.changed
 }

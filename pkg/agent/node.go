@@ -49,8 +49,8 @@ type changes struct {
 
 func (c *changes) isEmpty() bool { return len(c.labels)+len(c.annotations)+len(c.conditions) == 0 }
 
-// computeChanges compares a node with its GPUs and with the records of their holders. unfit is why the GPUs cannot be allocated, "" if they can.
-func computeChanges(node *corev1.Node, view *View, records []binding.Record, unfit string, now metav1.Time) (changes, error) {
+// computeChanges compares a node with its GPUs and with the records of their holders. unfit is why the GPUs cannot be allocated.
+func computeChanges(node *corev1.Node, view *View, records []binding.Record, unfit Unfitness, now metav1.Time) (changes, error) {
 	c := changes{labels: missingLabels(node, view), annotations: map[string]string{}}
 	if err := c.addSlices(node, view.Slices(records), now.Time); err != nil {
 		return changes{}, err
@@ -152,9 +152,9 @@ func givesOthers(old, now *gpu.Inventory) bool {
 		!slices.EqualFunc(old.Sliced, now.Sliced, func(a, b gpu.SlicedGPU) bool { return same(&a.GPU, &b.GPU) && slices.Equal(a.Slices, b.Slices) })
 }
 
-func readyCondition(unfit string) corev1.NodeCondition {
-	if unfit != "" {
-		return corev1.NodeCondition{Type: names.ConditionAgentReady, Status: corev1.ConditionFalse, Reason: "Unfit", Message: unfit}
+func readyCondition(unfit Unfitness) corev1.NodeCondition {
+	if !unfit.IsZero() {
+		return corev1.NodeCondition{Type: names.ConditionAgentReady, Status: corev1.ConditionFalse, Reason: unfit.Reason, Message: unfit.Text}
 	}
 	return corev1.NodeCondition{Type: names.ConditionAgentReady, Status: corev1.ConditionTrue, Reason: "Serving",
 		Message: "containers get the cards that the scheduler chooses"}

@@ -29,7 +29,7 @@ func a100s(health ...string) *View {
 func TestChanges(t *testing.T) {
 	now := metav1.Now()
 	node := &corev1.Node{}
-	apply := func(view *View, unfit string) changes {
+	apply := func(view *View, unfit Unfitness) changes {
 		t.Helper()
 		c, err := computeChanges(node, view, nil, unfit, now)
 		if err != nil {
@@ -50,31 +50,31 @@ func TestChanges(t *testing.T) {
 		node = next
 		return c
 	}
-	if first := apply(a100s(gpu.Healthy, gpu.Healthy), ""); first.isEmpty() || !first.urgent {
+	if first := apply(a100s(gpu.Healthy, gpu.Healthy), Unfitness{}); first.isEmpty() || !first.urgent {
 		t.Errorf("the first changes are %+v, want all, at once", first)
 	}
-	if again := apply(a100s(gpu.Healthy, gpu.Healthy), ""); !again.isEmpty() {
+	if again := apply(a100s(gpu.Healthy, gpu.Healthy), Unfitness{}); !again.isEmpty() {
 		t.Errorf("changes %+v though nothing changed", again)
 	}
 	quiet := now
 	now = metav1.NewTime(quiet.Add(heartbeat))
-	if c := apply(a100s(gpu.Healthy, gpu.Healthy), ""); c.urgent || len(c.conditions) != 2 || !c.conditions[0].LastTransitionTime.Equal(&quiet) {
+	if c := apply(a100s(gpu.Healthy, gpu.Healthy), Unfitness{}); c.urgent || len(c.conditions) != 2 || !c.conditions[0].LastTransitionTime.Equal(&quiet) {
 		t.Errorf("changes %+v after a while, want a heartbeat of both conditions without haste, as old as they are", c)
 	}
-	if again := apply(a100s(gpu.Healthy, gpu.Healthy), ""); !again.isEmpty() {
+	if again := apply(a100s(gpu.Healthy, gpu.Healthy), Unfitness{}); !again.isEmpty() {
 		t.Errorf("changes %+v just after a heartbeat", again)
 	}
 	linked := a100s(gpu.Healthy, gpu.Healthy)
 	linked.Fleet.Links = []gpu.Link{{GPUs: []int{0, 1}, NVLinks: 4}}
-	if c := apply(linked, ""); c.isEmpty() || c.urgent {
+	if c := apply(linked, Unfitness{}); c.isEmpty() || c.urgent {
 		t.Errorf("changes %+v of links, want them without haste", c)
 	}
-	if c := apply(a100s(gpu.Healthy, "Xid79"), ""); !c.urgent || len(c.conditions) != 1 || c.conditions[0].Reason != "Xid79" {
+	if c := apply(a100s(gpu.Healthy, "Xid79"), Unfitness{}); !c.urgent || len(c.conditions) != 1 || c.conditions[0].Reason != "Xid79" {
 		t.Errorf("changes %+v of a broken card, want them at once, with a condition", c)
 	}
 	began := now
 	now = metav1.NewTime(now.Add(time.Hour))
-	if c := apply(a100s("Lost", "Xid79"), ""); len(c.conditions) != 1 || !c.conditions[0].LastTransitionTime.Equal(&began) {
+	if c := apply(a100s("Lost", "Xid79"), Unfitness{}); len(c.conditions) != 1 || !c.conditions[0].LastTransitionTime.Equal(&began) {
 		t.Errorf("changes %+v of a second broken card, want the condition as old as it is", c)
 	}
 	inventory, err := gpu.ParseInventory(node.Annotations[names.AnnotationInventory])
@@ -84,10 +84,10 @@ func TestChanges(t *testing.T) {
 	if lost, broken := inventory.GPUs[0].Since, inventory.GPUs[1].Since; !broken.Equal(began.Truncate(time.Second)) || lost.Sub(broken) != time.Hour {
 		t.Errorf("the cards are ill since %s and %s, want since each was found so", lost, broken)
 	}
-	if c := apply(a100s("Lost", "Xid79"), "no CDI"); len(c.conditions) != 1 || c.conditions[0].Status != corev1.ConditionFalse || c.conditions[0].Message != "no CDI" {
+	if c := apply(a100s("Lost", "Xid79"), Unfitness{names.ReasonUnfit, "no CDI"}); len(c.conditions) != 1 || c.conditions[0].Status != corev1.ConditionFalse || c.conditions[0].Message != "no CDI" {
 		t.Errorf("changes %+v of a node that cannot, want its condition", c)
 	}
-	if c := apply(a100s(gpu.Healthy, gpu.Healthy), ""); len(c.conditions) != 2 || !c.urgent {
+	if c := apply(a100s(gpu.Healthy, gpu.Healthy), Unfitness{}); len(c.conditions) != 2 || !c.urgent {
 		t.Errorf("changes %+v when all is well again, want both conditions", c)
 	}
 }
@@ -104,7 +104,7 @@ func TestANodeThatHasNoCards(t *testing.T) {
 		"a node that had":           {map[string]string{names.AnnotationInventory: `{"version":1,"gpus":[{"uuid":"A","index":0,"health":"Healthy"}]}`}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, err := computeChanges(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: tc.annotations}}, none, nil, "", metav1.Now())
+			c, err := computeChanges(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: tc.annotations}}, none, nil, Unfitness{}, metav1.Now())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -201,7 +201,7 @@ func TestOtherSlicesAreToldAtOnce(t *testing.T) {
 		t.Helper()
 		view := a100s(gpu.Healthy, health)
 		view.Fleet.GPUs[1].MIG, view.Fleet.GPUs[1].Slices = true, slices
-		c, err := computeChanges(node, view, nil, "", now)
+		c, err := computeChanges(node, view, nil, Unfitness{}, now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -239,7 +239,7 @@ func TestSlicesAreTold(t *testing.T) {
 	node := &corev1.Node{}
 	told := func(view *View, records ...binding.Record) []gpu.Slice {
 		t.Helper()
-		c, err := computeChanges(node, view, records, "", now)
+		c, err := computeChanges(node, view, records, Unfitness{}, now)
 		if err != nil {
 			t.Fatal(err)
 		}

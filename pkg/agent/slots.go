@@ -24,7 +24,7 @@ type offer struct {
 func (o *offer) buildSlots(resource string, before []kubelet.Slot, claims []checkpoint.Claim, records []binding.Record) []kubelet.Slot {
 	slots := make([]kubelet.Slot, len(o.units)*o.perUnit)
 	for i := range slots {
-		slots[i] = kubelet.Slot{ID: "slot-" + strconv.Itoa(i), Healthy: true}
+		slots[i] = kubelet.Slot{ID: kubelet.SlotPrefix + strconv.Itoa(i), Healthy: true}
 	}
 	sick := 0
 	for _, healthy := range o.units {

@@ -52,6 +52,8 @@ type Starter struct {
 	Unassigned    binding.Policy
 	Log           *slog.Logger
 	Observe       func(took time.Duration, refusal *binding.Refusal)
+	// Alone is closed when no other agent writes to the folder. nil is closed.
+	Alone chan struct{}
 
 	// mu serializes starts: two concurrent ones could both find a GPU free.
 	mu sync.Mutex
@@ -112,10 +114,13 @@ func waitForChange(ctx context.Context, changed <-chan struct{}) bool {
 func (s *Starter) tryBind(ctx context.Context, resource string, slots []string) ([]binding.Record, *binding.Refusal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.isAlone() {
+		return nil, &binding.Refusal{Reason: binding.Unreadable, Text: "the agent that this one replaces has not ended yet"}
+	}
 	if unfit, known, _ := s.Fitness.CurrentState(); !known {
 		return nil, &binding.Refusal{Reason: binding.Unreadable, Text: "the container runtime has not said what it can"}
-	} else if unfit != "" {
-		return nil, &binding.Refusal{Reason: binding.Unfit, Text: unfit}
+	} else if !unfit.IsZero() {
+		return nil, &binding.Refusal{Reason: binding.Unfit, Text: unfit.Text}
 	}
 	situation, err := s.gatherSituation(ctx, resource)
 	if err != nil {
@@ -129,6 +134,18 @@ func (s *Starter) tryBind(ctx context.Context, resource string, slots []string) 
 		return nil, &binding.Refusal{Reason: binding.Unwritable, Text: err.Error()}
 	}
 	return outcome.Write, nil
+}
+
+func (s *Starter) isAlone() bool {
+	if s.Alone == nil {
+		return true
+	}
+	select {
+	case <-s.Alone:
+		return true
+	default:
+		return false
+	}
 }
 
 // applyOutcome removes and writes what was decided.

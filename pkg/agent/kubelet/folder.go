@@ -8,9 +8,12 @@ import (
 	"sync"
 
 	"github.com/fsnotify/fsnotify"
+
+	"g8s.host/gpu-scheduler/pkg/agent/checkpoint"
 )
 
-// folder signals when sockets come and go in kubelet's folder of device plugins, also when the folder is removed and recreated.
+// folder signals when sockets come and go in kubelet's folder of device plugins, when kubelet writes its checkpoint there, as it does with each list of
+// a plugin, and when the folder is removed and recreated.
 type folder struct {
 	path    string
 	watcher *fsnotify.Watcher
@@ -47,8 +50,8 @@ func (f *folder) forwardEvents() {
 				return
 			case event.Name == f.path && event.Has(fsnotify.Create):
 				f.renewWatch() // earlier changes in it were not signaled
-			case filepath.Dir(event.Name) != f.path || !strings.HasSuffix(event.Name, ".sock"):
-				continue // kubelet's checkpoint, or something outside the folder
+			case filepath.Dir(event.Name) != f.path || !isOfInterest(filepath.Base(event.Name)):
+				continue // kubelet's temporary files, or something outside the folder
 			}
 		case _, ok := <-f.watcher.Errors:
 			if !ok {
@@ -60,6 +63,10 @@ func (f *folder) forwardEvents() {
 		default:
 		}
 	}
+}
+
+func isOfInterest(name string) bool {
+	return strings.HasSuffix(name, ".sock") || name == checkpoint.FileName
 }
 
 // renewWatch watches the current folder, since the existing watch is of a removed or renamed one.

@@ -68,6 +68,21 @@ func (l *Lister) List(ctx context.Context, pods []types.NamespacedName, resource
 	return out, nil
 }
 
+// OfferedDevices returns the devices of a resource that kubelet offers to pods, of whatever plugin: the healthy ones of the list that it got last.
+func (l *Lister) OfferedDevices(ctx context.Context, resource string) ([]string, error) {
+	answer, err := l.client.GetAllocatableResources(ctx, &podresources.AllocatableResourcesRequest{})
+	if err != nil {
+		return nil, fmt.Errorf("asking kubelet which devices it offers: %w", err)
+	}
+	var ids []string
+	for _, device := range answer.Devices {
+		if device.ResourceName == resource {
+			ids = append(ids, device.DeviceIds...)
+		}
+	}
+	return ids, nil
+}
+
 func listedDevices(pod *podresources.PodResources, resources []string) []audit.Listed {
 	var out []audit.Listed
 	for _, container := range pod.Containers {

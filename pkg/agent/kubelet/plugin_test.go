@@ -5,135 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	deviceplugin "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
-
-// fakeKubelet is the registration side of kubelet's device manager: it empties its folder when it starts, connects to who
-// registers, and lets go of who registered the resource before.
-type fakeKubelet struct {
-	deviceplugin.UnimplementedRegistrationServer
-
-	folder   string
-	listener *net.UnixListener
-	server   *grpc.Server
-
-	mu      sync.Mutex
-	drop    func()
-	client  deviceplugin.DevicePluginClient
-	options *deviceplugin.DevicePluginOptions
-	refuse  error
-	// told are the lists of devices, as "id health …".
-	told chan string
-}
-
-func startKubelet(t *testing.T, folder string) *fakeKubelet {
-	t.Helper()
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, entry := range entries {
-		if err := os.RemoveAll(filepath.Join(folder, entry.Name())); err != nil {
-			t.Fatal(err)
-		}
-	}
-	listener, err := net.Listen("unix", filepath.Join(folder, "kubelet.sock"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	k := &fakeKubelet{folder: folder, listener: listener.(*net.UnixListener), server: grpc.NewServer(), told: make(chan string, 100)}
-	deviceplugin.RegisterRegistrationServer(k.server, k)
-	go func() { _ = k.server.Serve(listener) }()
-	t.Cleanup(k.stop)
-	return k
-}
-
-// stop ends kubelet. Its connections break, and its socket goes.
-func (k *fakeKubelet) stop() {
-	k.server.Stop()
-	k.letGo()
-}
-
-// kill ends kubelet without giving it time to remove its socket.
-func (k *fakeKubelet) kill() {
-	k.listener.SetUnlinkOnClose(false)
-	k.stop()
-}
-
-// letGo is what kubelet does to a plugin when another registers its resource.
-func (k *fakeKubelet) letGo() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.drop != nil {
-		k.drop()
-		k.drop = nil
-	}
-}
-
-func (k *fakeKubelet) Register(asked context.Context, request *deviceplugin.RegisterRequest) (*deviceplugin.Empty, error) {
-	// It waits for the plugin's socket, which may be one that it has just removed.
-	for _, err := os.Stat(filepath.Join(k.folder, request.Endpoint)); err != nil; _, err = os.Stat(filepath.Join(k.folder, request.Endpoint)) {
-		select {
-		case <-asked.Done():
-			return nil, asked.Err()
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
-	k.letGo()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.refuse != nil {
-		return nil, k.refuse
-	}
-	conn, err := grpc.NewClient("unix://"+filepath.Join(k.folder, request.Endpoint), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	k.drop = func() { cancel(); _ = conn.Close() }
-	k.client, k.options = deviceplugin.NewDevicePluginClient(conn), request.Options
-	stream, err := k.client.ListAndWatch(ctx, &deviceplugin.Empty{})
-	if err != nil {
-		return nil, err
-	}
-	go func() {
-		for {
-			list, err := stream.Recv()
-			if err != nil {
-				return
-			}
-			var devices []string
-			for _, device := range list.Devices {
-				devices = append(devices, device.ID+" "+device.Health)
-			}
-			k.told <- strings.Join(devices, ", ")
-		}
-	}()
-	return &deviceplugin.Empty{}, nil
-}
-
-func (k *fakeKubelet) expect(t *testing.T, want string) {
-	t.Helper()
-	select {
-	case got := <-k.told:
-		if got != want {
-			t.Errorf("kubelet is told %q, want %q", got, want)
-		}
-	case <-time.After(10 * time.Second):
-		t.Fatalf("kubelet is told nothing, want %q", want)
-	}
-}
 
 // offers are slots that a test changes.
 type offers struct {
@@ -161,15 +41,30 @@ func run(t *testing.T, start Start) (folder string, o *offers) {
 	t.Helper()
 	folder = t.TempDir()
 	o = &offers{changed: make(chan struct{}), slots: []Slot{{"slot-0", true}, {"slot-1", true}}}
-	p := &Plugin{Resource: "nvidia.com/gpu", Kind: "g8s.host/gpu", Folder: folder, Slots: o.get, Start: start, Registered: func() {}, Log: slog.New(slog.DiscardHandler)}
+	p := newPlugin(folder, o)
+	p.Start = start
+	t.Cleanup(runPlugin(t, p))
+	return folder, o
+}
+
+// newPlugin returns a plugin whose kubelet offers nothing of others.
+func newPlugin(folder string, o *offers) *Plugin {
+	return &Plugin{
+		Resource: resource, Kind: "g8s.host/gpu", Folder: folder, Slots: o.get, Registered: func() {}, Log: slog.New(slog.DiscardHandler),
+		Offered: func(context.Context) ([]string, error) { return nil, nil }, Displaced: func(*Rival) {},
+	}
+}
+
+// runPlugin runs a plugin until stop is called.
+func runPlugin(t *testing.T, p *Plugin) (stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = p.Run(ctx) }()
-	t.Cleanup(func() {
+	return func() {
 		cancel()
 		<-done
-	})
-	return folder, o
+	}
 }
 
 func TestSlotsOfAPlugin(t *testing.T) {
@@ -189,7 +84,7 @@ func TestKubeletRestarts(t *testing.T) {
 	for range 3 {
 		kubelet := startKubelet(t, folder)
 		kubelet.expect(t, "slot-0 Healthy, slot-1 Healthy")
-		kubelet.stop()
+		kubelet.stop(t)
 	}
 }
 
@@ -206,7 +101,7 @@ func TestKubeletsFolderIsMadeAnew(t *testing.T) {
 	}
 	var took []time.Duration
 	for _, remove := range ways {
-		kubelet.kill()
+		kubelet.kill(t)
 		if err := remove(); err != nil {
 			t.Fatal(err)
 		}
@@ -236,9 +131,9 @@ func TestKubeletIsToldAtOnce(t *testing.T) {
 		kubelet.expect(t, "slot-0 Healthy, slot-1 Healthy")
 		took = append(took, time.Since(begin))
 		if i%2 == 0 {
-			kubelet.kill()
+			kubelet.kill(t)
 		} else {
-			kubelet.stop()
+			kubelet.stop(t)
 		}
 		time.Sleep(time.Duration(i) * 70 * time.Millisecond) // kubelet is away for a moment or for longer
 	}
@@ -261,7 +156,7 @@ func TestKubeletComesBackWhileItIsLookedFor(t *testing.T) {
 				folder, _ := run(t, nil)
 				kubelet := startKubelet(t, folder)
 				kubelet.expect(t, "slot-0 Healthy, slot-1 Healthy")
-				kubelet.kill()
+				kubelet.kill(t)
 				time.Sleep(away)
 				begin := time.Now()
 				startKubelet(t, folder).expect(t, "slot-0 Healthy, slot-1 Healthy")
@@ -289,7 +184,7 @@ func TestKubeletIsKilled(t *testing.T) {
 	folder, _ := run(t, nil)
 	kubelet := startKubelet(t, folder)
 	kubelet.expect(t, "slot-0 Healthy, slot-1 Healthy")
-	kubelet.kill()
+	kubelet.kill(t)
 	time.Sleep(2 * time.Second)
 	begin := time.Now()
 	startKubelet(t, folder).expect(t, "slot-0 Healthy, slot-1 Healthy")
@@ -308,7 +203,7 @@ func TestKubeletRefuses(t *testing.T) {
 	kubelet.mu.Lock()
 	kubelet.refuse = nil
 	kubelet.mu.Unlock()
-	kubelet.letGo() // it may have been taken before the refusal was set
+	kubelet.dropAll(t) // it may have been taken before the refusal was set
 	kubelet.expect(t, "slot-0 Healthy, slot-1 Healthy")
 }
 
@@ -323,13 +218,13 @@ func TestStartOfAContainer(t *testing.T) {
 	})
 	kubelet := startKubelet(t, folder)
 	kubelet.expect(t, "slot-0 Healthy, slot-1 Healthy")
-	if !kubelet.options.PreStartRequired {
+	if !kubelet.primary().options.PreStartRequired {
 		t.Error("kubelet is not asked to call PreStartContainer")
 	}
 	// Each container of each call is promised a device of its own, which nobody has had before.
 	promised := map[string]bool{}
 	for range 2 {
-		answer, err := kubelet.client.Allocate(t.Context(), &deviceplugin.AllocateRequest{ContainerRequests: []*deviceplugin.ContainerAllocateRequest{
+		answer, err := kubelet.primary().client.Allocate(t.Context(), &deviceplugin.AllocateRequest{ContainerRequests: []*deviceplugin.ContainerAllocateRequest{
 			{DevicesIds: []string{"slot-0"}}, {DevicesIds: []string{"slot-1"}},
 		}})
 		if err != nil {
@@ -345,26 +240,13 @@ func TestStartOfAContainer(t *testing.T) {
 	if len(promised) != 4 {
 		t.Errorf("4 containers were promised %d devices", len(promised))
 	}
-	if _, err := kubelet.client.PreStartContainer(t.Context(), &deviceplugin.PreStartContainerRequest{DevicesIds: []string{"slot-0", "slot-1"}}); err != nil {
+	if _, err := kubelet.primary().client.PreStartContainer(t.Context(), &deviceplugin.PreStartContainerRequest{DevicesIds: []string{"slot-0", "slot-1"}}); err != nil {
 		t.Error(err)
 	}
 	if asked != "nvidia.com/gpu[slot-0 slot-1]" {
 		t.Errorf("asked for %s", asked)
 	}
-	if _, err := kubelet.client.PreStartContainer(t.Context(), &deviceplugin.PreStartContainerRequest{DevicesIds: []string{"slot-0"}}); err == nil || !strings.Contains(err.Error(), "no card for you") {
+	if _, err := kubelet.primary().client.PreStartContainer(t.Context(), &deviceplugin.PreStartContainerRequest{DevicesIds: []string{"slot-0"}}); err == nil || !strings.Contains(err.Error(), "no card for you") {
 		t.Errorf("error %v, want the refusal", err)
-	}
-}
-
-// TestAnotherPlugin: kubelet takes who registered last. The agent says so, and does not fight.
-func TestAnotherPlugin(t *testing.T) {
-	folder, _ := run(t, nil)
-	kubelet := startKubelet(t, folder)
-	kubelet.expect(t, "slot-0 Healthy, slot-1 Healthy")
-	kubelet.letGo()
-	select {
-	case told := <-kubelet.told:
-		t.Errorf("the agent registered again at once, and told %q", told)
-	case <-time.After(3 * time.Second):
 	}
 }

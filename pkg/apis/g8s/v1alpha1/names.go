@@ -78,6 +78,11 @@ const (
 	// nothing was heard of it for too long.
 	ReasonNoAgent     = "NoAgent"
 	ReasonAgentSilent = "AgentSilent"
+	// ReasonUnfit is the reason of the first where the runtime or kubelet cannot give containers their cards, ReasonOtherPlugin where kubelet asks
+	// another device plugin, and ReasonPodRejected where kubelet has rejected a pod for its cards, as it does while the agent is away.
+	ReasonUnfit       = "Unfit"
+	ReasonOtherPlugin = "OtherPlugin"
+	ReasonPodRejected = "PodRejected"
 )
 
 // EventMovedFromBrokenGPU is the reason of the event on a pod that gpu-controller has leave, as a card of it or of its gang was found broken.
