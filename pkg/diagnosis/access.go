@@ -78,7 +78,12 @@ func otherPriority(f *Facts, access *names.PoolAccess) (Step, bool) {
 	if len(access.Priorities) == 0 || len(access.Namespaces) > 0 && !slices.Contains(access.Namespaces, f.Job.Namespace) {
 		return Step{}, false
 	}
-	priority := string(access.Priorities[0])
+	pod := templatePod(f)
+	at := slices.IndexFunc(access.Priorities, func(p names.PoolPriority) bool { return f.mayHavePriority(pod, priorityClassPrefix+string(p)) })
+	if at < 0 {
+		return Step{}, false
+	}
+	priority := string(access.Priorities[at])
 	set := fmt.Sprintf("gpuctl set priority %s %s -n %s", f.Job.Name, priority, f.Job.Namespace)
 	return Step{Action: reason.SetPriority, Value: priority, Command: set, Message: phrase.Textf("give it a priority that the pool takes: %s", set)}, true
 }

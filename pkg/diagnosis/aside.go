@@ -55,6 +55,10 @@ func explainEviction(f *Facts) (evictionFinding, bool) {
 			out.Message = phrase.Textf("preempted by %s %s: pod %s had to leave%s, as its GPUs were borrowed from who is guaranteed them by a GPUQuota", who, f.sinceText(last.at), last.pod, where)
 		}
 		out.Steps = []Step{waitStep("wait until that job ends: the job starts again by itself")}
+	case reasonDrained:
+		out.Cause = reason.Evicted
+		out.Message = phrase.Textf("pod %s, which ran on node %s, is gone, and the node is cordoned since: what leaves a drained node starts on another one", last.pod, last.node)
+		out.Steps = []Step{waitStep("wait: Kubernetes makes another pod, which starts where there is room")}
 	default:
 		out.Cause = reason.Evicted
 		out.Message = phrase.Textf("pod %s was told to leave%s %s: %s", last.pod, where, f.sinceText(last.at), evictionReason(last))
@@ -105,10 +109,27 @@ func lastDisruption(f *Facts) (disruption, bool) {
 			all = append(all, disruption{pod: podOfEvent(event), at: event.Last, reason: event.Reason})
 		}
 	}
-	if len(all) == 0 {
+	if all = append(all, f.drainedPods()...); len(all) == 0 {
 		return disruption{}, false
 	}
 	return slices.MaxFunc(all, func(a, b disruption) int { return a.at.Compare(b.at) }), true
+}
+
+// reasonDrained is the reason of a pod that left a node which is cordoned. Nothing of Kubernetes records that: the eviction API leaves no event, and takes
+// the condition of the pod along.
+const reasonDrained = "Drained"
+
+// drainedPods returns the deleted pods of the job that had been placed on nodes which are cordoned now. When they left is not known.
+func (f *Facts) drainedPods() []disruption {
+	var out []disruption
+	for _, event := range f.Job.Past {
+		_, node, placed := strings.Cut(event.Message, " to ")
+		cordoned := slices.ContainsFunc(f.Cluster.Nodes, func(n corev1.Node) bool { return n.Name == node && n.Spec.Unschedulable })
+		if event.Reason == "Scheduled" && placed && cordoned {
+			out = append(out, disruption{pod: podOfEvent(event), node: node, reason: reasonDrained})
+		}
+	}
+	return out
 }
 
 func podOfEvent(event inventory.Event) string { return strings.TrimPrefix(event.Object, "Pod/") }

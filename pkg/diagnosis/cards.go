@@ -40,13 +40,18 @@ func (s *search) describeBusyGPUs(out *Finding) {
 	} else {
 		out.Message = phrase.Textf("%d of %d GPUs are free on %s; a pod asks for %d", free, total, nodeWord(out.Nodes), asked)
 	}
-	if s.request.Demand.ShareMiB > 0 {
+	if s.request.Demand.Shared > 0 && s.request.Demand.ShareMiB > 0 {
 		out.Message = out.Message.Addf(", with %d MiB on each", s.request.Demand.ShareMiB)
 	}
 	if reserved.Reserved {
 		out.Message = out.Message.Addf("; the driver keeps a part of each GPU, so that shares can hold %d of %d MiB", reserved.ShareableMiB, reserved.LargestMiB)
 	}
-	if own := s.ownGPUs(reason.Busy); own > 0 {
+	own := s.ownGPUs(reason.Busy)
+	if own > 0 && s.waitsForItself() {
+		s.describeSelfWait(out, own)
+		return
+	}
+	if own > 0 {
 		out.Message = out.Message.Addf("; other pods of this job hold %d there", own)
 	}
 	out.Steps = append(out.Steps, waitForHolders(s.nearMisses()))

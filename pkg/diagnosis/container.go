@@ -13,31 +13,31 @@ import (
 )
 
 // explainNotStarted explains a pod that has its node and its GPUs, and does not run.
-func explainNotStarted(f *Facts, pod *corev1.Pod) []Finding {
+func explainNotStarted(f *Facts, pod *corev1.Pod) Finding {
 	job := &f.Job
 	statuses := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
 	for i := range statuses {
 		if waiting := statuses[i].State.Waiting; waiting != nil {
 			if finding, ok := waitingContainer(job, &statuses[i], waiting); ok {
-				return singleFinding(finding)
+				return finding
 			}
 		}
 	}
 	starts := pod.Status.Phase == corev1.PodPending || pod.Status.Phase == ""
 	if event, ok := findEvent(job.Events, pod, "FailedMount", "FailedAttachVolume"); ok && starts {
-		return singleFinding(Finding{
+		return Finding{
 			Cause: reason.VolumeMount, Message: phrase.Textf("node %s cannot mount a volume: %s; tried %s", pod.Spec.NodeName, event.Message, f.sinceText(event.Last)),
 			Steps: []Step{
 				{Action: reason.SetField, Field: reason.FieldWorkdirs, Message: phrase.Textf("check that the paths of storage.workdirs exist on the node, and correct them")},
 				inspectStep(phrase.Textf("see the volumes"), "kubectl describe pod "+pod.Name+" -n "+pod.Namespace)},
-		})
+		}
 	}
 	if event, ok := findEvent(job.Events, pod, "Unhealthy"); ok && pod.Status.Phase == corev1.PodRunning {
-		return singleFinding(Finding{
+		return Finding{
 			Cause: reason.ProbeFailing, Message: phrase.Textf("the containers run, and are not ready: %s; last %s", event.Message, f.sinceText(event.Last)),
 			Steps: []Step{{Action: reason.SetField, Field: "service.health-check",
 				Message: phrase.Textf("check service.health-check and service.port against what the program serves")}, logsStep(job)},
-		})
+		}
 	}
 	out := Finding{
 		Cause: reason.Starting, Message: phrase.Textf("node %s prepares the containers: %s", pod.Spec.NodeName, quoteOr(job.Message, phrase.Textf("images and volumes"))),
@@ -47,7 +47,7 @@ func explainNotStarted(f *Facts, pod *corev1.Pod) []Finding {
 		out.Message = phrase.Textf("the containers on node %s run, and are not ready yet: %s", pod.Spec.NodeName, quoteOr(job.Message, phrase.Textf("their probe has not succeeded")))
 		out.Steps = []Step{waitStep("wait: loading a large model takes minutes"), logsStep(job)}
 	}
-	return singleFinding(out)
+	return out
 }
 
 func logsStep(job *inventory.JobDetail) Step {

@@ -61,24 +61,37 @@ func isShort(f *Facts) bool {
 }
 
 // explainRefusedPods explains why the API server rejects the pods that the job lacks. It evaluates quotas and limit ranges in their current state. Other
-// rejections of the last attempt by a controller count until the cluster shows that they no longer apply.
+// rejections of the last attempt by a controller count until the cluster shows that they no longer apply. These come first, since the API server asks
+// quotas last.
 func explainRefusedPods(f *Facts) []Finding {
 	if !isShort(f) || f.Simulated {
 		return nil
 	}
-	if over := explainExceededBounds(f); len(over) > 0 {
+	over := explainExceededBounds(f)
+	refused, ok := lastRefusal(f)
+	switch {
+	case !ok:
+		return append(explainClosedPool(f), over...)
+	case len(over) == 0:
+		return singleFinding(refused)
+	case refused.Cause == reason.WaitingForControllers || hasCause(over, refused.Cause):
 		return over
 	}
-	if f.Job.Reason != "FailedCreate" {
-		return explainClosedPool(f)
-	}
-	return singleFinding(refusalFinding(f))
+	return append(singleFinding(refused), over...)
 }
 
-// refusalFinding describes the API server's last rejection, unless the cluster shows that it no longer applies.
+// lastRefusal describes the API server's last rejection of a pod of the job. It returns false if there is none.
+func lastRefusal(f *Facts) (Finding, bool) {
+	if f.Job.Refusal == "" {
+		return Finding{}, false
+	}
+	return refusalFinding(f), true
+}
+
+// refusalFinding describes a rejection by the API server, unless the cluster shows that it no longer applies.
 func refusalFinding(f *Facts) Finding {
 	for _, rule := range creationRules {
-		match := rule.pattern.FindStringSubmatch(f.Job.Message)
+		match := rule.refusal.Pattern.FindStringSubmatch(f.Job.Refusal)
 		if match == nil {
 			continue
 		}
@@ -90,7 +103,7 @@ func refusalFinding(f *Facts) Finding {
 		return finding
 	}
 	return Finding{
-		Cause: reason.RefusedByAPIServer, Message: phrase.Textf("the API server refuses the job's pods: %s", f.Job.Message).Add(f.refusedAtText()),
+		Cause: reason.CauseOfRefusal(f.Job.Refusal), Message: phrase.Textf("the API server refuses the job's pods: %s", f.Job.Refusal).Add(f.refusedAtText()),
 		Steps: []Step{{Action: reason.AskAdministrators, Message: phrase.Textf("change the job as the message says, or ask the administrators of the cluster")}},
 	}
 }
@@ -115,35 +128,35 @@ func explainCreationRetry(f *Facts, before Finding) Finding {
 
 // creationRule recognizes one rejection by the API server.
 type creationRule struct {
-	pattern *regexp.Regexp
+	refusal *reason.Refusal
 	finding func(f *Facts, match []string) Finding
 	// over reports whether the cluster shows that the rejection no longer applies; nil where nothing can show it.
 	over func(f *Facts, match []string) bool
 }
 
 var creationRules = []creationRule{
-	{regexp.MustCompile(`exceeded quota: ([^,]+), requested: (\S+), used: (\S+), limited: (\S+)`), quotaRefused,
+	{reason.RefusedByFullQuota, quotaRefused,
 		func(f *Facts, _ []string) bool { return f.Space.HasPart(snapshot.PartQuotas) && f.Job.Template != nil }},
-	{regexp.MustCompile(`failed quota: ([^:]+): must specify (.*)`), quotaUnspecified, quotaGone},
-	{regexp.MustCompile(`no PriorityClass with name (\S+) was found`), explainNoPriorityClass,
+	{reason.RefusedByDemandingQuota, quotaUnspecified, quotaGone},
+	{reason.RefusedForClass, explainNoPriorityClass,
 		func(f *Facts, m []string) bool {
 			return slices.ContainsFunc(f.priorityClasses(), func(c priorityClass) bool { return c.Name == m[1] })
 		}},
-	{regexp.MustCompile(`serviceaccount "([^"]+)" not found`), explainNoServiceAccount, nil},
-	{regexp.MustCompile(`((?:maximum|minimum) \S+ usage per (?:Container|Pod) is .*)$`), limitRefused,
+	{reason.RefusedForAccount, explainNoServiceAccount, nil},
+	{reason.RefusedByLimitRange, limitRefused,
 		func(f *Facts, _ []string) bool {
 			return f.Space.HasPart(snapshot.PartLimitRanges) && f.Job.Template != nil
 		}},
-	{regexp.MustCompile(`violates PodSecurity "([^":]+)(?::[^"]*)?": (.*)$`), explainPodSecurity, func(f *Facts, m []string) bool {
+	{reason.RefusedByPodSecurity, explainPodSecurity, func(f *Facts, m []string) bool {
 		namespace := jobNamespace(f)
 		return namespace != nil && namespace.Labels[levelLabel] != m[1]
 	}},
-	{regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)' with binding '[^']+' denied request: (.*)$`), explainPolicyRefusal,
+	{reason.RefusedByPolicyObject, explainPolicyRefusal,
 		func(f *Facts, m []string) bool {
 			return m[1] == poolAccessPolicy && f.Job.Template != nil && f.Cluster.HasPart(snapshot.PartGPUPools) && len(jobPoolDenial(f)) == 0
 		}},
-	{regexp.MustCompile(`failed calling webhook "([^"]+)": (.*)$`), explainWebhookFailure, nil},
-	{regexp.MustCompile(`admission webhook "([^"]+)" denied the request(?:: (.*))?$`), explainWebhookRefusal, nil},
+	{reason.RefusedBySilentWebhook, explainWebhookFailure, nil},
+	{reason.RefusedByWebhook, explainWebhookRefusal, nil},
 }
 
 func explainNoPriorityClass(f *Facts, m []string) Finding {

@@ -174,22 +174,28 @@ func Diagnose(f Facts) Report {
 	return report
 }
 
-// explainJob collects everything that blocks a job, in the order of repair: what prevents its pods from being created, then what prevents the
-// scheduler from processing them, then what keeps them off nodes, then what keeps them from running.
+// explainJob collects everything that blocks a job, layer by layer, the most upstream first: what holds the whole job back, what prevents its pods from
+// being created, what keeps those with a node from running while they hold GPUs, what keeps the scheduler from the others, and what keeps these off
+// nodes.
 func explainJob(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 	job := &f.Job
 	switch {
 	case isClosing(f):
 		return singleFinding(explainClosingNamespace(f)), nil
-	case isSettled(job.Status):
+	case isSettled(job.Status) && job.Status != inventory.StatusSuspended:
 		return singleFinding(explainSettledJob(job)), nil
-	case job.Reason == inventory.ReasonIncomplete:
-		return singleFinding(explainIncompleteJob(job)), nil
-	case job.Reason == inventory.ReasonWaitsForJobs:
-		return singleFinding(waitsForJobs(f)), nil
-	case job.QuotaBehind != "":
-		return singleFinding(explainBehindGang(job)), nil
 	}
+	held := explainHeldJob(f)
+	if len(held) > 0 && (pod == nil || held[0].Cause != reason.Incomplete) {
+		return append(held, explainBehindHold(f, held)...), nil
+	}
+	out, misses := explainPods(f, pod)
+	return append(held, out...), misses
+}
+
+// explainPods explains the pods of a job that nothing holds back as a whole.
+func explainPods(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
+	job := &f.Job
 	lost := slices.Concat(lostNodes(f), brokenGPUs(f), explainEvictionNotice(f))
 	switch {
 	case job.RunsWhole():
@@ -201,13 +207,13 @@ func explainJob(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 	case pod.Spec.NodeName == "":
 		return explainPodWithoutNode(f, pod, lost)
 	case len(lost) > 0:
-		return lost, nil
+		return append(lost, explainFailingPods(f, lost)...), nil
 	}
 	kept := explainRefusedPods(f)
 	if isReady(pod) && explainsRunningJob(kept, job) {
 		return kept, nil // every pod that is there runs
 	}
-	return append(kept, explainNotStarted(f, pod)...), nil
+	return append(kept, explainPlacedPods(f, pod)...), nil
 }
 
 // explainsRunningJob reports whether the rejections alone explain a job whose pods run: an array still creates more.
@@ -225,20 +231,10 @@ func explainMissingPods(f *Facts, lost []Finding) ([]Finding, []NearMiss) {
 	if left, ok := explainTerminatingPods(f); ok && len(lost) == 0 {
 		return append(out, left), nil // the available room shows once they are gone
 	}
-	if len(out) == 0 {
-		out = singleFinding(explainNotCreated(f))
+	if len(out) == 0 || isUnobserved(f) {
+		out = append(out, explainNotCreated(f))
 	}
-	template := templatePod(f)
-	if template == nil || f.Job.Desired > 1 {
-		return out, nil
-	}
-	// A rejected pod still has to find a node.
-	s, err := newSearch(f, template)
-	if err != nil || !f.seesNodes() {
-		return out, nil
-	}
-	also, _ := s.explainNodes("")
-	return append(out, withoutRoomNow(also)...), nil
+	return append(out, explainNextPod(f)...), nil // a rejected pod still has to find a node
 }
 
 // explainPodWithoutNode explains a pod without a node.
@@ -252,7 +248,7 @@ func explainPodWithoutNode(f *Facts, pod *corev1.Pod, lost []Finding) ([]Finding
 			out = append(out, asideFirst.Finding)
 		}
 	}
-	return slices.Concat(lost, explainRefusedPods(f), out), misses
+	return slices.Concat(lost, explainRefusedPods(f), explainFailingPods(f, lost), out), misses
 }
 
 // withoutRoomNow removes the findings that there is room.

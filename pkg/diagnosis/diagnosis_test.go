@@ -263,6 +263,9 @@ func TestCreationAndContainers(t *testing.T) {
 			{Name: "train-1", Phase: "Failed", Created: noon, Trouble: inventory.Trouble{Message: "container main ended with exit code 7"}},
 		}
 	})
+	refusedWith := func(message string) Facts {
+		return job(inventory.StatusPending, "", "").with(func(f *Facts) { f.Job.Refusal = message })
+	}
 	tests := map[string]struct {
 		facts Facts
 		want  reason.Cause
@@ -270,17 +273,13 @@ func TestCreationAndContainers(t *testing.T) {
 	}{
 		"between two attempts":          {facts: retried, want: reason.Retrying, says: "container main ended with exit code 7; retry 1 of 3"},
 		"a creation that was cut short": {facts: job(inventory.StatusPending, inventory.ReasonIncomplete, ""), want: reason.Incomplete, says: "not all objects"},
-		"no controller":                 {facts: job(inventory.StatusPending, "NoPods", ""), want: reason.WaitingForControllers, says: "not created"},
-		"a limit range": {facts: job(inventory.StatusPending, "FailedCreate",
-			`pods "x" is forbidden: maximum cpu usage per Container is 2, but limit is 4`), want: reason.LimitRangeViolated, says: "2, but limit is 4"},
-		"pod security": {facts: job(inventory.StatusPending, "FailedCreate",
-			`pods "x" is forbidden: violates PodSecurity "baseline:latest": hostPath volumes (volume "data")`), want: reason.PodSecurityViolated, says: "hostPath"},
-		"a quota that wants limits": {facts: job(inventory.StatusPending, "FailedCreate",
-			`pods "x" is forbidden: failed quota: team: must specify limits.cpu for: main`), want: reason.QuotaExceeded, says: "limits.cpu"},
-		"a webhook of the cluster": {facts: job(inventory.StatusPending, "FailedCreate", "admission webhook denied the request: no"),
+		"no controller":                 {facts: job(inventory.StatusPending, "WaitingForControllers", ""), want: reason.WaitingForControllers, says: "not created"},
+		"a limit range":                 {facts: refusedWith(`pods "x" is forbidden: maximum cpu usage per Container is 2, but limit is 4`), want: reason.LimitRangeViolated, says: "2, but limit is 4"},
+		"pod security":                  {facts: refusedWith(`pods "x" is forbidden: violates PodSecurity "baseline:latest": hostPath volumes (volume "data")`), want: reason.PodSecurityViolated, says: "hostPath"},
+		"a quota that wants limits":     {facts: refusedWith(`pods "x" is forbidden: failed quota: team: must specify limits.cpu for: main`), want: reason.QuotaExceeded, says: "limits.cpu"},
+		"a webhook of the cluster": {facts: refusedWith("admission webhook denied the request: no"),
 			want: reason.RefusedByAPIServer, says: "denied the request"},
-		"a policy of the cluster": {facts: job(inventory.StatusPending, "FailedCreate",
-			`pods "x" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no such image`), want: reason.RefusedByPolicy, says: "policy p"},
+		"a policy of the cluster": {facts: refusedWith(`pods "x" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no such image`), want: reason.RefusedByPolicy, says: "policy p"},
 		"done":                    {facts: job(inventory.StatusSucceeded, "", ""), want: reason.Succeeded, says: "finished"},
 		"being deleted":           {facts: job(inventory.StatusTerminating, "", ""), want: reason.Deleted, says: "deleted"},
 		"a missing secret":        {facts: container(waiting("CreateContainerConfigError"), nil), want: reason.ContainerConfig, says: "because"},

@@ -1,12 +1,39 @@
 package diagnosis
 
 import (
+	"slices"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gangplan"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/phrase"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/topology"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
+
+// explainGangDomain explains a gang that no domain of its pool can hold even if empty, as its YAML asks for one. It is empty if one could, if the YAML is
+// not known, or if other findings say so already.
+func (s *search) explainGangDomain(known []Finding) []Finding {
+	if s.request.Pod.Labels[names.LabelPodGroup] == "" || s.facts.Job.Submitted == "" || hasCause(known, reason.GangTopology) {
+		return nil
+	}
+	docs, diagnostics := workload.Parse(s.facts.Job.Name, []byte(s.facts.Job.Submitted))
+	if diagnostics.HasErrors() || len(docs) != 1 || docs[0].Job == nil {
+		return nil
+	}
+	asked := &docs[0].Job.Resources
+	cluster := s.buildInventory()
+	offers := slices.DeleteFunc(cluster.Offers(), func(o inventory.Offer) bool {
+		return o.Pool != asked.Pool || len(asked.GPUTypes) > 0 && !slices.Contains(asked.GPUTypes, o.GPUType)
+	})
+	says := explainDomainTooSmall(asked, offers)
+	if len(offers) == 0 || len(says) == 0 {
+		return nil
+	}
+	return singleFinding(Finding{Cause: reason.GangTopology, Message: says, Never: true,
+		Steps: foundSteps(reason.Found{Reason: reason.GangDomainTooSmall}, s.facts.Job.Namespace)})
+}
 
 // explainDomainTooSmall explains a job whose nodes must be in one domain of the topology, such as a rack, when no domain of its pool could hold all of them
 // even if empty. It is empty if one could.

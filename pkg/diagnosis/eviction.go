@@ -14,6 +14,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/minruntime"
 	"g8s.host/gpu-scheduler/pkg/phrase"
+	quotas "g8s.host/gpu-scheduler/pkg/quota"
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
@@ -152,13 +153,41 @@ func (s *search) preemptionStep() (step *Step, sentence phrase.Text) {
 	if high < 0 || s.facts.holdsNodes() {
 		return nil, nil // a job with running pods would start over
 	}
-	node, victims, ok := s.findVictims(s.facts.priorityClasses()[high].Value)
-	if !ok {
+	above := s.facts.priorityClasses()[high].Value
+	node, victims, ok := s.findVictims(above)
+	switch {
+	case ok && !s.facts.mayHavePriority(pod, names.PriorityClassHigh):
+		return nil, nil // its pool, or a quota, would refuse it then
+	case !ok && s.hasHoldersBelow(above):
+		return nil, s.noVictimsText(phrase.Textf("those of a priority below high hold too little there, so the job can stop nobody"))
+	case !ok:
 		return nil, s.noVictimsText(phrase.Textf("nobody there has a priority below high, so the job can stop nobody"))
 	}
 	command := fmt.Sprintf("gpuctl set priority %s high -n %s", s.facts.Job.Name, s.facts.Job.Namespace)
 	return &Step{Action: reason.SetPriority, Value: "high", Command: command, Message: phrase.Textf(
 		"give it priority high, which would stop others on node %s (%s): %s; at its own priority it stops nobody", node, holdersText(victims), command)}, nil
+}
+
+// hasHoldersBelow reports whether a pod of another job that holds GPUs on the nodes in question has a lower priority.
+func (s *search) hasHoldersBelow(priority int32) bool {
+	for i := range s.judged {
+		below := slices.DeleteFunc(s.withoutOwnPods(s.judged[i].holders), func(pod *corev1.Pod) bool { return corehelpers.PodPriority(pod) >= priority })
+		if len(sumHolders(below)) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// mayHavePriority reports whether the job's pool takes a priority class, and no quota of the namespace for that class is in the way of a pod.
+func (f *Facts) mayHavePriority(pod *corev1.Pod, class string) bool {
+	if len(PoolDenial(f.Cluster.GPUPools, gpu.PodPool(pod), f.Job.Namespace, class)) > 0 {
+		return false
+	}
+	classed := pod.DeepCopy()
+	classed.Spec.PriorityClassName = class
+	ofClass := slices.DeleteFunc(slices.Clone(f.Space.Quotas), func(quota corev1.ResourceQuota) bool { return scopedClass(&quota, classed) == "" })
+	return len(quotas.FindExcess(ofClass, classed, 1)) == 0
 }
 
 // noVictimsText explains that victims are protected, or returns the given reason why there are none.

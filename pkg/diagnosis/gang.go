@@ -43,6 +43,19 @@ func explainIncompleteGang(f *Facts, pod *corev1.Pod, all int) (Finding, bool) {
 		return Finding{}, false
 	}
 	out := Finding{Cause: reason.GangIncomplete}
+	if f.Job.Kind == KindPod || f.Job.Desired > 0 && all > int(f.Job.Desired) {
+		out.Message = phrase.Textf("the PodGroup %s asks for %d members, and %d are there: nobody is about to create the others", pod.Labels[names.LabelPodGroup], all, there)
+		out.Steps = []Step{{Action: reason.CreateObject, Kind: reason.KindPod, Message: phrase.Textf("create the other members, by what created these")}, {
+			Action: reason.Resubmit, Kind: "PodGroup", Name: pod.Labels[names.LabelPodGroup], Field: "spec.minMember", Value: strconv.Itoa(there),
+			Message: phrase.Textf("ask for %d in spec.minMember of the PodGroup, if there are to be no more", there),
+		}}
+		return out, true
+	}
+	if refused := explainRefusedPods(f); len(refused) > 0 {
+		out.Message = phrase.Textf("the job has %d of its %d members, and the others are refused: %s", there, all, refused[0].Cause)
+		out.Steps = []Step{waitStep("mend that first: Kubernetes creates the others then")}
+		return out, true
+	}
 	if f.Cluster.Now.Sub(f.Job.Created) < creationGrace {
 		out.Message = phrase.Textf("%d of the job's %d members are there, the others are yet to be created", there, all)
 		out.Steps = []Step{waitStep("wait a moment: Kubernetes creates the others")}
@@ -105,7 +118,7 @@ func (s *search) explainGang(pod *corev1.Pod, blocked []Finding) ([]Finding, []N
 	case empty < all:
 		return also, nil, true
 	}
-	return append(singleFinding(waits), also...), misses, true
+	return slices.Concat(singleFinding(waits), s.explainBudgets(), also), misses, true
 }
 
 func (s *search) explainWaitingGang(all, room int, misses []NearMiss) Finding {
@@ -174,7 +187,7 @@ func (s *search) poolsForAll(members int) []string {
 	takes := map[string]int{}
 	for i := range s.facts.Cluster.Nodes {
 		node := &s.facts.Cluster.Nodes[i]
-		if !s.isOtherPool(node) || !s.neverBlocked(node) {
+		if !s.isOtherPool(node) || !s.isPoolAllowed(gpu.PoolOf(node)) || !s.neverBlocked(node) {
 			continue
 		}
 		placed, _ := placeMembers(s.requestInPoolOfNode(node), members, []*fit.Node{fit.NewNode(node, nil, &s.topologies)})

@@ -97,6 +97,9 @@ func newQuotaShares(f *Facts, pod *corev1.Pod) *quotaShares {
 			out.asked += gpuquota.WholeGPUs(member)
 		}
 	}
+	if len(gangMembers(f, pod)) == 0 { // all of them are still to be created
+		out.asked = gpuquota.WholeGPUs(pod) * int64(f.Job.Desired)
+	}
 	return out
 }
 

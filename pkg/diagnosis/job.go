@@ -4,13 +4,17 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/reason"
+	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
 func isSettled(status inventory.Status) bool {
@@ -73,8 +77,7 @@ func explainFailedJob(job *inventory.JobDetail) Finding {
 			out.Message = phrase.Textf("the job did not end within its time limit of %s", durationText(job.TimeLimit))
 		}
 		out.Steps = []Step{
-			{Action: reason.Resubmit, Field: reason.FieldTimeLimit, Command: gpuctlCommand("delete", job),
-				Message: phrase.Textf("raise resources.time-limit in its YAML, delete the job, and create it again")},
+			moreTime(job),
 			inspectStep(phrase.Textf("see how far it came"), gpuctlCommand("logs", job)),
 		}
 		return out
@@ -89,7 +92,7 @@ func explainFailedJob(job *inventory.JobDetail) Finding {
 	if isOutOfMemory(job.Trouble) {
 		again := retryStep(job)
 		again.Message = phrase.Textf("let it use less, and start it over: %s", again.Command)
-		out.Steps = append(out.Steps, moreMemory(), again)
+		out.Steps = append(out.Steps, retryWithMemory(job), again)
 	} else {
 		out.Steps = append(out.Steps, retryStep(job))
 		out.Steps[0].Message = phrase.Textf("mend what made it fail, then start it over: %s", gpuctlCommand("retry", job))
@@ -144,10 +147,33 @@ func tasksFailed(job *inventory.JobDetail) Finding {
 	}
 	if late > 0 && job.TimeLimit > 0 {
 		out.Message = out.Message.Addf(". Runs that the time limit of %s ended: %d", durationText(job.TimeLimit), late)
-		out.Steps = append([]Step{{Action: reason.Resubmit, Field: reason.FieldTimeLimit, Command: gpuctlCommand("delete", job),
-			Message: phrase.Textf("raise resources.time-limit in its YAML, delete the job, and create it again")}}, out.Steps...)
+		out.Steps = append([]Step{moreTime(job)}, out.Steps...)
 	}
 	return out
+}
+
+// moreTime is the remedy for a job that its time limit ended: to start over with twice the time. A job that has ended can be edited no more.
+func moreTime(job *inventory.JobDetail) Step {
+	return retryWith(job, reason.FieldTimeLimit, workload.DurationText(2*max(job.TimeLimit, time.Minute)))
+}
+
+// retryWithMemory is the remedy for a job that ended because it used more memory than it asked for: to start over with twice as much.
+func retryWithMemory(job *inventory.JobDetail) Step {
+	asked, err := resource.ParseQuantity(job.Container.Requests[string(corev1.ResourceMemory)])
+	if err != nil || asked.Sign() <= 0 {
+		return moreMemory()
+	}
+	asked.Add(asked)
+	return retryWith(job, reason.FieldMemory, asked.String())
+}
+
+// retryWith is the step that starts a job over with another value of a field.
+func retryWith(job *inventory.JobDetail, field, value string) Step {
+	step := retryStep(job)
+	step.Field, step.Value = field, value
+	step.Command += " --set " + field + "=" + value
+	step.Message = phrase.Textf("start it over with more of %s, for example: %s", field, step.Command)
+	return step
 }
 
 func isOutOfMemory(trouble inventory.Trouble) bool {

@@ -36,12 +36,21 @@ func explainExceededQuotas(f *Facts) []Finding {
 			sum := used.DeepCopy()
 			sum.Sub(f.leavingUse(quota, name))
 			sum.Add(asked)
-			if asked.Sign() > 0 && sum.Cmp(hard) > 0 {
+			if asked.Sign() > 0 && (sum.Cmp(hard) > 0 || f.gangExceeds(asked, hard)) {
 				out = append(out, f.explainExceededQuota(quota, name, pod))
 			}
 		}
 	}
 	return out
+}
+
+// gangExceeds reports whether all pods of a gang together ask for more than a quota has: its first pods would be admitted, and wait for the others for ever.
+func (f *Facts) gangExceeds(asked, hard resource.Quantity) bool {
+	if f.Job.Kind != string(workload.KindTraining) || f.Job.Array != nil || f.Job.Desired < 2 {
+		return false
+	}
+	all := resource.NewMilliQuantity(asked.MilliValue()*int64(f.Job.Desired), asked.Format)
+	return all.Cmp(hard) > 0
 }
 
 func sortedNames(list corev1.ResourceList) []corev1.ResourceName {
@@ -204,7 +213,7 @@ func (f *Facts) outOfScopeStep(class string) (Step, bool) {
 		free := !slices.ContainsFunc(f.Space.Quotas, func(quota corev1.ResourceQuota) bool {
 			return scopedClass(&quota, pod) != ""
 		})
-		if free && class != pod.Spec.PriorityClassName {
+		if free && class != pod.Spec.PriorityClassName && f.mayHavePriority(pod, pod.Spec.PriorityClassName) {
 			return Step{Action: reason.SetPriority, Value: priority, Command: fmt.Sprintf("gpuctl set priority %s %s -n %s", f.Job.Name, priority, f.Job.Namespace),
 				Message: phrase.Textf("give it a priority that the quota does not count: gpuctl set priority %s %s -n %s", f.Job.Name, priority, f.Job.Namespace)}, true
 		}
@@ -238,7 +247,10 @@ func quotaRefused(_ *Facts, m []string) Finding {
 	return Finding{
 		Cause:   reason.QuotaExceeded,
 		Message: phrase.Textf("quota %s of the namespace is exceeded: a pod asks for %s, %s is in use, the limit is %s", m[1], m[2], m[3], m[4]),
-		Steps:   []Step{waitStep("ask for less, delete a job of this namespace that is not needed, or ask for a higher quota")},
+		Steps: []Step{
+			waitStep("wait until jobs of this namespace end, or end one that is not needed"),
+			{Action: reason.RaiseQuota, Kind: "ResourceQuota", Name: m[1], Message: phrase.Textf("ask the administrators for a higher quota")},
+		},
 	}
 }
 

@@ -45,11 +45,10 @@ func Read(ctx context.Context, client kubernetes.Interface, namespace, name stri
 		out[i].Pods = slices.DeleteFunc(slices.Clone(own.Pods), func(pod corev1.Pod) bool {
 			return pod.Labels[names.LabelJobType] != jobs[i].Kind
 		})
-		if jobs[i].Reason == inventory.ReasonWaitsForJobs {
+		if len(jobs[i].WaitsFor) > 0 || jobs[i].Reason == inventory.ReasonWaitsForJobs {
 			if out[i].Others, err = inventory.NewReader(client).Jobs(ctx, inventory.JobQuery{Namespace: namespace}); err != nil {
 				return nil, err
 			}
-			continue // it has no pods that could be let in
 		}
 		if jobs[i].RunsWhole() || isEnded(jobs[i].Status) {
 			continue // nothing waits to be let in
@@ -123,7 +122,7 @@ func claimNames(pods []corev1.Pod) []string {
 // maxVolumes is how many volumes of a job are read.
 const maxVolumes = 8
 
-// readSpace reads the rest of a job's namespace, as far as the user may: up to ten requests, and one for each of the first volumes that the job's
+// readSpace reads the rest of a job's namespace, as far as the user may: up to eleven requests, and one for each of the first volumes that the job's
 // claims are bound to.
 func readSpace(ctx context.Context, client kubernetes.Interface, namespace string, f *Facts) (*snapshot.Snapshot, error) {
 	scope, pods := snapshot.Scope{Namespace: namespace}, allPods(f)
@@ -132,7 +131,8 @@ func readSpace(ctx context.Context, client kubernetes.Interface, namespace strin
 		snapshot.PriorityClasses().IfAllowed(),
 	}
 	if at := slices.IndexFunc(pods, func(pod corev1.Pod) bool { return pod.Labels[names.LabelPodGroup] != "" }); at >= 0 {
-		wants = append(wants, snapshot.PodGroup(namespace, pods[at].Labels[names.LabelPodGroup]).IfAllowed())
+		wants = append(wants, snapshot.PodGroup(namespace, pods[at].Labels[names.LabelPodGroup]).IfAllowed(),
+			snapshot.Budgets(snapshot.Scope{Cached: true}).IfAllowed())
 	}
 	if claimDevices(pods) {
 		wants = append(wants, snapshot.DeviceClaims(scope).IfAllowed(), snapshot.DeviceClaimTemplates(scope).IfAllowed(),

@@ -13,7 +13,7 @@ import (
 // isAwaitingRetry reports whether a job waits only for its next attempt: a pod failed, the others run, and Kubernetes creates another one after a back-off
 // that grows with each failure.
 func isAwaitingRetry(f *Facts, pod *corev1.Pod) bool {
-	if f.Job.Retries == nil || f.Job.Reason == "FailedCreate" || pod != nil && podCondition(pod, corev1.PodReady).Status != corev1.ConditionTrue {
+	if f.Job.Retries == nil || f.Job.Refusal != "" || pod != nil && podCondition(pod, corev1.PodReady).Status != corev1.ConditionTrue {
 		return false
 	}
 	_, failed := lastFailed(&f.Job)

@@ -67,7 +67,12 @@ func (s *search) judgeNodes() []Finding {
 		}
 	}
 	if len(s.judged) == 0 {
-		return singleFinding(s.explainTypeNotInPool(inPool))
+		out := s.explainTypeNotInPool(inPool)
+		meant := ""
+		if out.Cause == reason.TypeMisspelt {
+			meant = out.Steps[0].Value
+		}
+		return append(singleFinding(out), s.explainBehindType(inPool, meant)...)
 	}
 	return nil
 }
@@ -86,25 +91,6 @@ func (s *search) poolText() phrase.Text {
 		return phrase.Textf("pool default (the nodes without a label %s)", names.LabelPool)
 	}
 	return phrase.Textf("pool %s", s.request.Pool)
-}
-
-// explainWrongPool explains that the job's pool has no nodes. If no node has the job's type either, it reports that as well: then moving the job would be
-// refused, and its YAML has to change.
-func (s *search) explainWrongPool() []Finding {
-	out := singleFinding(s.explainNoSuchPool())
-	everywhere := *s.request
-	everywhere.Pool = ""
-	if len(s.facts.Cluster.Nodes) == 0 || slices.ContainsFunc(s.facts.Cluster.Nodes, func(node corev1.Node) bool { return everywhere.InScope(&node) }) {
-		return out
-	}
-	for i, step := range out[0].Steps {
-		out[0].Steps[i] = Step{Action: reason.SetField, Field: reason.FieldPool, Value: step.Value, Message: phrase.Textf("name a pool that has nodes, in %s", reason.FieldPool)}
-		if step.Value != "" {
-			out[0].Steps[i].Message = phrase.Textf("did you mean pool %s? Write it in %s", step.Value, reason.FieldPool)
-		}
-	}
-	anywhere := &search{facts: s.facts, request: &everywhere, holders: s.holders}
-	return append(out, anywhere.explainTypeNotInPool(s.facts.Cluster.Nodes))
 }
 
 // moveCommand is the command that moves the job.
@@ -130,36 +116,6 @@ func (s *search) podInto(pool string, why phrase.Text) Step {
 	pool = cmp.Or(pool, "POOL")
 	return Step{Action: reason.Resubmit, Kind: reason.KindPod, Field: "spec.nodeSelector", Value: names.LabelPool + "=" + pool,
 		Message: why.Addf(" Give the pod the node selector %s: %s", names.LabelPool, pool)}
-}
-
-func (s *search) explainNoSuchPool() Finding {
-	pools := s.buildInventory().Pools
-	known := make([]string, len(pools))
-	free := make([]phrase.Text, len(pools))
-	for i, pool := range pools {
-		known[i] = pool.Name
-		free[i] = phrase.Textf("%s (%d of %d GPUs free)", pool.Name, pool.GPUs.Free, pool.GPUs.Allocatable)
-	}
-	out := Finding{Cause: reason.NoSuchPool, Message: phrase.Textf("no node is in %s", s.poolText())}
-	if len(pools) == 0 {
-		out.Message = phrase.Textf("the cluster has no nodes")
-		out.Steps = []Step{{Action: reason.AddNodes, Message: phrase.Textf("have the administrators add nodes")}}
-		return out
-	}
-	if near := spelling.Nearest(s.request.Pool, known); near != "" {
-		out.Steps = append(out.Steps, s.moveToPoolStep(near, phrase.Textf("did you mean pool %s?", near)))
-	}
-	able := slices.DeleteFunc(s.otherPools(false), func(o offer) bool { // which has been named
-		return len(out.Steps) > 0 && o.pool == out.Steps[0].Value
-	})
-	switch {
-	case len(able) > 0:
-		best := able[0].pool
-		out.Steps = append(out.Steps, s.moveToPoolStep(best, phrase.Textf("name a pool that has nodes for it: %s.", listSome(offerTexts(able)))))
-	case len(out.Steps) == 0:
-		out.Steps = append(out.Steps, s.moveToPoolStep("", phrase.Textf("name a pool that has nodes: %s.", listSome(free))))
-	}
-	return out
 }
 
 // explainTypeNotInPool explains that no node of the pool has a type that the pod accepts.
@@ -284,7 +240,7 @@ func (s *search) isOtherPool(node *corev1.Node) bool {
 	return gpu.PoolOf(node) != s.request.Pool && s.request.Types.MatchesNode(node)
 }
 
-// isPreemptorOf reports whether a pool is for the pod.
+// isPoolAllowed reports whether a pool is for the pod.
 func (s *search) isPoolAllowed(pool string) bool {
 	return len(PoolDenial(s.facts.Cluster.GPUPools, pool, s.request.Pod.Namespace, s.request.Pod.Spec.PriorityClassName)) == 0
 }

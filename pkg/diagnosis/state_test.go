@@ -32,11 +32,11 @@ func template(gpus int64) *corev1.PodTemplateSpec {
 // unborn is a job without a pod, which the API server has refused before.
 func unborn(refusal string, change func(*Facts)) Facts {
 	f := Facts{Cluster: snapshot.Snapshot{Now: noon, Nodes: []corev1.Node{*node("n1", "p", 8).Obj()}}}
-	f.Job = inventory.JobDetail{Template: template(4), ControllerObserved: true, Job: inventory.Job{
+	f.Job = inventory.JobDetail{Template: template(4), Job: inventory.Job{ControllerObserved: true,
 		Name: "train", Namespace: "team", Kind: "training", Status: inventory.StatusPending, Desired: 1, Created: noon.Add(-time.Hour),
 	}}
 	if refusal != "" {
-		f.Job.Trouble = inventory.Trouble{Reason: "FailedCreate", Message: refusal}
+		f.Job.Refusal = refusal
 		f.Job.Events = []inventory.Event{{Reason: "FailedCreate", Object: "Job/train", Last: noon.Add(-3 * time.Minute)}}
 	}
 	return f.with(change)
@@ -122,7 +122,7 @@ func TestCausesComeFromStateNow(t *testing.T) {
 		},
 		"a job that runs was refused before": {
 			facts: running(*node("n1", "p", 8).Obj()).with(func(f *Facts) {
-				f.Job.Trouble = inventory.Trouble{Reason: "FailedCreate", Message: quotaSaid}
+				f.Job.Refusal = quotaSaid
 			}),
 		},
 		"a service account is missing, and made in the job's namespace": {

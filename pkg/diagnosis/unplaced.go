@@ -95,7 +95,7 @@ func explainSearchedPod(f *Facts, pod *corev1.Pod, verdict string) ([]Finding, [
 		return slices.Concat(out, explainFromVerdict(f, verdict, len(out) > 0 || verdict == "")), nil
 	}
 	also, misses := s.explainAcrossNodes(verdict)
-	if len(out) > 0 {
+	if out = append(out, s.explainGangDomain(slices.Concat(out, also))...); len(out) > 0 {
 		also = withoutRoomNow(also)
 	}
 	return append(out, also...), misses

@@ -45,8 +45,6 @@ type JobDetail struct {
 	TTL *time.Duration `json:"-"`
 	// Began is when its pods were first asked for, nil before that.
 	Began *time.Time `json:"-"`
-	// ControllerObserved is true if a controller of Kubernetes has processed the job.
-	ControllerObserved bool `json:"-"`
 }
 
 // Container is what each pod of a job runs and asks.
@@ -145,7 +143,6 @@ func (d *JobDetail) fillFromObject(objects *snapshot.Snapshot) {
 			if job.Status.StartTime != nil {
 				d.Began = &job.Status.StartTime.Time
 			}
-			d.ControllerObserved = job.Status.StartTime != nil || len(job.Status.Conditions) > 0
 		}
 	}
 	for i := range objects.Deployments {
@@ -155,7 +152,6 @@ func (d *JobDetail) fillFromObject(objects *snapshot.Snapshot) {
 			d.Submitted = deployment.Annotations[names.AnnotationSubmitted]
 			d.Container = buildContainer(&deployment.Spec.Template.Spec)
 			d.Template = &deployment.Spec.Template
-			d.ControllerObserved = deployment.Status.ObservedGeneration >= deployment.Generation
 		}
 	}
 }

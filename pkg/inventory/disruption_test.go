@@ -58,7 +58,7 @@ func TestStatusOfDisruptedJobs(t *testing.T) {
 		},
 		"Kubernetes waits before it makes the next pod": {
 			&snapshot.Snapshot{Jobs: []batchv1.Job{started()}},
-			state{StatusPending, "NoPods", "its pod has ended, and Kubernetes starts the next one after a while: 10 seconds at first, then twice as long each time"},
+			state{StatusPending, "WaitingForControllers", "its pod has ended, and Kubernetes starts the next one after a while: 10 seconds at first, then twice as long each time"},
 		},
 		"a disruption that was called off is none": {
 			&snapshot.Snapshot{Jobs: []batchv1.Job{started()}, Pods: []corev1.Pod{

@@ -173,7 +173,7 @@ func TestJobStatus(t *testing.T) {
 	}{
 		"no pod yet": {
 			objects: &snapshot.Snapshot{Jobs: []batchv1.Job{training()}},
-			want:    state{StatusPending, "NoPods", "Kubernetes has not created the pods yet", 0, 1, 4},
+			want:    state{StatusPending, "WaitingForControllers", "Kubernetes has not created the pods yet", 0, 1, 4},
 		},
 		"a quota is too small for the job": {
 			objects: &snapshot.Snapshot{Jobs: []batchv1.Job{training()}, Quotas: []corev1.ResourceQuota{gpuQuota("0", "2")}},
@@ -185,13 +185,13 @@ func TestJobStatus(t *testing.T) {
 		},
 		"a quota of another namespace": {
 			objects: &snapshot.Snapshot{Jobs: []batchv1.Job{training()}, Quotas: []corev1.ResourceQuota{{ObjectMeta: metav1.ObjectMeta{Namespace: "other"}}}},
-			want:    state{StatusPending, "NoPods", "Kubernetes has not created the pods yet", 0, 1, 4},
+			want:    state{StatusPending, "WaitingForControllers", "Kubernetes has not created the pods yet", 0, 1, 4},
 		},
 		"an event of a quota that has room by now": {
 			objects: &snapshot.Snapshot{Jobs: []batchv1.Job{training()}, Quotas: []corev1.ResourceQuota{gpuQuota("0", "8")}, Events: []corev1.Event{{
 				Reason: "FailedCreate", Message: `Error creating: pods "sft-x7q2p" is forbidden: exceeded quota: gpus`, InvolvedObject: corev1.ObjectReference{UID: "uid-sft"},
 			}}},
-			want: state{StatusPending, "NoPods", "a quota refused the pods, and has room by now: Kubernetes tries again by itself", 0, 1, 4},
+			want: state{StatusPending, "WaitingForControllers", "a quota refused the pods, and has room by now: Kubernetes tries again by itself", 0, 1, 4},
 		},
 		"a job whose pods are there does not ask for more": {
 			objects: &snapshot.Snapshot{
@@ -208,7 +208,7 @@ func TestJobStatus(t *testing.T) {
 			objects: &snapshot.Snapshot{Jobs: []batchv1.Job{training()}, Events: []corev1.Event{{
 				Reason: "FailedCreate", Message: `Error creating: pods "sft-x7q2p" is forbidden: exceeded quota: gpus`, InvolvedObject: corev1.ObjectReference{UID: "uid-sft"},
 			}}},
-			want: state{StatusPending, "FailedCreate", "exceeded quota: gpus", 0, 1, 4},
+			want: state{StatusPending, "QuotaExceeded", "exceeded quota: gpus", 0, 1, 4},
 		},
 		"a pod was made since, and is on a node that does not answer": {
 			objects: &snapshot.Snapshot{Jobs: []batchv1.Job{training()}, Events: []corev1.Event{refusedAt(time.Minute)}, Pods: []corev1.Pod{
@@ -220,7 +220,7 @@ func TestJobStatus(t *testing.T) {
 			objects: &snapshot.Snapshot{Jobs: []batchv1.Job{training()}, Events: []corev1.Event{refusedAt(2 * time.Minute)}, Pods: []corev1.Pod{
 				onDeadNode(of("sft", "training", pod("sft-1", "n1", "4", corev1.PodRunning), notReady), time.Minute),
 			}},
-			want: state{StatusPending, "FailedCreate", "exceeded quota: gpus", 0, 1, 4},
+			want: state{StatusPending, "QuotaExceeded", "exceeded quota: gpus", 0, 1, 4},
 		},
 		"objects of it are missing, which comes before all else": {
 			objects: &snapshot.Snapshot{Jobs: []batchv1.Job{incompleteJob()}, Pods: []corev1.Pod{

@@ -64,7 +64,11 @@ type Job struct {
 	Excess *quota.Excess `json:"-"`
 	// Refused is how many pods that keeps out.
 	Refused int32 `json:"-"`
-	Pods    []Pod `json:"pods,omitempty"`
+	// Refusal is the API server's last rejection of a pod of the job, in its words; "" if none applies.
+	Refusal string `json:"-"`
+	// ControllerObserved is true if a controller of Kubernetes has processed the job.
+	ControllerObserved bool  `json:"-"`
+	Pods               []Pod `json:"pods,omitempty"`
 }
 
 // ObjectRef is the Kubernetes object that a job is. It is zero when only pods of the job are left.
@@ -139,7 +143,10 @@ func fromBatchJob(job *batchv1.Job, pods []corev1.Pod, creation creationFailure)
 	}))
 	out.After, out.DependsOn, out.WaitsFor = jobDependencies(job)
 	out.QuotaBehind = quotaBehind(job)
-	out.Status, out.Trouble = judgeBatchJob(job, alive, out.Desired, creation.currentTrouble(out.Pods))
+	refused := creation.currentTrouble(out.Pods)
+	out.Status, out.Trouble = judgeBatchJob(job, alive, out.Desired, refused)
+	out.recordRefusal(refused)
+	out.ControllerObserved = job.Status.StartTime != nil || len(job.Status.Conditions) > 0
 	out.judgeWhole(job)
 	if out.Status == StatusSucceeded {
 		out.Ready = out.Desired // its pods may be gone by now
@@ -151,14 +158,14 @@ func fromBatchJob(job *batchv1.Job, pods []corev1.Pod, creation creationFailure)
 
 // countReplacedPods is how many pods of a Job were made in place of others that failed.
 func countReplacedPods(job *batchv1.Job, array *Array) int32 {
-	lost := int32(0) // the last pod of a final failure, which is not replaced
+	lost := int32(0) // the last pods of a final failure, which are not replaced: with one member of a gang all others end
 	switch {
 	case array != nil:
 		lost = array.Failed
 	case slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
 		return c.Type == batchv1.JobFailed && c.Status == corev1.ConditionTrue
 	}):
-		lost = 1
+		lost = desiredPods(job)
 	}
 	return max(job.Status.Failed-lost, 0)
 }
@@ -184,7 +191,10 @@ func fromDeployment(deployment *appsv1.Deployment, pods []corev1.Pod) Job {
 	}
 	out.GPUs = out.PodGPUs * int64(out.Desired)
 	out.Ready = deployment.Status.ReadyReplicas
-	out.Status, out.Trouble = judgeDeployment(deployment, out.Pods)
+	refused := deploymentRefusal(deployment)
+	out.Status, out.Trouble = judgeDeployment(deployment, out.Pods, refused)
+	out.recordRefusal(refused)
+	out.ControllerObserved = deployment.Status.ObservedGeneration >= deployment.Generation
 	out.judgeWhole(deployment)
 	out.Nodes = jobNodes(out.Pods, false)
 	return out

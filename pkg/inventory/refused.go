@@ -80,7 +80,8 @@ func (j *Job) applyQuotaRefusal(over []quota.Excess) {
 		}
 		j.Trouble = Trouble{Reason: quota.Reason, Message: over[0].String()}
 	case strings.Contains(j.Message, exceededQuota):
-		j.Trouble = Trouble{Reason: "NoPods", Message: "a quota refused the pods, and has room by now: Kubernetes tries again by itself"}
+		j.Refusal = ""
+		j.Trouble = Trouble{Reason: reasonNoPods, Message: "a quota refused the pods, and has room by now: Kubernetes tries again by itself"}
 	}
 }
 

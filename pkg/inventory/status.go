@@ -16,6 +16,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/quota"
+	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
 // Status is where a job stands. The set is closed.
@@ -157,7 +158,7 @@ func jobFailure(condition batchv1.JobCondition, pods []Pod) Trouble {
 	return out
 }
 
-func judgeDeployment(deployment *appsv1.Deployment, pods []Pod) (Status, Trouble) {
+func judgeDeployment(deployment *appsv1.Deployment, pods []Pod, creation Trouble) (Status, Trouble) {
 	desired := int32(1)
 	if deployment.Spec.Replicas != nil {
 		desired = *deployment.Spec.Replicas
@@ -171,12 +172,6 @@ func judgeDeployment(deployment *appsv1.Deployment, pods []Pod) (Status, Trouble
 		return StatusSuspended, pausedTrouble(deployment)
 	case desired == 0:
 		return StatusSuspended, Trouble{Reason: "ScaledToZero", Message: "the job has no replicas and holds no GPUs"}
-	}
-	var creation Trouble
-	for _, condition := range deployment.Status.Conditions {
-		if condition.Type == appsv1.DeploymentReplicaFailure && condition.Status == corev1.ConditionTrue {
-			creation = Trouble{Reason: condition.Reason, Message: condition.Message}
-		}
 	}
 	return judgePods(pods, desired, creation)
 }
@@ -228,11 +223,11 @@ func lastFailure(pods []Pod) (Status, Trouble) {
 	case last.Reason != "":
 		return StatusPending, last.Trouble
 	}
-	return StatusPending, Trouble{Reason: reasonNoPods, Message: "the pods end, their replacements are not there yet"}
+	return StatusPending, Trouble{Reason: string(reason.Replacing), Message: "the pods end, their replacements are not there yet"}
 }
 
 // reasonNoPods is the reason of a job that has none.
-const reasonNoPods = "NoPods"
+const reasonNoPods = string(reason.WaitingForControllers)
 
 // troubleOrder ranks the statuses of pods by what a user must know first.
 var troubleOrder = []Status{StatusFailing, StatusPending, StatusStarting}
@@ -271,7 +266,7 @@ func creationFailures(events []corev1.Event) map[types.UID]creationFailure {
 	for i := range events {
 		event := buildEvent(&events[i])
 		if uid := events[i].InvolvedObject.UID; event.Reason == reasonFailedCreate && !event.Last.Before(out[uid].at) {
-			out[uid] = creationFailure{Trouble{Reason: reasonFailedCreate, Message: refusal.ReplaceAllString(event.Message, "")}, event.Last}
+			out[uid] = creationFailure{refusalTrouble(refusal.ReplaceAllString(event.Message, "")), event.Last}
 		}
 	}
 	return out
@@ -282,3 +277,25 @@ var refusal = regexp.MustCompile(`^Error creating: pods "[^"]*" is forbidden: `)
 
 // reasonFailedCreate is the reason of the events that controllers emit when the API server refuses their pods.
 const reasonFailedCreate = "FailedCreate"
+
+// refusalTrouble is the trouble of a job whose pods the API server rejects with a message: its reason is a cause of gpuctl why.
+func refusalTrouble(message string) Trouble {
+	return Trouble{Reason: string(reason.CauseOfRefusal(message)), Message: message}
+}
+
+// deploymentRefusal is why the pods of a Deployment could not be created, zero if they could.
+func deploymentRefusal(deployment *appsv1.Deployment) Trouble {
+	for _, condition := range deployment.Status.Conditions {
+		if condition.Type == appsv1.DeploymentReplicaFailure && condition.Status == corev1.ConditionTrue {
+			return refusalTrouble(condition.Message)
+		}
+	}
+	return Trouble{}
+}
+
+// recordRefusal records the rejection of pods that is the job's trouble.
+func (j *Job) recordRefusal(refused Trouble) {
+	if refused.Reason != "" && j.Trouble == refused {
+		j.Refusal = refused.Message
+	}
+}

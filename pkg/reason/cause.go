@@ -80,6 +80,8 @@ const (
 	GangUnreadable Cause = "GangUnreadable"
 	// GangTopology is a gang that requires one domain of the topology, of which none has room for all.
 	GangTopology Cause = "GangTopology"
+	// DisruptionBudget is a gang for which pods of lower priority would leave, if their PodDisruptionBudget allowed it.
+	DisruptionBudget Cause = "DisruptionBudget"
 )
 
 // Causes on a node of the right pool and type.

@@ -18,6 +18,7 @@ const (
 	FieldTimeLimit   = "resources.time-limit"
 	FieldImage       = "environment.image"
 	FieldWorkdirs    = "storage.workdirs"
+	FieldReplicas    = "service.replicas"
 )
 
 // Kinds that advice is about.

@@ -45,7 +45,7 @@ func refusalReport(top client.Object, refused error) diagnosis.Report {
 	facts := diagnosis.Facts{}
 	facts.Job.Namespace, facts.Job.Name = top.GetNamespace(), top.GetLabels()[names.LabelJob]
 	facts.Job.Kind, facts.Job.Status = top.GetLabels()[names.LabelJobType], inventory.StatusPending
-	facts.Job.Trouble = inventory.Trouble{Reason: "FailedCreate", Message: apiMessage(refused)}
+	facts.Job.Refusal = apiMessage(refused)
 	report := diagnosis.Diagnose(facts)
 	report.Unread = nil // nothing was left out for lack of rights
 	if isWithoutNamespace(refused) {

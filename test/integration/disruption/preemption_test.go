@@ -40,7 +40,7 @@ func TestAPreemptedJobRunsAgain(t *testing.T) {
 		t.Errorf("a job that is preempted is %s", shown.Status)
 	}
 	urgent := e.Running("urgent", 1)[0]
-	e.shows(shown.Name, inventory.StatusPending, "NoPods") // until Kubernetes makes the next one
+	e.shows(shown.Name, inventory.StatusPending, "WaitingForControllers") // until Kubernetes makes the next one
 	e.Logf("the job of high priority runs after %.1f s, of which its victim took 2 to end", e.History.Of(urgent.UID).Running.Sub(began).Seconds())
 	if took := e.History.Of(urgent.UID).Running.Sub(began); took > bounds.Of(clustertest.Soon) {
 		t.Errorf("the job of high priority took %s to run", took)
