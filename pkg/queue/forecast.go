@@ -15,6 +15,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reservation"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 	"g8s.host/gpu-scheduler/pkg/survival"
+	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
 // maxForecast is how many pods of a queue take part in a forecast. Pods behind them have none.
@@ -72,7 +73,7 @@ func (q *Queue) EstimateStarts(objects *snapshot.Snapshot, past *survival.Histor
 	for _, entries := range lines {
 		f := &forecaster{
 			entries: entries, pool: q.pools[entries[0].Pool], known: known, past: past, now: now, limits: jobDeadlines(objects.Jobs),
-			quotas: poolQuotas(objects.GPUQuotas, entries[0].Pool), shapes: map[string]int{}, skipped: map[*Entry]bool{}, budget: forecastBudget(len(lines)),
+			quotas: poolQuotas(objects.GPUQuotas, entries[0].Pool), shapes: map[string]int{}, holding: map[key]bool{}, skipped: map[*Entry]bool{}, budget: forecastBudget(len(lines)),
 		}
 		if !f.hasReservation(objects.GPUReservations) {
 			f.loadRunning(objects.Pods)
@@ -148,6 +149,8 @@ type forecaster struct {
 	state  forecast.State
 	places map[int]*Entry
 	shapes map[string]int
+	// holding are the jobs with running pods in the pool.
+	holding map[key]bool
 	// skipped are entries that do not start although there is room for them.
 	skipped map[*Entry]bool
 	// budget is what a forecast may cost.
@@ -181,10 +184,16 @@ func (f *forecaster) forecastStarts(out StartEstimates) {
 	}
 	for place, entry := range f.places {
 		overtaken := entry.demand.startsTogether() && entry.Pods > 1
-		if at := starts[place]; at.Known && !overtaken {
+		if at := starts[place]; at.Known && !overtaken && !f.holdsAsService(entry) {
 			out[entry.jobKey()] = startEstimate{f.now.Add(at.Earliest).Truncate(time.Second), f.now.Add(at.Latest).Truncate(time.Second)}
 		}
 	}
+}
+
+// holdsAsService reports whether running pods of the entry's own service hold GPUs of the pool: they do not end so that its next replica can start, however
+// long services have lasted.
+func (f *forecaster) holdsAsService(entry *Entry) bool {
+	return workload.Kind(entry.Kind).IsService() && f.holding[podJobKey(entry.demand.requests[0].Pod)]
 }
 
 // buildWaiting collects the entries that wait for room, in order. Pods that start one by one are separate items.

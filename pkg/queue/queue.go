@@ -26,7 +26,8 @@ import (
 
 // Entry is a waiting job, or a waiting pod that belongs to none. JSON keys are a contract.
 type Entry struct {
-	// Position is the position in the pool's queue, from 1. It is 0 for a job that is in none: a quota prevents the creation of its pods.
+	// Position is the position in the pool's queue, from 1. It is 0 for a job that is in none: something prevents the creation of its pods, or keeps the
+	// scheduler from looking at them.
 	Position  int    `json:"position"`
 	Namespace string `json:"namespace"`
 	// Name and Kind are the job's. A pod that belongs to no job has its own name, and no kind.
@@ -135,7 +136,7 @@ func Build(objects *snapshot.Snapshot, jobs []inventory.Job, leader *snapshot.Le
 	if leader != nil && !leader.PlacesJobs() {
 		blockAll(entries)
 	}
-	for _, entry := range quotaRefusedEntries(jobs) {
+	for _, entry := range heldEntries(jobs, now) {
 		if byKey[key{namespace: entry.Namespace, kind: entry.Kind, name: entry.Name}] == nil { // else some of its pods are in the queue
 			entries = append(entries, entry)
 		}
@@ -231,26 +232,4 @@ func PriorityName(class string) string {
 		}
 	}
 	return ""
-}
-
-// quotaRefusedEntries returns the entries of jobs whose pods a quota rejects at creation. They are in no queue, and no entry waits behind them.
-func quotaRefusedEntries(jobs []inventory.Job) []Entry {
-	var out []Entry
-	for i := range jobs {
-		job := &jobs[i]
-		if job.Excess == nil || job.GPUs == 0 && len(job.MIG) == 0 {
-			continue
-		}
-		pods, gpus := int(job.Desired), job.GPUs
-		if job.Array != nil { // its other tasks run
-			pods, gpus = int(job.Refused), int64(job.Refused)*job.PodGPUs
-		}
-		out = append(out, Entry{
-			Namespace: job.Namespace, Name: job.Name, Kind: job.Kind, Pool: job.Pool, PriorityClass: classes[job.Priority],
-			Pods: pods, GPUs: gpus, MIG: job.MIG, GPUTypes: job.GPUTypes, Since: job.Created, Trouble: job.Trouble,
-			Cause: reason.QuotaExceeded, Never: job.Excess.Never,
-		})
-	}
-	slices.SortFunc(out, compareEntries)
-	return out
 }

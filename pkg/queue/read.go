@@ -34,7 +34,7 @@ func (f *EstimateCache) estimatesFor(q *Queue, objects *snapshot.Snapshot) Start
 	return f.estimates
 }
 
-// Read returns the queues of all pools, with nine requests, and the estimated starts. A user who may not read the pods of all namespaces gets those
+// Read returns the queues of all pools, with ten requests, and the estimated starts. A user who may not read the pods of all namespaces gets those
 // of one, and [Queue].Partial is set. Other objects that may not be read in all namespaces are read in that one, and are listed in [Queue].Unread.
 // Without the right to list nodes there are no estimates.
 func Read(ctx context.Context, client kubernetes.Interface, namespace string, foreseen *EstimateCache, now time.Time) (Queue, error) {
@@ -46,6 +46,7 @@ func Read(ctx context.Context, client kubernetes.Interface, namespace string, fo
 		snapshot.Pods(all).OrElse(snapshot.Pods(own)),
 		snapshot.Jobs(jobs).OrElse(snapshot.Jobs(ownJobs)),
 		snapshot.Deployments(jobs).OrElse(snapshot.Deployments(ownJobs)),
+		inventory.RefusalEvents("").OrElse(inventory.RefusalEvents(namespace).IfAllowed()),
 		snapshot.Quotas(all).OrElse(snapshot.Quotas(own).IfAllowed()),
 		snapshot.Nodes(all).IfAllowed(), snapshot.GPUReservations().IfAllowed(), snapshot.GPUQuotas().IfAllowed(), snapshot.Lease().IfAllowed(), snapshot.Clock(now))
 	if err != nil {

@@ -54,7 +54,7 @@ func (f *forecaster) loadRunning(pods []corev1.Pod) {
 	}
 	order := make([]key, 0, len(crews))
 	for of := range crews {
-		order = append(order, of)
+		order, f.holding[of] = append(order, of), true
 	}
 	slices.SortFunc(order, key.compareTo)
 	for _, of := range order {
