@@ -105,7 +105,7 @@ func TestResultsInChinese(t *testing.T) {
 		want   string
 	}{
 		"an action":              {change{Kind: "training", Name: "sft", Action: submit.ActionUnchanged}, dryRunNone, "training/sft 没有变化\n"},
-		"GPUs that are released": {change{Kind: "training", Name: "sft", text: phrase.Textf("paused").Add(releasedText(gpus))}, dryRunNone, "training/sft 已暂停：已释放 8 张 GPU\n"},
+		"GPUs that are released": {change{Kind: "training", Name: "sft", text: phrase.Textf("paused").Add(releasedText(gpus))}, dryRunNone, "training/sft 已暂停：Pod 结束后释放 8 张 GPU\n"},
 		"one that is asked for":  {change{Kind: "training", Name: "sft", text: phrase.Textf("resumed").Add(waitingText(submit.Result{GPUs: 1}))}, dryRunNone, "training/sft 已恢复：正在等待 1 张 GPU\n"},
 		"what would be done":     {change{Kind: "node", Name: "a", Action: submit.ActionDeleted}, dryRunServer, "node/a 已删除（server dry run，未改动）\n"},
 	}

@@ -114,13 +114,16 @@ func releasedText(result submit.Result) phrase.Text {
 	case 0:
 		return nil
 	case 1:
-		return phrase.Textf(": its GPU is released")
+		return phrase.Textf(": its GPU is released as its pod ends")
 	}
-	return phrase.Textf(": its %d GPUs are released", result.GPUs)
+	return phrase.Textf(": its %d GPUs are released as its pods end", result.GPUs)
 }
 
-// waitingText describes the GPUs that a job waits for again.
+// waitingText describes what a job waits for again: other jobs, or else its GPUs.
 func waitingText(result submit.Result) phrase.Text {
+	if len(result.WaitsFor) > 0 {
+		return phrase.Textf(": it waits for %s", joinWords(result.WaitsFor))
+	}
 	if result.GPUs == 0 {
 		return nil
 	}

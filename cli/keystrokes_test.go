@@ -62,8 +62,8 @@ func TestKeystrokes(t *testing.T) {
 	}
 	page := string(data)
 	ways := waysOf(page)
-	if len(ways) != 13 {
-		t.Fatalf("the page has %d ways, want 13", len(ways))
+	if len(ways) != 14 {
+		t.Fatalf("the page has %d ways, want 14", len(ways))
 	}
 	head, rest, _ := strings.Cut(page, "-->\n")
 	_, tail, found := strings.Cut(rest, "<!-- end -->")

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -53,8 +54,14 @@ var hints = []struct {
 	{isCredentialFailure, constantHint(phrase.Textf("The program that this kubeconfig gets credentials from (users, exec) has failed: log in again, or mend it"))},
 	{isPlaintext, constantHint(phrase.Textf("The API server speaks TLS: write https:// in the server of this kubeconfig"))},
 	{isA[*url.Error], hintUnreachable},
+	{isTerminatingNamespace, constantHint(phrase.Textf("Nothing can be created in a namespace that is being deleted: choose another one with --namespace"))},
 	{apierrors.IsForbidden, constantHint(phrase.Textf("Ask the administrators of the cluster for this right, or choose another --context or --namespace"))},
 	{apierrors.IsUnauthorized, constantHint(phrase.Textf("The credentials of this kubeconfig are not accepted: log in again"))},
+}
+
+// isTerminatingNamespace reports whether a namespace that is being deleted refused the request, which no right would change.
+func isTerminatingNamespace(err error) bool {
+	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
 // printError prints an error.

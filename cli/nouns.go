@@ -23,6 +23,8 @@ var nouns = map[string]noun{
 	"label":        {phrase.Textf("label"), phrase.Textf("labels")},
 	"event":        {phrase.Textf("event"), phrase.Textf("events")},
 	"quota":        {phrase.Textf("quota"), phrase.Textf("quotas")},
+	"secret":       {phrase.Textf("secret"), phrase.Textf("secrets")},
+	"volume":       {phrase.Textf("volume"), phrase.Textf("volumes")},
 	"preset":       {phrase.Textf("preset"), phrase.Textf("presets")},
 	"namespace":    {phrase.Textf("namespace"), phrase.Textf("namespaces")},
 	"replica":      {phrase.Textf("replica"), phrase.Textf("replicas")},

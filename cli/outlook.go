@@ -46,6 +46,14 @@ func queuePositionText(e queue.Entry, now time.Time) phrase.Text {
 			e.Position, e.Pool, formatClock(*e.ETA, *e.ETA, now))
 	}
 	from, to := formatClock(*e.Earliest, *e.Latest, now), formatClock(*e.Latest, *e.Latest, now)
+	switch {
+	case from == to && e.Cause == reason.GPUQuotaReached:
+		return phrase.Textf("number %d in pool %s; others leave enough of its quota, and it starts, at about %s (%s), by how long jobs like them have run",
+			e.Position, e.Pool, to, roundedPercent(100*e.Confidence))
+	case from == to:
+		return phrase.Textf("number %d in pool %s, behind %d GPUs; starts at about %s (%s), by how long jobs like those before it have run",
+			e.Position, e.Pool, e.GPUsAhead, to, roundedPercent(100*e.Confidence))
+	}
 	if e.Cause == reason.GPUQuotaReached {
 		return phrase.Textf("number %d in pool %s; others leave enough of its quota, and it starts, between %s and %s (%s), by how long jobs like them have run",
 			e.Position, e.Pool, from, to, roundedPercent(100*e.Confidence))

@@ -36,7 +36,7 @@ func newQueueCmd(f *Factory) *cobra.Command {
 			"nodes, a missing volume, or a scheduler that is down. Where REASON is a GPUQuota that is used up, STARTS reckons\n" +
 			"with when others leave enough of it, and is \"blocked\" where that is not known; \"never\" when the nodes\n" +
 			"of the pool could not hold it even if they were empty, or its quota is too small: see gpuctl why. Jobs whose\n" +
-			"pods a quota keeps out come last: they have no place in the line.",
+			"pods are not let in, not made or gated, by whatever it is, come last: they have no place in the line.",
 		Example: "  gpuctl queue\n  gpuctl queue -A --pool training-pool\n  gpuctl queue -w\n  gpuctl queue -o json",
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runQueue(cmd.Context(), o) },

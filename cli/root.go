@@ -80,7 +80,9 @@ func newRootCmd(f *Factory, name string) *cobra.Command {
 		newAttachCmd(f),
 		newPortForwardCmd(f),
 		newOpenCmd(f),
-		newCpCmd(f))
+		newCpCmd(f),
+		newSecretCmd(f),
+		newVolumeCmd(f))
 	add(groupCluster,
 		newGetCmd(f),
 		newDescribeCmd(f),

@@ -24,6 +24,10 @@ type runOptions struct {
 	env    []string
 	// stdin connects standard input to the program, and tty a terminal. Either of them makes it a session.
 	stdin, tty bool
+	// notebook and service make it a job of another kind than training.
+	notebook, service bool
+	// secrets are variables with the values of secrets, and volumes what is mounted.
+	secrets, volumes []string
 	// printOnly prints the YAML, and creates nothing.
 	printOnly bool
 }
@@ -51,6 +55,8 @@ var runFlags = []struct {
 	{name: "cpu", field: "resources.cpu", usage: "CPU cores, of each node"},
 	{name: "memory", field: "resources.memory", usage: "Memory of each node, such as 64Gi"},
 	{name: "shm", field: "resources.shm", usage: "The size of /dev/shm"},
+	{name: "image-pull-secret", field: "environment.image-pull-secret", usage: "The secret with the login of the image's registry; see gpuctl secret"},
+	{name: "port", field: "service.port", usage: "The port that a notebook or service serves (default: 8888 of a notebook, 8000 of a service)"},
 	{name: "time-limit", field: "resources.time-limit", usage: "How long the job may run, such as 4h"},
 }
 
@@ -59,9 +65,12 @@ func newRunCmd(f *Factory) *cobra.Command {
 	o.createOptions = createOptions{manifests: manifests{factory: f}, dryRun: dryRunNone, output: newOutput("", outputYAML, outputJSON, outputName)}
 	cmd := &cobra.Command{
 		Use:   "run [flags] [--] COMMAND [ARG]...",
-		Short: "Run a command on GPUs, or a shell, without a file",
+		Short: "Run a command on GPUs, a shell, a notebook or a service, without a file",
 		Long: "Run a command on GPUs, without a file: a training job is created of what the flags say. All that follows\n" +
 			"the command is the command's. One word with blanks in it is run by a shell.\n\n" +
+			"With --notebook it is a notebook, and with --service a service that others reach by --port; both run until\n" +
+			"they are deleted, and run the program of their image where no command is given. --secret gives the program a\n" +
+			"value of a secret, and --volume a volume: see gpuctl secret and gpuctl volume.\n\n" +
 			"With -it it is a shell on GPUs, or another program with a terminal, that ends with you: gpuctl waits for the\n" +
 			"GPUs, connects you, and deletes the job when the program ends or when you end the waiting by Ctrl-C. The exit\n" +
 			"code is that of the program. If the connection is lost, the job goes on: gpuctl attach comes back to it.\n\n" +
@@ -72,9 +81,11 @@ func newRunCmd(f *Factory) *cobra.Command {
 			"  gpuctl run --image pytorch/pytorch:2.8.0 --gpu 1 --time-limit 8h -it\n" +
 			"  gpuctl run --image pytorch/pytorch:2.8.0 --gpu 1 --workdir . python train.py\n" +
 			"  gpuctl run --image busybox 'date; sleep 60; date'\n" +
+			"  gpuctl run --notebook --image quay.io/jupyter/pytorch-notebook --gpu 1 --volume data:/data --name lab\n" +
+			"  gpuctl run --service --port 8000 --image vllm/vllm-openai --gpu 1 --secret HF_TOKEN=hugging-face/token -- vllm serve qwen\n" +
 			"  gpuctl run --image i --gpu 1 --dry-run python train.py > train.yaml",
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 && !o.isSession() {
+			if len(args) == 0 && !o.isSession() && o.kind() == workload.KindTraining {
 				return usageErrorf("%s needs the command to run, or -it for a shell\nSee '%s --help'", cmd.CommandPath(), cmd.CommandPath())
 			}
 			return nil
@@ -86,7 +97,9 @@ func newRunCmd(f *Factory) *cobra.Command {
 	_ = cmd.RegisterFlagCompletionFunc("preset", completePresets(f))
 	_ = cmd.RegisterFlagCompletionFunc("gpu", completeCounts(f))
 	_ = cmd.RegisterFlagCompletionFunc("gpu-type", completeTypes(f))
-	_ = cmd.RegisterFlagCompletionFunc("set", completeAssignments("", workload.KindTraining))
+	_ = cmd.RegisterFlagCompletionFunc("set", completeAssignments("", workload.KindTraining, workload.KindNotebook, workload.KindInference))
+	_ = cmd.RegisterFlagCompletionFunc("image-pull-secret", completeSecrets(f))
+	_ = cmd.RegisterFlagCompletionFunc("volume", completeVolumes(f))
 	_ = cmd.RegisterFlagCompletionFunc("priority", cobra.FixedCompletions(priorityNames(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -101,6 +114,10 @@ func (o *runOptions) addFlags(cmd *cobra.Command) {
 		o.values[flag.name] = value
 	}
 	flags.StringArrayVar(&o.env, "env", nil, "An environment variable: NAME=VALUE; may be repeated")
+	flags.StringArrayVar(&o.secrets, "secret", nil, "An environment variable with a value of a secret: VARIABLE=SECRET/KEY; may be repeated")
+	flags.StringArrayVar(&o.volumes, "volume", nil, "Mount a volume: VOLUME:PATH, or VOLUME:PATH:ro to read only; may be repeated")
+	flags.BoolVar(&o.notebook, "notebook", false, "Run a notebook, until it is deleted; gpuctl open NAME shows it")
+	flags.BoolVar(&o.service, "service", false, "Run a service, until it is deleted, that others reach by --port")
 	flags.StringArrayVar(&o.overrides.Set, "set", nil, "Set any other field of the job: FIELD=VALUE, see gpuctl explain training; may be repeated")
 	flags.BoolVarP(&o.stdin, "stdin", "i", false, "Stay connected to the program: standard input goes to it, and the job ends with it")
 	flags.BoolVarP(&o.tty, "tty", "t", false, "Give the program a terminal, yours; it is a shell unless a command is given")
@@ -112,6 +129,9 @@ func (o *runOptions) addFlags(cmd *cobra.Command) {
 
 func runRun(cmd *cobra.Command, o *runOptions, command []string) error {
 	if err := o.checkSession(); err != nil {
+		return err
+	}
+	if err := o.checkKind(cmd); err != nil {
 		return err
 	}
 	source, err := o.buildSource(cmd, command)
@@ -185,8 +205,12 @@ func (o *runOptions) setFields(cmd *cobra.Command, source string, command []stri
 
 // buildSource builds the YAML of the job from the flags and the command.
 func (o *runOptions) buildSource(cmd *cobra.Command, command []string) (string, error) {
-	name := cmp.Or(o.name, programJobName(command)+"-"+rand.String(len(workload.PlaceholderSuffix)))
-	source, err := jobplan.SetField("kind: "+string(workload.KindTraining)+"\n", "job.name", name)
+	base := programJobName(command)
+	if len(command) == 0 && !o.isSession() {
+		base = string(o.kind())
+	}
+	name := cmp.Or(o.name, base+"-"+rand.String(len(workload.PlaceholderSuffix)))
+	source, err := jobplan.SetField("kind: "+string(o.kind())+"\n", "job.name", name)
 	if err != nil {
 		return "", err
 	}
@@ -214,7 +238,10 @@ func (o *runOptions) buildSource(cmd *cobra.Command, command []string) (string, 
 			return "", err
 		}
 	}
-	source, err = jobplan.Overrides{Set: o.overrides.Set, Env: o.env}.Apply(workload.KindTraining, source)
+	if source, err = o.addAttachments(source); err != nil {
+		return "", err
+	}
+	source, err = jobplan.Overrides{Set: o.overrides.Set, Env: o.env}.Apply(o.kind(), source)
 	if err != nil {
 		return "", usageErrorf("%w", err)
 	}
@@ -224,6 +251,8 @@ func (o *runOptions) buildSource(cmd *cobra.Command, command []string) (string, 
 // setProgram adds the program to the YAML, and the fields that connect it to the user.
 func (o *runOptions) setProgram(source string, command []string) (string, error) {
 	switch {
+	case len(command) == 0 && o.kind() != workload.KindTraining:
+		return source, nil // the image's own
 	case len(command) == 0:
 		command = shellCommand()
 	case len(command) == 1 && strings.ContainsAny(command[0], " \t\n"):

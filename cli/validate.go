@@ -29,8 +29,9 @@ func newValidateCmd(f *Factory) *cobra.Command {
 		Use:   "validate -f FILE",
 		Short: "Check YAML files, and report every error with its line",
 		Long: "Check YAML files, and report every error with its line. No cluster is needed. Where there is one,\n" +
-			"it is asked for the presets that jobs name, for who may use the pools that they ask for, and for limit\n" +
-			"ranges that give GPUs to jobs which ask for none.",
+			"it is asked for the presets that jobs name, for who may use the pools that they ask for, for limit\n" +
+			"ranges that give GPUs to jobs which ask for none, and whether it takes the jobs: what gpuctl create would be\n" +
+			"refused for is an error here, too.",
 		Example: "  gpuctl validate -f train.yaml\n" +
 			"  gpuctl validate -f jobs/",
 		Args: acceptFileArgs,
@@ -62,6 +63,7 @@ func (o *validateOptions) checkWithCluster(ctx context.Context, docs []submissio
 	if err == nil {
 		warnDeniedPools(waiting, o.factory, docs)
 		warnDefaultGPUs(waiting, o.factory, docs)
+		err = o.checkAdmission(waiting, docs)
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()

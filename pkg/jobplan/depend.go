@@ -52,12 +52,12 @@ func resumesAutomatically(top metav1.Object) bool {
 // HeldForQuota reports whether a Job is suspended only until its turn for a quota of its namespace. A Job that is also paused, or is replaced while
 // the pods of its last run have not ended, waits for more than that.
 func HeldForQuota(job *batchv1.Job) bool {
-	return StateOf(job) == StatePaused && job.Annotations[names.AnnotationQuotaBehind] != "" && !pausedByUser(job) &&
+	return StateOf(job) == StatePaused && job.Annotations[names.AnnotationQuotaBehind] != "" && !PausedByUser(job) &&
 		job.Annotations[names.AnnotationPausedBecause] == ""
 }
 
-// pausedByUser reports whether a job is paused in addition to waiting for others.
-func pausedByUser(top metav1.Object) bool {
+// PausedByUser reports whether a job is paused in addition to waiting for others.
+func PausedByUser(top metav1.Object) bool {
 	return top.GetAnnotations()[names.AnnotationPausedAt] != ""
 }
 
@@ -73,7 +73,7 @@ func SettleDependencies(held *batchv1.Job, states map[string]State) (Step, error
 		return newStep(held, map[string]any{names.AnnotationWaitsFor: strings.Join(left, ",")}, map[string]any{})
 	}
 	spec := map[string]any{}
-	if !pausedByUser(held) {
+	if !PausedByUser(held) {
 		spec["suspend"] = false
 	}
 	return newStep(held, map[string]any{names.AnnotationWaitsFor: nil}, spec)
@@ -103,7 +103,7 @@ func StartHeldPatch() ([]byte, error) {
 // replaces still run. It reports whether it did: a Job paused by a user is held anyway. If nothing releases the Job, it is paused as by a user:
 // resuming it lets it wait for the others.
 func HoldIfWaiting(fresh *batchv1.Job, now time.Time) bool {
-	if len(PendingDependencies(fresh)) == 0 || pausedByUser(fresh) {
+	if len(PendingDependencies(fresh)) == 0 || PausedByUser(fresh) {
 		return false
 	}
 	fresh.Annotations[names.AnnotationPausedAt] = now.UTC().Format(time.RFC3339)

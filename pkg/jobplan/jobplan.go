@@ -125,7 +125,7 @@ func Pause(top client.Object, now time.Time) (Step, error) { return PauseBecause
 func PauseBecause(top client.Object, now time.Time, why string) (Step, error) {
 	switch StateOf(top) {
 	case StatePaused:
-		if resumesAutomatically(top) && !pausedByUser(top) { // now it no longer starts when what it waits for has ended
+		if resumesAutomatically(top) && !PausedByUser(top) { // now it no longer starts when what it waits for has ended
 			return newStep(top, map[string]any{names.AnnotationPausedAt: now.UTC().Format(time.RFC3339)}, map[string]any{})
 		}
 		return Step{GPUs: GPUs(top)}, nil
@@ -142,7 +142,7 @@ func Resume(top client.Object) (Step, error) {
 	case StateActive:
 		return Step{GPUs: GPUs(top)}, nil
 	case StatePaused:
-		if resumesAutomatically(top) && pausedByUser(top) {
+		if resumesAutomatically(top) && PausedByUser(top) {
 			return newStep(top, map[string]any{names.AnnotationPausedAt: nil, names.AnnotationPausedBecause: nil}, map[string]any{})
 		}
 		return resumePods(top)

@@ -167,7 +167,7 @@ func keepWaiting(annotations map[string]string, live client.Object) map[string]s
 func startsWithoutWaiting(desired, live *batchv1.Job) bool {
 	_, waited := live.Annotations[names.AnnotationWaitsFor]
 	_, waits := desired.Annotations[names.AnnotationWaitsFor]
-	if !waited || waits || pausedByUser(live) || StateOf(live) != StatePaused {
+	if !waited || waits || PausedByUser(live) || StateOf(live) != StatePaused {
 		return false
 	}
 	desired.Spec.Suspend = ptr.To(false)

@@ -36,7 +36,7 @@ func Connect(config *rest.Config) (*Client, error) {
 // restMapper maps the kinds that gpuctl writes, which saves the discovery requests.
 func restMapper() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
-	for _, kind := range []string{"Service", "PersistentVolumeClaim", "Pod", "ResourceQuota", "ConfigMap"} {
+	for _, kind := range []string{"Service", "PersistentVolumeClaim", "Pod", "ResourceQuota", "ConfigMap", "Secret"} {
 		mapper.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
 	}
 	for _, kind := range []string{"Node", "Namespace"} {

@@ -27,6 +27,8 @@ type EditOptions struct {
 	Restart bool
 	// AllTasks allows an array to start over, including tasks that have succeeded.
 	AllTasks bool
+	// Overrides change the YAML of a job that [Client.Retry] starts over.
+	Overrides jobplan.Overrides
 	// DryRun lets the API server check the change, and changes nothing.
 	DryRun bool
 	// Render contains the render options; the namespace is the job's own.
@@ -46,13 +48,20 @@ func (c *Client) Retry(ctx context.Context, ref Ref, opts EditOptions) (Result, 
 		return Result{}, err
 	}
 	result := newResult(top, ActionRetried)
+	result.WaitsFor = jobplan.DependenciesOf(top).Jobs
+	if !again && !opts.Overrides.IsEmpty() {
+		return Result{}, &ServiceOverridesError{Ref: result.Ref}
+	}
 	if !again {
 		return result, c.patchObject(ctx, top, step.Patch, opts.DryRun)
 	}
 	if err := checkTasks(top, opts); err != nil {
 		return Result{}, err
 	}
-	source := top.GetAnnotations()[names.AnnotationSubmitted]
+	source, err := opts.Overrides.Apply(workload.Kind(result.Ref.Kind), top.GetAnnotations()[names.AnnotationSubmitted])
+	if err != nil {
+		return Result{}, err
+	}
 	objects, err := renderObjects(top, source, opts.Render)
 	if err != nil {
 		return Result{}, err
@@ -63,6 +72,17 @@ func (c *Client) Retry(ctx context.Context, ref Ref, opts EditOptions) (Result, 
 	}
 	plan.live = top
 	return result, c.replaceJob(ctx, plan, opts.DryRun)
+}
+
+// ServiceOverridesError says that a service is started over as it is, since its pods can be changed at any time.
+type ServiceOverridesError struct{ Ref Ref }
+
+func (e *ServiceOverridesError) Error() string { return e.Message().String() }
+
+// Message implements [phrase.LocalizedError].
+func (e *ServiceOverridesError) Message() phrase.Text {
+	return phrase.Textf("job %[1]q is of kind %[2]s, which is started over as it is\nStart it over without --set, then change it: gpuctl edit %[1]s -n %[3]s",
+		e.Ref.Name, e.Ref.Kind, e.Ref.Namespace)
 }
 
 // checkTasks refuses to repeat succeeded tasks, unless the options allow it.

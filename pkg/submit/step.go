@@ -36,6 +36,8 @@ type Result struct {
 	Action Action
 	// GPUs is the number of GPUs that a step releases or requests again, else what the job requests in total while it is not paused or cancelled.
 	GPUs int64
+	// WaitsFor are the jobs that a resumed or restarted job waits for, before it asks for GPUs.
+	WaitsFor []string
 	// Diff is the change of the job's objects, as a unified diff of YAML; "" if Action says it all.
 	Diff string
 	// Unchecked lists checks that a dry run skipped for lack of rights, one sentence each.
@@ -68,8 +70,12 @@ func (c *Client) Pause(ctx context.Context, ref Ref, opts StepOptions) (Result, 
 // created first if the options have its digest; otherwise the error is an [UnseenJobError].
 func (c *Client) Resume(ctx context.Context, ref Ref, opts StepOptions) (Result, error) {
 	var there client.Object
+	var waits []string
 	result, err := c.runStep(ctx, ref, opts, ActionResumed, func(top client.Object) (jobplan.Step, error) {
 		there = top
+		if waits = nil; jobplan.PausedByUser(top) { // else it starts without them now
+			waits = jobplan.PendingDependencies(top)
+		}
 		return jobplan.Resume(top)
 	})
 	switch {
@@ -78,6 +84,7 @@ func (c *Client) Resume(ctx context.Context, ref Ref, opts StepOptions) (Result,
 	case err == nil && !opts.DryRun:
 		c.deleteFinishedReplacement(ctx, ref, there)
 	}
+	result.WaitsFor = waits
 	return result, err
 }
 

@@ -27,7 +27,7 @@ func TestPauseAndResumeATrainingJob(t *testing.T) {
 	before := s.versions()
 	s.expect(0, "", "", "pause", "sft", "--dry-run=server")
 	s.wantVersions(before)
-	if got := s.expect(0, "", "", "pause", "sft"); got.stdout != "training/sft paused: its GPU is released\n" {
+	if got := s.expect(0, "", "", "pause", "sft"); got.stdout != "training/sft paused: its GPU is released as its pod ends\n" {
 		t.Errorf("stdout is %q", got.stdout)
 	}
 	if !*s.job("sft").Spec.Suspend {
