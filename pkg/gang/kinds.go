@@ -37,8 +37,10 @@ var kinds = []Kind{
 	{"PaddleJob", newResource("kubeflow.org", "v1", "paddlejobs"), readTrainingJob("paddleReplicaSpecs")},
 	{KindMPIJob, newResource("kubeflow.org", "v1", "mpijobs"), readTrainingJob("mpiReplicaSpecs")},
 	{KindMPIJob, newResource("kubeflow.org", "v2beta1", "mpijobs"), readTrainingJob("mpiReplicaSpecs")},
-	{KindJob, newResource("batch", "v1", "jobs"), readJob},
+	jobKind,
 }
+
+var jobKind = Kind{KindJob, newResource("batch", "v1", "jobs"), readJob}
 
 func newResource(group, version, plural string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: group, Version: version, Resource: plural}

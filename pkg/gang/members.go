@@ -26,6 +26,14 @@ const (
 	labelTrainingJob     = "training.kubeflow.org/job-name"
 )
 
+// Other labels of their pods.
+const (
+	labelReplica          = "leaderworkerset.sigs.k8s.io/group-index"
+	labelReplicatedJob    = "jobset.sigs.k8s.io/replicatedjob-name"
+	labelRayNode          = "ray.io/node-type"
+	labelTrainingOperator = "training.kubeflow.org/operator-name"
+)
+
 // labelOf returns the label of the pods of a kind, "" for none.
 func labelOf(kind string) string {
 	switch kind {
@@ -48,7 +56,7 @@ var recognizers = []func(*corev1.Pod) Membership{inLeaderWorkerSet, inJobSet, in
 
 // inLeaderWorkerSet reads the labels of LWS 0.8 (api/leaderworkerset/v1). Each replica starts separately.
 func inLeaderWorkerSet(pod *corev1.Pod) Membership {
-	replica := pod.Labels["leaderworkerset.sigs.k8s.io/group-index"]
+	replica := pod.Labels[labelReplica]
 	if replica == "" {
 		return Membership{}
 	}
@@ -57,13 +65,13 @@ func inLeaderWorkerSet(pod *corev1.Pod) Membership {
 
 // inJobSet reads the labels of JobSet 0.11 (api/jobset/v1alpha2), which are also on the pods of a TrainJob of Kubeflow Trainer 2.
 func inJobSet(pod *corev1.Pod) Membership {
-	return Membership{Kind: KindJobSet, Object: pod.Labels[labelJobSet], Part: pod.Labels["jobset.sigs.k8s.io/replicatedjob-name"]}
+	return Membership{Kind: KindJobSet, Object: pod.Labels[labelJobSet], Part: pod.Labels[labelReplicatedJob]}
 }
 
 // inRayCluster reads the labels of KubeRay 1.6. A RayJob and a RayService each have a RayCluster for their nodes; pods that clean up after one,
 // or submit a job to it, are not its nodes.
 func inRayCluster(pod *corev1.Pod) Membership {
-	switch pod.Labels["ray.io/node-type"] {
+	switch pod.Labels[labelRayNode] {
 	case "head", "worker":
 		return Membership{Kind: KindRayCluster, Object: pod.Labels[labelRayCluster]}
 	}
@@ -78,7 +86,7 @@ var trainingKinds = map[string]string{
 
 // inTrainingJob reads the labels of Kubeflow's operators.
 func inTrainingJob(pod *corev1.Pod) Membership {
-	kind := trainingKinds[pod.Labels["training.kubeflow.org/operator-name"]]
+	kind := trainingKinds[pod.Labels[labelTrainingOperator]]
 	if kind == "" {
 		return Membership{}
 	}

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
@@ -76,10 +76,10 @@ func jobPods(top runtime.Object) (*corev1.PodTemplateSpec, int64) {
 	return nil, 0
 }
 
-// IsArray reports whether the pods of a Job are independent tasks. The members of a gang have indexes, too, but also a PodGroup.
+// IsArray reports whether the pods of a Job are independent tasks. The members of a gang have indexes, too.
 func IsArray(job *batchv1.Job) bool {
 	return job.Spec.CompletionMode != nil && *job.Spec.CompletionMode == batchv1.IndexedCompletion && job.Spec.Completions != nil &&
-		job.Spec.Template.Labels[names.LabelPodGroup] == ""
+		!gang.JobStartsTogether(job)
 }
 
 // Warning is the message before the job is created.

@@ -11,6 +11,9 @@ const GroupName = "g8s.host"
 // SchedulerName is the scheduler profile that places GPU workloads.
 const SchedulerName = "gpu-scheduler"
 
+// IsOurScheduler reports whether a pod that names this scheduler is placed by ours.
+func IsOurScheduler(name string) bool { return name == SchedulerName }
+
 // Labels of nodes.
 const (
 	// LabelPool is the pool a node is in, and its only source of truth. A node without it is in [DefaultPool].
@@ -316,3 +319,16 @@ const (
 	PriorityClassMedium = "g8s-medium"
 	PriorityClassLow    = "g8s-low"
 )
+
+// PriorityOf is what gpuctl calls a priority class: high, medium or low, and the name of a class that is not ours.
+func PriorityOf(class string) string {
+	switch class {
+	case PriorityClassHigh:
+		return "high"
+	case PriorityClassMedium:
+		return "medium"
+	case PriorityClassLow:
+		return "low"
+	}
+	return class
+}
