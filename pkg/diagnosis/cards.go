@@ -13,6 +13,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/explain"
 	"g8s.host/gpu-scheduler/pkg/fit"
+	"g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/reason"
@@ -307,7 +308,7 @@ func nearestMisses(misses []NearMiss) []NearMiss {
 
 // podHolder identifies the job that owns a pod.
 func podHolder(pod *corev1.Pod) Holder {
-	out := Holder{Namespace: pod.Namespace, Job: pod.Labels[names.LabelJob], Ending: pod.DeletionTimestamp != nil,
+	out := Holder{Namespace: pod.Namespace, Job: gang.WorkloadOf(pod).JobName(), Ending: pod.DeletionTimestamp != nil,
 		Priority: strings.TrimPrefix(pod.Spec.PriorityClassName, "g8s-")}
 	if out.Job == "" {
 		out.Pod = pod.Name

@@ -157,6 +157,9 @@ func Diagnose(f Facts) Report {
 	for i := range report.Findings {
 		report.Findings[i] = report.Findings[i].WithText()
 	}
+	if f.Job.Foreign {
+		adviseForeign(&report, &f.Job)
+	}
 	if slices.ContainsFunc(report.Findings, func(f Finding) bool { return f.Cause == reason.SchedulerDown }) {
 		report.Verdict = "" // what it said before is not so now
 	}

@@ -58,7 +58,7 @@ func (s *search) explainPreemption() (Finding, bool) {
 // mayEvict reports whether the scheduler may evict other pods for this one.
 func (s *search) mayEvict() bool {
 	pod := s.request.Pod
-	return pod.Labels[names.LabelPodGroup] == "" &&
+	return !startsTogether(s.facts, pod) &&
 		(pod.Spec.PreemptionPolicy == nil || *pod.Spec.PreemptionPolicy != corev1.PreemptNever)
 }
 
@@ -137,7 +137,7 @@ func (s *search) preemptionStep() (step *Step, sentence phrase.Text) {
 	pod := s.request.Pod
 	own := corehelpers.PodPriority(pod)
 	switch {
-	case pod.Labels[names.LabelPodGroup] != "":
+	case startsTogether(s.facts, pod):
 		return nil, phrase.Textf("a job on several nodes stops others, of lower priority, only if all of it starts then")
 	case pod.Spec.Priority == nil:
 		return nil, nil // its class may not be read

@@ -8,9 +8,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/explain"
 	"g8s.host/gpu-scheduler/pkg/fit"
+	"g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/reason"
@@ -25,8 +25,9 @@ const creationGrace = time.Minute
 
 // explainMissingGroup explains a member of a gang whose PodGroup does not exist.
 func explainMissingGroup(f *Facts, pod *corev1.Pod) (Finding, bool) {
-	name := pod.Labels[names.LabelPodGroup]
-	if name == "" || !f.Space.HasPart(snapshot.PartPodGroups) || slices.Contains(f.Space.PodGroups, name) {
+	group, named := gang.NamedGroup(pod)
+	name := group.Name
+	if !named || !f.Space.HasPart(snapshot.PartPodGroups) || slices.Contains(f.Space.PodGroups, name) {
 		return Finding{}, false
 	}
 	return Finding{
@@ -43,10 +44,11 @@ func explainIncompleteGang(f *Facts, pod *corev1.Pod, all int) (Finding, bool) {
 		return Finding{}, false
 	}
 	out := Finding{Cause: reason.GangIncomplete}
-	if f.Job.Kind == KindPod || f.Job.Desired > 0 && all > int(f.Job.Desired) {
-		out.Message = phrase.Textf("the PodGroup %s asks for %d members, and %d are there: nobody is about to create the others", pod.Labels[names.LabelPodGroup], all, there)
+	group, named := gang.NamedGroup(pod)
+	if named && (f.Job.Kind == KindPod || f.Job.Desired > 0 && all > int(f.Job.Desired)) {
+		out.Message = phrase.Textf("the PodGroup %s asks for %d members, and %d are there: no controller is about to create the others", group.Name, all, there)
 		out.Steps = []Step{{Action: reason.CreateObject, Kind: reason.KindPod, Message: phrase.Textf("create the other members, by what created these")}, {
-			Action: reason.Resubmit, Kind: "PodGroup", Name: pod.Labels[names.LabelPodGroup], Field: "spec.minMember", Value: strconv.Itoa(there),
+			Action: reason.Resubmit, Kind: "PodGroup", Name: group.Name, Field: "spec.minMember", Value: strconv.Itoa(there),
 			Message: phrase.Textf("ask for %d in spec.minMember of the PodGroup, if there are to be no more", there),
 		}}
 		return out, true
@@ -69,38 +71,71 @@ func explainIncompleteGang(f *Facts, pod *corev1.Pod, all int) (Finding, bool) {
 	return out, true
 }
 
+// gangOf returns the gang of a pod by the object that defines it, whether the pod is in one, and whether that object was read.
+func gangOf(f *Facts, pod *corev1.Pod) (g gang.Gang, known, read bool) {
+	if f.Space == nil {
+		return gang.Gang{}, false, false
+	}
+	for _, source := range gang.SourcesOf(pod) {
+		if object := f.Space.Objects[snapshot.ObjectRef{Resource: source.Resource, Namespace: pod.Namespace, Name: source.Name}]; object != nil {
+			g, known = source.Read(object)
+			return g, known, true
+		}
+	}
+	return gang.Gang{}, false, false
+}
+
+// startsTogether reports whether a pod starts together with others, judged by the pod alone where the user may not read the object that says so.
+func startsTogether(f *Facts, pod *corev1.Pod) bool {
+	if _, named := gang.NamedGroup(pod); named {
+		return true
+	}
+	_, known, read := gangOf(f, pod)
+	return known || !read && gang.MayBeMember(pod)
+}
+
 // gangMembers returns the pods of a pod's gang that have not ended.
 func gangMembers(f *Facts, pod *corev1.Pod) []*corev1.Pod {
+	g, known, _ := gangOf(f, pod)
 	var out []*corev1.Pod
 	for i := range f.Pods {
-		if member := &f.Pods[i]; member.Labels[names.LabelPodGroup] == pod.Labels[names.LabelPodGroup] && isActive(member) {
+		member := &f.Pods[i]
+		same := gang.KeyOf(member) == gang.KeyOf(pod) && gang.ReplicaOf(member) == gang.ReplicaOf(pod)
+		if known {
+			same = g.HasMember(member)
+		}
+		if same && isActive(member) {
 			out = append(out, member)
 		}
 	}
 	return out
 }
 
+// gangSize is how many members the gang of a pod has, or is to have.
+func gangSize(f *Facts, pod *corev1.Pod, members []*corev1.Pod) int {
+	if !f.Job.Foreign {
+		return max(len(members), int(f.Job.Desired))
+	}
+	g, _, _ := gangOf(f, pod)
+	return max(len(members), g.MinMembers)
+}
+
 // explainGang explains a member of a gang: how many members have a place now, and what is missing for the next one. blocked is what blocks the nodes one by
 // one. It returns false if all members have a place, or none.
 func (s *search) explainGang(pod *corev1.Pod, blocked []Finding) ([]Finding, []NearMiss, bool) {
 	members := gangMembers(s.facts, pod)
-	all := max(len(members), int(s.facts.Job.Desired))
-	placed := 0
-	for _, member := range members {
-		if member.Spec.NodeName != "" {
-			placed++
-		}
-	}
-	if all > maxMembers {
+	if gangSize(s.facts, pod, members) > maxMembers {
 		out := verdictFindings(podVerdict(pod), s.facts.Job.Namespace, reason.GangReasons)
 		return out, nil, len(out) > 0
 	}
-	room, states, on := s.placeMembersOnJudged(all-placed, func(j *judgedNode) *fit.Node { return fit.NewNode(j.node, j.holders, &s.topologies) })
+	every, waiting := s.groupMembers(members, gangSize(s.facts, pod, members))
+	all, placed := countMembers(every), countMembers(every)-countMembers(waiting)
+	room, states, on := s.placeMembersOnJudged(waiting, func(j *judgedNode) *fit.Node { return fit.NewNode(j.node, j.holders, &s.topologies) })
 	if placed+room >= all {
 		return nil, nil, false
 	}
-	empty, _, _ := s.placeMembersOnJudged(all, func(j *judgedNode) *fit.Node { return fit.NewNode(j.node, nil, &s.topologies) })
-	opened, _, _ := s.placeMembersOnJudged(all, func(j *judgedNode) *fit.Node { return fit.NewNode(fit.OpenedNode(j.node), nil, &s.topologies) })
+	empty, _, _ := s.placeMembersOnJudged(every, func(j *judgedNode) *fit.Node { return fit.NewNode(j.node, nil, &s.topologies) })
+	opened, _, _ := s.placeMembersOnJudged(every, func(j *judgedNode) *fit.Node { return fit.NewNode(fit.OpenedNode(j.node), nil, &s.topologies) })
 	also := slices.DeleteFunc(withoutRoomNow(blocked), func(f Finding) bool {
 		return f.Cause == reason.Busy || f.Cause == reason.Fragmented || f.Cause == reason.RejectedByScheduler
 	})
@@ -151,21 +186,66 @@ func (s *search) explainGangTooLarge(all, empty int) Finding {
 
 // placeMembersOnJudged places members on nodes created from the judged ones. It returns the number of placed members, the resulting nodes, and the members on
 // each.
-func (s *search) placeMembersOnJudged(members int, make func(*judgedNode) *fit.Node) (placed int, states []*fit.Node, on []int) {
+func (s *search) placeMembersOnJudged(members []memberGroup, make func(*judgedNode) *fit.Node) (placed int, states []*fit.Node, on []int) {
 	for i := range s.judged {
 		states = append(states, make(&s.judged[i]))
 	}
-	placed, on = placeMembers(s.request, members, states)
+	placed, on = placeMembers(members, states)
 	return placed, states, on
 }
 
-// placeMembers puts up to that many members on nodes, and returns how many it placed in total, and on each.
-func placeMembers(request *fit.Request, members int, states []*fit.Node) (placed int, on []int) {
-	on = make([]int, len(states))
+// memberGroup is a number of members of a gang that fit on the same nodes.
+type memberGroup struct {
+	request *fit.Request
+	count   int
+}
+
+func countMembers(groups []memberGroup) int {
+	sum := 0
+	for _, group := range groups {
+		sum += group.count
+	}
+	return sum
+}
+
+// groupMembers returns the members of a gang of a size that compete for the judged nodes, all of them and those without a place. Members without GPUs,
+// such as the head of a RayCluster, find a place elsewhere. Members that do not exist yet are taken to be like the pod of the search.
+func (s *search) groupMembers(members []*corev1.Pod, size int) (every, waiting []memberGroup) {
+	every, waiting = []memberGroup{{request: s.request}}, []memberGroup{{request: s.request}}
+	own, at := s.request.EquivalenceKey(), map[string]int{}
+	at[own] = 0
+	for _, member := range members {
+		request, err := fit.RequestOf(member)
+		if err != nil || s.request.Demand.NeedsGPUs() && !request.Demand.NeedsGPUs() || request.Pool != s.request.Pool {
+			size--
+			continue
+		}
+		key := request.EquivalenceKey()
+		if _, known := at[key]; !known {
+			request.Closed = s.request.Closed
+			at[key] = len(every)
+			every, waiting = append(every, memberGroup{request: request}), append(waiting, memberGroup{request: request})
+		}
+		every[at[key]].count++
+		if member.Spec.NodeName == "" {
+			waiting[at[key]].count++
+		}
+	}
+	missing := max(0, size-countMembers(every))
+	every[0].count, waiting[0].count = every[0].count+missing, waiting[0].count+missing
+	return every, waiting
+}
+
+// placeMembers puts members on nodes, and returns how many it placed in total, and on each.
+func placeMembers(members []memberGroup, states []*fit.Node) (placed int, on []int) {
+	on, left := make([]int, len(states)), slices.Clone(members)
 	for i, state := range states {
-		for placed < members && state.PlacePod(memberRequest(request, placed)) {
-			placed++
-			on[i]++
+		for j := range left {
+			for left[j].count > 0 && state.PlacePod(memberRequest(left[j].request, placed)) {
+				left[j].count--
+				placed++
+				on[i]++
+			}
 		}
 	}
 	return placed, on
@@ -190,7 +270,7 @@ func (s *search) poolsForAll(members int) []string {
 		if !s.isOtherPool(node) || !s.isPoolAllowed(gpu.PoolOf(node)) || !s.neverBlocked(node) {
 			continue
 		}
-		placed, _ := placeMembers(s.requestInPoolOfNode(node), members, []*fit.Node{fit.NewNode(node, nil, &s.topologies)})
+		placed, _ := placeMembers([]memberGroup{{s.requestInPoolOfNode(node), members}}, []*fit.Node{fit.NewNode(node, nil, &s.topologies)})
 		takes[gpu.PoolOf(node)] += placed
 	}
 	var out []string

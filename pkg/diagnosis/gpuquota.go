@@ -88,7 +88,7 @@ func newQuotaShares(f *Facts, pod *corev1.Pod) *quotaShares {
 	if types, err := gpu.PodTypes(pod); err == nil {
 		out.types = types.Accepted
 	}
-	if pod.Labels[names.LabelPodGroup] == "" {
+	if !startsTogether(f, pod) {
 		return out
 	}
 	out.asked = 0

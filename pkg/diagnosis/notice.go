@@ -2,11 +2,14 @@ package diagnosis
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/notice"
 	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/reason"
@@ -79,5 +82,5 @@ func (s *search) explainPendingEvictions(verdict string) (Finding, bool) {
 
 // isPreemptorOf reports whether victims are evicted for a pod, or for its gang.
 func isPreemptorOf(by notice.Preemptor, pod *corev1.Pod) bool {
-	return by.Namespace == pod.Namespace && (by.Group == "" && by.UID == pod.UID || by.Group != "" && by.Group == pod.Labels[names.LabelPodGroup])
+	return by.Namespace == pod.Namespace && (by.Group == "" && by.UID == pod.UID || by.Group != "" && slices.ContainsFunc(gang.NamesFor(pod), func(name types.NamespacedName) bool { return name.Name == by.Group }))
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/phrase"
@@ -34,12 +35,12 @@ func FindPod(ctx context.Context, client kubernetes.Interface, namespace, name s
 	return pod, nil
 }
 
-// JobNameOfPod returns the job of a pod, which explains it; "" if it belongs to none.
+// JobNameOfPod returns the job of a pod, which explains it; "" if it belongs to none, or to a workload that another scheduler places.
 func JobNameOfPod(pod *corev1.Pod) string {
-	if pod.Labels[names.LabelJobType] == "" {
+	if gang.IsMadeByGpuctl(pod) && pod.Labels[names.LabelJobType] == "" || !gang.IsMadeByGpuctl(pod) && !names.IsOurScheduler(pod.Spec.SchedulerName) {
 		return ""
 	}
-	return pod.Labels[names.LabelJob]
+	return gang.WorkloadOf(pod).JobName()
 }
 
 // OtherSchedulerError reports that another scheduler places the pod.
@@ -56,7 +57,7 @@ func (e *OtherSchedulerError) Message() phrase.Text {
 // ReadPod returns the facts about a pod that belongs to no job. A pod of another scheduler is an [OtherSchedulerError], except pods with GPUs that
 // name no scheduler, which are meant for ours.
 func ReadPod(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, now time.Time) (*Facts, error) {
-	if scheduler := pod.Spec.SchedulerName; scheduler != names.SchedulerName && !isUnnamed(pod) {
+	if scheduler := pod.Spec.SchedulerName; !names.IsOurScheduler(scheduler) && !isUnnamed(pod) {
 		return nil, &OtherSchedulerError{Namespace: pod.Namespace, Pod: pod.Name, Scheduler: scheduler}
 	}
 	cluster, err := snapshot.Read(ctx, client, ClusterQueries(now)...)
@@ -81,15 +82,21 @@ func DiagnosePod(f Facts) Report {
 		report.Cause, own = report.Findings[0].Cause, 1
 	}
 	for i := range report.Findings {
-		finding := &report.Findings[i]
-		steps := slices.DeleteFunc(slices.Clone(finding.Steps), isOfJob)
-		if i == own {
-			steps = append(pinnedNodeSteps(&f), steps...)
-		}
-		finding.Steps, finding.Advice = steps, nil
+		report.Findings[i].keepSteps(func(step Step) bool { return !isOfJob(step) })
+	}
+	if len(report.Findings) > own {
+		finding := &report.Findings[own]
+		finding.Steps = append(pinnedNodeSteps(&f), finding.Steps...)
 		*finding = finding.WithText()
 	}
 	return report
+}
+
+// keepSteps drops the other steps of a finding.
+func (f *Finding) keepSteps(keep func(Step) bool) {
+	f.Steps = slices.DeleteFunc(slices.Clone(f.Steps), func(step Step) bool { return !keep(step) })
+	f.Advice = nil
+	*f = f.WithText()
 }
 
 // isOfJob reports whether a step changes a job of gpuctl's, or its YAML.

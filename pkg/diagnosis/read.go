@@ -13,7 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang"
+	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
@@ -24,7 +25,7 @@ func Read(ctx context.Context, client kubernetes.Interface, namespace, name stri
 	var own, cluster *snapshot.Snapshot
 	group, inner := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
-		own, err = snapshot.Read(inner, client, inventory.JobQuery{Namespace: namespace, Name: name}.DetailQueries()...)
+		own, err = inventory.JobQuery{Namespace: namespace, Name: name, Foreign: true}.ReadDetailObjects(inner, client)
 		return err
 	})
 	group.Go(func() (err error) {
@@ -34,7 +35,9 @@ func Read(ctx context.Context, client kubernetes.Interface, namespace, name stri
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	jobs := inventory.BuildDetails(own)
+	jobs := slices.DeleteFunc(inventory.BuildDetails(own), func(job inventory.JobDetail) bool {
+		return job.Kind == gang.KindPod // see ReadPod
+	})
 	preemptors, err := readPreemptors(ctx, client, jobs)
 	if err != nil {
 		return nil, err
@@ -43,7 +46,7 @@ func Read(ctx context.Context, client kubernetes.Interface, namespace, name stri
 	for i := range jobs {
 		out[i] = Facts{Job: jobs[i], Cluster: *cluster, Preemptors: preemptors}
 		out[i].Pods = slices.DeleteFunc(slices.Clone(own.Pods), func(pod corev1.Pod) bool {
-			return pod.Labels[names.LabelJobType] != jobs[i].Kind
+			return !jobs[i].HasPod(&pod)
 		})
 		if len(jobs[i].WaitsFor) > 0 || jobs[i].Reason == inventory.ReasonWaitsForJobs {
 			if out[i].Others, err = inventory.NewReader(client).Jobs(ctx, inventory.JobQuery{Namespace: namespace}); err != nil {
@@ -130,10 +133,7 @@ func readSpace(ctx context.Context, client kubernetes.Interface, namespace strin
 		snapshot.Namespace(namespace).IfAllowed(), snapshot.Quotas(scope).IfAllowed(), snapshot.LimitRanges(scope).IfAllowed(),
 		snapshot.PriorityClasses().IfAllowed(),
 	}
-	if at := slices.IndexFunc(pods, func(pod corev1.Pod) bool { return pod.Labels[names.LabelPodGroup] != "" }); at >= 0 {
-		wants = append(wants, snapshot.PodGroup(namespace, pods[at].Labels[names.LabelPodGroup]).IfAllowed(),
-			snapshot.Budgets(snapshot.Scope{Cached: true}).IfAllowed())
-	}
+	wants = append(wants, gangQueries(namespace, pods)...)
 	if claimDevices(pods) {
 		wants = append(wants, snapshot.DeviceClaims(scope).IfAllowed(), snapshot.DeviceClaimTemplates(scope).IfAllowed(),
 			snapshot.DeviceClasses().IfAllowed(), snapshot.ResourceSlices().IfAllowed())
@@ -152,6 +152,24 @@ func readSpace(ctx context.Context, client kubernetes.Interface, namespace strin
 	}
 	out.Volumes = bound.Volumes
 	return out, nil
+}
+
+// gangQueries queries what defines the gang of the first pod that may be in one: the pods of a job are in gangs of one kind. Budgets keep pods from
+// leaving for a gang.
+func gangQueries(namespace string, pods []corev1.Pod) []snapshot.Query {
+	at := slices.IndexFunc(pods, func(pod corev1.Pod) bool { return gang.MayBeMember(&pod) && !gpu.HasEnded(&pod) })
+	if at < 0 {
+		return nil
+	}
+	budgets := snapshot.Budgets(snapshot.Scope{Cached: true}).IfAllowed()
+	if group, named := gang.NamedGroup(&pods[at]); named {
+		return []snapshot.Query{snapshot.PodGroup(namespace, group.Name).IfAllowed(), budgets}
+	}
+	var refs []snapshot.ObjectRef
+	for _, source := range gang.SourcesOf(&pods[at]) {
+		refs = append(refs, snapshot.ObjectRef{Resource: source.Resource, Namespace: namespace, Name: source.Name})
+	}
+	return []snapshot.Query{snapshot.Objects(refs...), budgets}
 }
 
 // boundVolumes returns the first volumes to which claims of these names are bound.

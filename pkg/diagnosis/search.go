@@ -228,7 +228,7 @@ func (s *search) lookElsewhere() []offer {
 	slices.SortFunc(out, func(a, b offer) int {
 		return cmp.Or(-cmp.Compare(min(a.ready, 1), min(b.ready, 1)), -cmp.Compare(a.free, b.free), cmp.Compare(a.pool, b.pool))
 	})
-	if s.request.Pod.Labels[names.LabelPodGroup] != "" {
+	if startsTogether(s.facts, s.request.Pod) {
 		all := s.poolsForAll(max(1, int(s.facts.Job.Desired)))
 		out = slices.DeleteFunc(out, func(o offer) bool { return !slices.Contains(all, o.pool) })
 	}

@@ -20,7 +20,7 @@ func explainUnplacedPod(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 		return singleFinding(explainGatedPod(pod)), nil
 	case isUnnamed(pod) && f.Job.Kind == KindPod:
 		return explainSearchedPod(f, pod, "") // the other scheduler's message does not apply to ours
-	case pod.Spec.SchedulerName != names.SchedulerName && condition.Reason == "":
+	case !names.IsOurScheduler(pod.Spec.SchedulerName) && condition.Reason == "":
 		return singleFinding(otherScheduler(f, pod)), nil
 	}
 	verdict := podVerdict(pod)
@@ -125,14 +125,14 @@ func (s *search) explainAcrossNodes(verdict string) ([]Finding, []NearMiss) {
 	}
 	blocked := s.summarizeBlockers(verdict)
 	pod := s.request.Pod
-	if pod.Labels[names.LabelPodGroup] == "" {
+	if !startsTogether(s.facts, pod) {
 		return blocked, s.nearMisses()
 	}
 	if out, misses, ok := s.explainGang(pod, blocked); ok {
 		return out, misses
 	}
 	if len(blocked) > 0 && blocked[0].Cause == reason.RoomNow {
-		all := max(len(gangMembers(s.facts, pod)), int(s.facts.Job.Desired))
+		all := gangSize(s.facts, pod, gangMembers(s.facts, pod))
 		return singleFinding(Finding{
 			Cause: reason.WaitingForTurn, Message: phrase.Textf("all %d members of the job are there, and the scheduler looks for their places", all),
 			Steps: []Step{waitStep("wait some seconds: the scheduler tries again by itself")},

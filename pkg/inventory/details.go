@@ -96,7 +96,7 @@ func BuildDetails(objects *snapshot.Snapshot) []JobDetail {
 			}
 		}
 		for j := range objects.Pods {
-			if owner, _ := findJobKey(&objects.Pods[j].ObjectMeta); owner == key {
+			if podJobKey(&objects.Pods[j]) == key {
 				uids[objects.Pods[j].UID], nodes[objects.Pods[j].UID] = true, objects.Pods[j].Spec.NodeName
 				out[i].fillHeldDevices(&objects.Pods[j])
 			}
@@ -107,9 +107,16 @@ func BuildDetails(objects *snapshot.Snapshot) []JobDetail {
 				out[i].Services = append(out[i].Services, buildService(&services[j]))
 			}
 		}
+		if job.Foreign {
+			addWorkloadUIDs(uids, objects.Events, &job)
+		}
+		delete(uids, "") // events may be about nothing that exists
 		out[i].Events = buildEvents(objects.Events, uids, nodes)
 		out[i].Past = pastEvents(objects.Events, out[i].Events, uids)
 		out[i].fillFromObject(objects)
+		if job.Foreign && out[i].Template == nil {
+			out[i].fillFromPods(objects.Pods)
+		}
 	}
 	return out
 }
@@ -152,6 +159,18 @@ func (d *JobDetail) fillFromObject(objects *snapshot.Snapshot) {
 			d.Submitted = deployment.Annotations[names.AnnotationSubmitted]
 			d.Container = buildContainer(&deployment.Spec.Template.Spec)
 			d.Template = &deployment.Spec.Template
+		}
+	}
+}
+
+// fillFromPods fills in what a workload of which only pods are read runs, by its first pod with GPUs.
+func (d *JobDetail) fillFromPods(pods []corev1.Pod) {
+	for i := range pods {
+		if d.HasPod(&pods[i]) && (len(d.Container.Requests) == 0 || asksGPUs(&pods[i])) {
+			d.Container = buildContainer(&pods[i].Spec)
+			if asksGPUs(&pods[i]) {
+				return
+			}
 		}
 	}
 }

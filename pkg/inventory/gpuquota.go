@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/gpuquota"
 	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
@@ -195,7 +196,7 @@ func borrowingJobs(account *gpuquota.Account, s *snapshot.Snapshot) map[borrower
 			if sums[key] == nil {
 				sums[key] = map[string]int64{}
 			}
-			sums[key][cmp.Or(pod.Labels[names.LabelJob], pod.Name)] += gpuquota.WholeGPUs(pod)
+			sums[key][gang.WorkloadOf(pod).Name] += gpuquota.WholeGPUs(pod)
 		}
 	}
 	out := make(map[borrowerKey][]string, len(sums))

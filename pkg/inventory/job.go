@@ -17,11 +17,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// Job is one job, whatever Kubernetes runs it as. It is found by its labels, never by guessing from names.
+// Job is one job, whatever Kubernetes runs it as. It is found by labels and owners, never by guessing from names.
 type Job struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
-	// Kind is training, inference, notebook or compute.
+	// Kind is training, inference, notebook or compute, and of a workload that gpuctl did not make the kind of its object, such as RayCluster.
 	Kind   string `json:"kind"`
 	Status Status `json:"status"`
 	// Trouble explains why a job does not run, or not completely.
@@ -60,6 +60,8 @@ type Job struct {
 	// Restarts is how often it was restarted after a failure: containers in their pods, and replacements of failed pods.
 	Restarts int32     `json:"restarts"`
 	Object   ObjectRef `json:"object"`
+	// Foreign workloads were not made by gpuctl, which shows them and does not change them.
+	Foreign bool `json:"foreign,omitempty"`
 	// Excess is the exhausted quota of the namespace that prevents the creation of pods of the job.
 	Excess *quota.Excess `json:"-"`
 	// Refused is how many pods that keeps out.
@@ -79,8 +81,7 @@ type ObjectRef struct {
 	UID        types.UID `json:"uid,omitempty"`
 }
 
-// jobKey identifies a job. The type is part of it because a training and a notebook of one name can be there, if others
-// than gpuctl made them.
+// jobKey identifies a job. The kind is part of it because a training and a RayCluster of one name can be there.
 type jobKey struct{ namespace, kind, name string }
 
 func findJobKey(meta *metav1.ObjectMeta) (jobKey, bool) {
@@ -89,25 +90,22 @@ func findJobKey(meta *metav1.ObjectMeta) (jobKey, bool) {
 }
 
 func buildJobs(objects *snapshot.Snapshot) []Job {
-	pods := map[jobKey][]corev1.Pod{}
-	for i := range objects.Pods {
-		if key, ok := findJobKey(&objects.Pods[i].ObjectMeta); ok {
-			pods[key] = append(pods[key], objects.Pods[i])
-		}
-	}
+	pods, foreign := groupPods(objects.Pods)
 	creation, quotas := creationFailures(objects.Events), groupQuotas(objects.Quotas)
 	out := make([]Job, 0, len(objects.Jobs)+len(objects.Deployments))
 	for i := range objects.Jobs {
-		if key, ok := findJobKey(&objects.Jobs[i].ObjectMeta); ok {
-			job := fromBatchJob(&objects.Jobs[i], pods[key], creation[objects.Jobs[i].UID])
-			quotas.judgeBatchJob(&job, &objects.Jobs[i])
-			out = append(out, job)
+		batchJob := &objects.Jobs[i]
+		if key, ok := findJobKey(&batchJob.ObjectMeta); ok {
+			out = append(out, quotas.buildBatchJob(key, batchJob, pods[key], creation))
 			delete(pods, key)
+		} else if key, ok := foreignJobKey(batchJob); ok {
+			out = append(out, quotas.buildForeignJob(key, batchJob, foreign[key], creation))
+			delete(foreign, key)
 		}
 	}
 	for i := range objects.Deployments {
 		if key, ok := findJobKey(&objects.Deployments[i].ObjectMeta); ok {
-			job := fromDeployment(&objects.Deployments[i], pods[key])
+			job := fromDeployment(key, &objects.Deployments[i], pods[key])
 			quotas.judgeDeployment(&job, &objects.Deployments[i])
 			out = append(out, job)
 			delete(pods, key)
@@ -116,7 +114,17 @@ func buildJobs(objects *snapshot.Snapshot) []Job {
 	for key, left := range pods {
 		out = append(out, fromPods(key, left))
 	}
+	for key, left := range foreign {
+		out = append(out, fromForeignPods(key, left))
+	}
 	slices.SortFunc(out, compareJobs)
+	return out
+}
+
+// buildBatchJob is the job that a Job of Kubernetes runs, with the quota that keeps its pods out.
+func (q quotasByNamespace) buildBatchJob(key jobKey, job *batchv1.Job, pods []corev1.Pod, creation map[types.UID]creationFailure) Job {
+	out := fromBatchJob(key, job, pods, creation[job.UID])
+	q.judgeBatchJob(&out, job)
 	return out
 }
 
@@ -124,8 +132,8 @@ func compareJobs(a, b Job) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
 }
 
-func fromBatchJob(job *batchv1.Job, pods []corev1.Pod, creation creationFailure) Job {
-	out := newJob(&job.ObjectMeta, &job.Spec.Template, pods)
+func fromBatchJob(key jobKey, job *batchv1.Job, pods []corev1.Pod, creation creationFailure) Job {
+	out := newJob(key, &job.ObjectMeta, &job.Spec.Template, pods)
 	out.Object = ObjectRef{APIVersion: "batch/v1", Kind: "Job", Name: job.Name, UID: job.UID}
 	out.Desired, out.Array = desiredPods(job), buildArray(job, out.Pods)
 	alive := out.Pods
@@ -182,8 +190,8 @@ func desiredPods(job *batchv1.Job) int32 {
 	return parallelism
 }
 
-func fromDeployment(deployment *appsv1.Deployment, pods []corev1.Pod) Job {
-	out := newJob(&deployment.ObjectMeta, &deployment.Spec.Template, pods)
+func fromDeployment(key jobKey, deployment *appsv1.Deployment, pods []corev1.Pod) Job {
+	out := newJob(key, &deployment.ObjectMeta, &deployment.Spec.Template, pods)
 	out.Object = ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: deployment.Name, UID: deployment.UID}
 	out.Desired = 1
 	if deployment.Spec.Replicas != nil {
@@ -203,8 +211,7 @@ func fromDeployment(deployment *appsv1.Deployment, pods []corev1.Pod) Job {
 // fromPods is a job of which only pods are left, while Kubernetes cleans up after a deletion.
 func fromPods(key jobKey, pods []corev1.Pod) Job {
 	template := corev1.PodTemplateSpec{ObjectMeta: pods[0].ObjectMeta, Spec: pods[0].Spec}
-	out := newJob(&pods[0].ObjectMeta, &template, pods)
-	out.Name = key.name
+	out := newJob(key, &pods[0].ObjectMeta, &template, pods)
 	out.Desired = int32(len(pods))
 	out.GPUs = out.PodGPUs * int64(out.Desired)
 	out.Ready = countPods(out.Pods, func(p Pod) bool { return p.Ready })
@@ -220,12 +227,12 @@ func fromPods(key jobKey, pods []corev1.Pod) Job {
 }
 
 // newJob fills in what every kind has.
-func newJob(meta *metav1.ObjectMeta, template *corev1.PodTemplateSpec, pods []corev1.Pod) Job {
+func newJob(key jobKey, meta *metav1.ObjectMeta, template *corev1.PodTemplateSpec, pods []corev1.Pod) Job {
 	pod := withAdmittedGPUs(templatePod(template), pods)
 	out := Job{
-		Name:      meta.Labels[names.LabelJob],
-		Namespace: meta.Namespace,
-		Kind:      meta.Labels[names.LabelJobType],
+		Name:      key.name,
+		Namespace: key.namespace,
+		Kind:      key.kind,
 		Priority:  meta.Labels[names.LabelPriority],
 		User:      meta.Annotations[names.AnnotationUser],
 		Pool:      cmp.Or(meta.Labels[names.LabelPool], gpu.PodPool(pod)),

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
@@ -16,7 +17,7 @@ type NodePod struct {
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
 	UID       types.UID `json:"uid,omitempty"`
-	// Job and Kind are empty for a pod that belongs to no job of gpuctl.
+	// Job and Kind are empty for a pod alone, which belongs to no job and no workload.
 	Job   string `json:"job,omitempty"`
 	Kind  string `json:"kind,omitempty"`
 	Phase string `json:"phase"`
@@ -33,8 +34,8 @@ func buildNodePods(pods []corev1.Pod) []NodePod {
 			Namespace: pods[i].Namespace,
 			Name:      pods[i].Name,
 			UID:       pods[i].UID,
-			Job:       pods[i].Labels[names.LabelJob],
-			Kind:      pods[i].Labels[names.LabelJobType],
+			Job:       gang.WorkloadOf(&pods[i]).JobName(),
+			Kind:      gang.WorkloadOf(&pods[i]).JobKind(),
 			Phase:     string(pods[i].Status.Phase),
 			Devices:   pods[i].Annotations[names.AnnotationGPUDevices],
 		}

@@ -239,7 +239,8 @@ type State struct {
 // WatchCluster calls changed with the current cluster and then after every burst of changes, until ctx ends. It never calls changed concurrently. It makes
 // no requests beside the watches. Watches that fail leave stale data, which is logged; the others continue.
 func (r *Reader) WatchCluster(ctx context.Context, changed func(State)) error {
-	jobs, logged := JobQuery{}.snapshotScope(), ""
+	query, logged := JobQuery{Foreign: true}, ""
+	jobs := query.snapshotScope()
 	return snapshot.Watch(ctx, r.client, func(now *snapshot.Snapshot, lost error) {
 		switch {
 		case lost == nil:
@@ -251,10 +252,11 @@ func (r *Reader) WatchCluster(ctx context.Context, changed func(State)) error {
 		if now == nil {
 			return
 		}
+		now = query.withForeign(now)
 		quotas := buildQuotas(managedQuotas(now.Quotas))
 		changed(State{Cluster: Build(now), Objects: now, Namespaces: buildNamespaces(now.Namespaces, quotas), Quotas: quotas})
-	}, snapshot.Nodes(snapshot.Scope{}), snapshot.Pods(snapshot.Scope{}), snapshot.Jobs(jobs), snapshot.Deployments(jobs),
-		RefusalEvents("").IfAllowed(), snapshot.Namespaces(), snapshot.Quotas(snapshot.Scope{}), snapshot.GPUPools())
+	}, snapshot.Nodes(snapshot.Scope{}), snapshot.Pods(snapshot.Scope{}), snapshot.Jobs(jobs), snapshot.ForeignJobs(snapshot.Scope{}),
+		snapshot.Deployments(jobs), RefusalEvents("").IfAllowed(), snapshot.Namespaces(), snapshot.Quotas(snapshot.Scope{}), snapshot.GPUPools())
 }
 
 // NotFoundError reports that there is no such job.

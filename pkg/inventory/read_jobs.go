@@ -2,6 +2,9 @@ package inventory
 
 import (
 	"context"
+	"slices"
+
+	"k8s.io/client-go/kubernetes"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
@@ -15,6 +18,8 @@ type JobQuery struct {
 	Name string
 	// Selector is a label selector that jobs and their pods must match, or "" for all.
 	Selector string
+	// Foreign selects also workloads that gpuctl did not make. Of a name, they are selected if gpuctl made no job of that name.
+	Foreign bool
 }
 
 func (q JobQuery) snapshotScope() snapshot.Scope {
@@ -40,7 +45,7 @@ func RefusalEvents(namespace string) snapshot.Query {
 
 // Job reads the one job of a name: a [NotFoundError] if there is none, an [AmbiguousError] if there are several.
 func (r *Reader) Job(ctx context.Context, namespace, name string) (Job, error) {
-	query := JobQuery{Namespace: namespace, Name: name}
+	query := JobQuery{Namespace: namespace, Name: name, Foreign: true}
 	jobs, err := r.Jobs(ctx, query)
 	if err != nil {
 		return Job{}, err
@@ -48,8 +53,11 @@ func (r *Reader) Job(ctx context.Context, namespace, name string) (Job, error) {
 	return query.OnlyJob(jobs)
 }
 
-// OnlyJob returns the only job of a list that was read with this query, which names one.
+// OnlyJob returns the only job of a list that was read with this query, which names one. A job of gpuctl goes before foreign workloads of its name.
 func (q JobQuery) OnlyJob(jobs []Job) (Job, error) {
+	if slices.ContainsFunc(jobs, func(j Job) bool { return !j.Foreign }) {
+		jobs = slices.DeleteFunc(slices.Clone(jobs), func(j Job) bool { return j.Foreign })
+	}
 	switch len(jobs) {
 	case 0:
 		return Job{}, &NotFoundError{Namespace: q.Namespace, Name: q.Name}
@@ -63,10 +71,10 @@ func (q JobQuery) OnlyJob(jobs []Job) (Job, error) {
 	return Job{}, &AmbiguousError{Namespace: q.Namespace, Name: q.Name, Kinds: kinds}
 }
 
-// Jobs reads jobs and their pods with three requests, and with two more when a job lacks pods, to find out why. It reads committed data, so that a
+// Jobs reads jobs and their pods with three requests, five with foreign workloads, and with two more when a job lacks pods, to find out why. It reads committed data, so that a
 // job is listed as soon as its creation has returned.
 func (r *Reader) Jobs(ctx context.Context, query JobQuery) ([]Job, error) {
-	read, err := snapshot.Read(ctx, r.client, query.jobQueries()...)
+	read, err := query.readObjects(ctx, r.client, query.jobQueries())
 	if err != nil {
 		return nil, err
 	}
@@ -98,21 +106,25 @@ func (r *Reader) WatchJobs(ctx context.Context, query JobQuery, changed func([]J
 		return err
 	}
 	changed(jobs)
-	return r.watchQueries(ctx, func(now *snapshot.Snapshot) { changed(Build(now).Jobs) },
-		append(query.jobQueries(), RefusalEvents(query.Namespace).IfAllowed())...)
+	return r.watchQueries(ctx, func(now *snapshot.Snapshot) { changed(Build(query.withForeign(now)).Jobs) },
+		append(query.watchQueries(jobs), RefusalEvents(query.Namespace).IfAllowed())...)
 }
 
 // Details reads all about the jobs of a query: three requests more than [Reader.Jobs] has. The query names a job and
 // a namespace; more than one detail comes back only for jobs of one name and different kinds.
 func (r *Reader) Details(ctx context.Context, query JobQuery) ([]JobDetail, error) {
-	read, err := snapshot.Read(ctx, r.client, query.DetailQueries()...)
+	read, err := query.ReadDetailObjects(ctx, r.client)
 	if err != nil {
 		return nil, err
 	}
 	return BuildDetails(read), nil
 }
 
-// DetailQueries is what [BuildDetails] needs of the jobs of a query.
-func (q JobQuery) DetailQueries() []snapshot.Query {
+// ReadDetailObjects reads what [BuildDetails] needs of the jobs of a query.
+func (q JobQuery) ReadDetailObjects(ctx context.Context, client kubernetes.Interface) (*snapshot.Snapshot, error) {
+	return q.readObjects(ctx, client, q.detailQueries())
+}
+
+func (q JobQuery) detailQueries() []snapshot.Query {
 	return append(q.jobQueries(), snapshot.Services(q.snapshotScope()), snapshot.ReplicaSets(q.snapshotScope()), snapshot.Events(snapshot.Scope{Namespace: q.Namespace}))
 }

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/reservation"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
@@ -110,7 +111,7 @@ func podsInTheWay(window *reservation.Window, s *snapshot.Snapshot, on map[strin
 			if !window.InTheWay(pod, s.Now) {
 				continue
 			}
-			one := PodInTheWay{Namespace: pod.Namespace, Name: pod.Name, Job: pod.Labels[names.LabelJob], Node: node.Name}
+			one := PodInTheWay{Namespace: pod.Namespace, Name: pod.Name, Job: gang.WorkloadOf(pod).JobName(), Node: node.Name}
 			if gone, limited := reservation.GoneBy(pod, s.Now); limited {
 				gone = gone.UTC()
 				one.Gone = &gone

@@ -28,9 +28,12 @@ import (
 // Snapshot is a part of the cluster at one moment, with each list in no particular order. It is read-only. A list that was not queried is nil,
 // and nothing follows from that.
 type Snapshot struct {
-	Nodes           []corev1.Node
-	Pods            []corev1.Pod
-	Jobs            []batchv1.Job
+	Nodes []corev1.Node
+	Pods  []corev1.Pod
+	Jobs  []batchv1.Job
+	// ForeignPods and ForeignJobs are those without gpuctl's label of a job, where they are queried by themselves.
+	ForeignPods     []corev1.Pod
+	ForeignJobs     []batchv1.Job
 	Deployments     []appsv1.Deployment
 	ReplicaSets     []appsv1.ReplicaSet
 	Services        []corev1.Service

@@ -3,6 +3,7 @@ package snapshot
 import (
 	"context"
 	"errors"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -155,6 +156,26 @@ func Pods(scope Scope) Query {
 func Jobs(scope Scope) Query {
 	return queryList(PartJobs, scope, func(c kubernetes.Interface) api[*batchv1.JobList] { return c.BatchV1().Jobs(scope.Namespace) },
 		func(l *batchv1.JobList) []batchv1.Job { return l.Items }, func(s *Snapshot) *[]batchv1.Job { return &s.Jobs })
+}
+
+// foreign narrows a scope to objects that belong to no job of gpuctl.
+func (s Scope) foreign() Scope {
+	s.Labels = strings.Trim("!"+names.LabelJob+","+s.Labels, ",")
+	return s
+}
+
+// ForeignPods queries the pods that belong to no job of gpuctl and that name a scheduler, into [Snapshot.ForeignPods]. The scope has no fields.
+func ForeignPods(scope Scope) Query {
+	scope = scope.foreign()
+	scope.Fields = fields.OneTermNotEqualSelector("spec.schedulerName", corev1.DefaultSchedulerName).String()
+	return queryList(PartPods, scope, func(c kubernetes.Interface) api[*corev1.PodList] { return c.CoreV1().Pods(scope.Namespace) },
+		func(l *corev1.PodList) []corev1.Pod { return l.Items }, func(s *Snapshot) *[]corev1.Pod { return &s.ForeignPods })
+}
+
+// ForeignJobs queries the Jobs of Kubernetes that gpuctl did not make, into [Snapshot.ForeignJobs].
+func ForeignJobs(scope Scope) Query {
+	return queryList(PartJobs, scope.foreign(), func(c kubernetes.Interface) api[*batchv1.JobList] { return c.BatchV1().Jobs(scope.Namespace) },
+		func(l *batchv1.JobList) []batchv1.Job { return l.Items }, func(s *Snapshot) *[]batchv1.Job { return &s.ForeignJobs })
 }
 
 // Deployments queries Deployments.
