@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
@@ -22,6 +21,8 @@ import (
 // entryDemand is what an entry needs of nodes.
 type entryDemand struct {
 	requests []*fit.Request
+	// together is true if the pods are a gang.
+	together bool
 	// owner is the controller of the pods.
 	owner types.UID
 	// beyondNodes is what blocks the pods by the scheduler's last verdict and no node shows.
@@ -39,9 +40,7 @@ type entryDemand struct {
 }
 
 // startsTogether reports whether the pods start all at once or not at all. Others, such as the tasks of an array, start one by one.
-func (w *entryDemand) startsTogether() bool {
-	return w.requests[0].Pod.Labels[names.LabelPodGroup] != ""
-}
+func (w *entryDemand) startsTogether() bool { return w.together }
 
 // simulatedNode is a node that is played forward.
 type simulatedNode struct {
@@ -165,7 +164,7 @@ func newPoolQueue(entries []Entry, objects *snapshot.Snapshot, now time.Time, to
 func (l *poolQueue) judgeEntry(entry *Entry) {
 	switch {
 	case entry.Never, entry.Cause != "":
-	case !l.pool.couldHold(entry.demand.requests), entry.demand.beyondNodes != nil && entry.demand.beyondNodes.Never:
+	case !l.pool.couldHold(&entry.demand), entry.demand.beyondNodes != nil && entry.demand.beyondNodes.Never:
 		entry.Never = true
 	case entry.demand.confined:
 	case entry.demand.beyondNodes != nil && entry.demand.beyondNodes.Nodes == 0 && entry.demand.beyondNodes.Cause != reason.RejectedByScheduler:

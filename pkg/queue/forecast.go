@@ -56,7 +56,7 @@ func laterOf(a, b time.Time) time.Time {
 	return b
 }
 
-func (e *Entry) jobKey() key { return key{e.Namespace, e.Kind, e.Name} }
+func (e *Entry) jobKey() key { return key{namespace: e.Namespace, kind: e.Kind, name: e.Name} }
 
 // EstimateStarts estimates between which moments entries start, from how long similar jobs have run. It covers only jobs that wait for room, and only if
 // enough history is known. objects are those that the queue was built from.
@@ -124,14 +124,14 @@ func collectJobUsers(objects *snapshot.Snapshot) jobUsers {
 	out := jobUsers{users: map[key]string{}, begins: map[types.UID]time.Time{}}
 	for i := range objects.Jobs {
 		job := &objects.Jobs[i]
-		out.users[key{job.Namespace, job.Labels[names.LabelJobType], job.Labels[names.LabelJob]}] = job.Annotations[names.AnnotationUser]
+		out.users[key{namespace: job.Namespace, kind: job.Labels[names.LabelJobType], name: job.Labels[names.LabelJob]}] = job.Annotations[names.AnnotationUser]
 		if job.Status.StartTime != nil && job.Status.Succeeded > 0 { // its pods take turns
 			out.begins[job.UID] = job.Status.StartTime.Time
 		}
 	}
 	for i := range objects.Deployments {
 		d := &objects.Deployments[i]
-		out.users[key{d.Namespace, d.Labels[names.LabelJobType], d.Labels[names.LabelJob]}] = d.Annotations[names.AnnotationUser]
+		out.users[key{namespace: d.Namespace, kind: d.Labels[names.LabelJobType], name: d.Labels[names.LabelJob]}] = d.Annotations[names.AnnotationUser]
 	}
 	return out
 }

@@ -72,8 +72,9 @@ func markGPUsHealthy(node *corev1.Node) {
 
 // couldHold reports whether the nodes, if they were empty and schedulable, could hold one pod of a job, or all of them if they are a gang. Whether a
 // node is schedulable changes over time.
-func (p *pool) couldHold(requests []*fit.Request) bool {
-	if requests[0].Pod.Labels[names.LabelPodGroup] != "" {
+func (p *pool) couldHold(demand *entryDemand) bool {
+	requests := demand.requests
+	if demand.startsTogether() {
 		return p.holdsAll(requests)
 	}
 	key := requests[0].EquivalenceKey()

@@ -10,13 +10,16 @@ import (
 	"slices"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
 
 	"g8s.host/gpu-scheduler/pkg/amounts"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/fit"
+	"g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/phrase"
@@ -30,10 +33,12 @@ type Entry struct {
 	// scheduler from looking at them.
 	Position  int    `json:"position"`
 	Namespace string `json:"namespace"`
-	// Name and Kind are the job's. A pod that belongs to no job has its own name, and no kind.
+	// Name and Kind are the job's, or those of a workload that gpuctl did not make. A pod that belongs to none has its own name, and no kind.
 	Name string `json:"name"`
 	Kind string `json:"kind,omitempty"`
-	Pool string `json:"pool"`
+	// Replica is the part of the workload, of one whose replicas start each for itself, such as a LeaderWorkerSet.
+	Replica string `json:"replica,omitempty"`
+	Pool    string `json:"pool"`
 	// Priority is the value that the scheduler sorts by, and PriorityClass its name.
 	Priority      int32  `json:"priority"`
 	PriorityClass string `json:"priorityClass,omitempty"`
@@ -91,20 +96,18 @@ type Queue struct {
 	pools map[string]*pool
 }
 
-// key identifies what belongs together: the pods of one job, or one pod.
-type key struct{ namespace, kind, name string }
+// key identifies what belongs together: the pods of one job, of one gang, or one pod.
+type key struct{ namespace, kind, name, replica string }
 
 func podJobKey(pod *corev1.Pod) key {
-	if job := pod.Labels[names.LabelJob]; job != "" {
-		return key{namespace: pod.Namespace, kind: pod.Labels[names.LabelJobType], name: job}
-	}
-	return key{namespace: pod.Namespace, name: pod.Name}
+	w := gang.WorkloadOf(pod)
+	return key{namespace: pod.Namespace, kind: w.JobKind(), name: w.Name, replica: gang.ReplicaOf(pod)}
 }
 
 // Build computes the queues at a time, from the pods, nodes and Jobs of a cluster. jobs are those of the cluster, some of which a quota may refuse.
 // leader is the scheduler's leader, nil if unknown.
 func Build(objects *snapshot.Snapshot, jobs []inventory.Job, leader *snapshot.Leader, now time.Time) Queue {
-	byKey := map[key]*Entry{}
+	byKey, independent := map[key]*Entry{}, independentJobs(objects.Jobs)
 	for i := range objects.Pods {
 		pod := &objects.Pods[i]
 		request, ok := pendingRequest(pod)
@@ -114,6 +117,8 @@ func Build(objects *snapshot.Snapshot, jobs []inventory.Job, leader *snapshot.Le
 		id := podJobKey(pod)
 		if byKey[id] == nil {
 			byKey[id] = newEntry(pod, id)
+			_, named := gang.NamedGroup(pod)
+			byKey[id].demand.together = named || gang.MayBeMember(pod) && !independent[controllerUID(pod)]
 		}
 		byKey[id].addPod(pod, request)
 	}
@@ -145,6 +150,17 @@ func Build(objects *snapshot.Snapshot, jobs []inventory.Job, leader *snapshot.Le
 	return Queue{Entries: entries, pools: pools}
 }
 
+// independentJobs are the Jobs whose pods start one by one, though their pods look like members of a gang.
+func independentJobs(jobs []batchv1.Job) map[types.UID]bool {
+	out := map[types.UID]bool{}
+	for i := range jobs {
+		if !gang.JobStartsTogether(&jobs[i]) {
+			out[jobs[i].UID] = true
+		}
+	}
+	return out
+}
+
 // blockAll marks all entries as blocked because no scheduler runs.
 func blockAll(entries []Entry) {
 	for i := range entries {
@@ -160,14 +176,14 @@ func blockAll(entries []Entry) {
 // compareEntries is the order of the scheduler: by priority, then by waiting time, then by name.
 func compareEntries(a, b Entry) int {
 	return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.Since.Compare(b.Since),
-		cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
+		cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Replica, b.Replica))
 }
 
 // pendingRequest reports whether our scheduler still has to place a pod, and the pod's GPU request. Gated pods and pods with a malformed request are in no
 // queue: the scheduler does not try them.
 func pendingRequest(pod *corev1.Pod) (gpu.Request, bool) {
 	if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodPending ||
-		pod.Spec.SchedulerName != names.SchedulerName || len(pod.Spec.SchedulingGates) > 0 {
+		!names.IsOurScheduler(pod.Spec.SchedulerName) || len(pod.Spec.SchedulingGates) > 0 {
 		return gpu.Request{}, false
 	}
 	request, err := gpu.RequestOf(pod)
@@ -176,7 +192,7 @@ func pendingRequest(pod *corev1.Pod) (gpu.Request, bool) {
 
 func newEntry(pod *corev1.Pod, id key) *Entry {
 	entry := &Entry{
-		Namespace: id.namespace, Name: id.name, Kind: id.kind, Priority: schedulinghelper.PodPriority(pod),
+		Namespace: id.namespace, Name: id.name, Kind: id.kind, Replica: id.replica, Priority: schedulinghelper.PodPriority(pod),
 		Pool: gpu.PodPool(pod), PriorityClass: pod.Spec.PriorityClassName, Since: pod.CreationTimestamp.Time,
 		MIG: inventory.ProfilesOf(pod),
 	}

@@ -40,12 +40,12 @@ func (f *EstimateCache) estimatesFor(q *Queue, objects *snapshot.Snapshot) Start
 func Read(ctx context.Context, client kubernetes.Interface, namespace string, foreseen *EstimateCache, now time.Time) (Queue, error) {
 	// It also reads ended pods, which belong to jobs.
 	all, own := snapshot.Scope{Cached: true}, snapshot.Scope{Namespace: namespace, Cached: true}
-	jobs, ownJobs := all, own
-	jobs.Labels, ownJobs.Labels = names.LabelJob, names.LabelJob
+	deployments, ownDeployments := all, own // those of others tell no more than their pods
+	deployments.Labels, ownDeployments.Labels = names.LabelJob, names.LabelJob
 	read, err := snapshot.Read(ctx, client,
 		snapshot.Pods(all).OrElse(snapshot.Pods(own)),
-		snapshot.Jobs(jobs).OrElse(snapshot.Jobs(ownJobs)),
-		snapshot.Deployments(jobs).OrElse(snapshot.Deployments(ownJobs)),
+		snapshot.Jobs(all).OrElse(snapshot.Jobs(own)),
+		snapshot.Deployments(deployments).OrElse(snapshot.Deployments(ownDeployments)),
 		inventory.RefusalEvents("").OrElse(inventory.RefusalEvents(namespace).IfAllowed()),
 		snapshot.Quotas(all).OrElse(snapshot.Quotas(own).IfAllowed()),
 		snapshot.Nodes(all).IfAllowed(), snapshot.GPUReservations().IfAllowed(), snapshot.GPUQuotas().IfAllowed(), snapshot.Lease().IfAllowed(), snapshot.Clock(now))
