@@ -10,6 +10,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/defrag/moves"
 	"g8s.host/gpu-scheduler/pkg/fit"
+	"g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
@@ -180,7 +181,7 @@ func (p *planner) nodeName(node int) string { return p.nodes[node].Object.Name }
 func refOf(pod *corev1.Pod) Ref {
 	request, _ := gpu.RequestOf(pod) // an unreadable request is reported elsewhere
 	return Ref{
-		Namespace: pod.Namespace, Pod: pod.Name, UID: pod.UID, Job: pod.Labels[names.LabelJob], Kind: pod.Labels[names.LabelJobType],
+		Namespace: pod.Namespace, Pod: pod.Name, UID: pod.UID, Job: gang.WorkloadOf(pod).JobName(), Kind: gang.WorkloadOf(pod).JobKind(),
 		GPUs: request.Whole + request.Shared,
 	}
 }

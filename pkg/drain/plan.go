@@ -138,7 +138,7 @@ func sortPods(pods []corev1.Pod) []*corev1.Pod {
 
 func podOf(pod *corev1.Pod) Pod {
 	out := Pod{
-		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Job: pod.Labels[names.LabelJob], Node: pod.Spec.NodeName,
+		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Job: gang.WorkloadOf(pod).JobName(), Node: pod.Spec.NodeName,
 		Terminating: pod.DeletionTimestamp != nil,
 	}
 	if request, err := gpu.RequestOf(pod); err == nil {

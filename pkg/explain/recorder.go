@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang"
 )
 
 // Limits bound the content of a recorder. The least recently used record is evicted first.
@@ -92,7 +92,7 @@ func (r *Recorder) recordAttempt(pod *corev1.Pod, attempt Attempt) *Record {
 	if !ok {
 		element = r.recent.PushFront(&entry{record: Record{
 			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
-			Job: pod.Labels[names.LabelJob], First: attempt.Time,
+			Job: gang.WorkloadOf(pod).JobName(), First: attempt.Time,
 		}})
 		r.byUID[pod.UID] = element
 	}

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
@@ -82,9 +83,9 @@ func newHolding(pod *corev1.Pod, node *corev1.Node) *Holding {
 	if request.IsZero() || err != nil {
 		return nil // such a request cannot hold anything, and the kubelet rejects the pod
 	}
+	w := gang.WorkloadOf(pod)
 	h := &Holding{
-		UID: string(pod.UID), Namespace: pod.Namespace, Pod: pod.Name, Job: pod.Labels[names.LabelJob],
-		Kind: pod.Labels[names.LabelJobType], Node: pod.Spec.NodeName, Pool: gpu.PodPool(pod), From: boundAt(pod),
+		UID: string(pod.UID), Namespace: pod.Namespace, Pod: pod.Name, Job: w.JobName(), Kind: w.JobKind(), Node: pod.Spec.NodeName, Pool: gpu.PodPool(pod), From: boundAt(pod),
 	}
 	if node != nil {
 		h.Pool, h.GPUType = gpu.PoolOf(node), gpu.TypeOf(node)

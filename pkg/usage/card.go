@@ -3,7 +3,7 @@ package usage
 import (
 	corev1 "k8s.io/api/core/v1"
 
-	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/gpumetrics"
 )
@@ -51,7 +51,7 @@ func newCard(node *corev1.Node, card gpu.GPU, derived bool) GPU {
 
 // recordHolding records which GPUs a pod holds.
 func recordHolding(cards []GPU, holding *gpu.Holding, pod *corev1.Pod) {
-	holder := Holder{Namespace: pod.Namespace, Job: pod.Labels[names.LabelJob], Pod: pod.Name}
+	holder := Holder{Namespace: pod.Namespace, Job: gang.WorkloadOf(pod).JobName(), Pod: pod.Name}
 	for i := range cards {
 		state := Whole
 		switch {

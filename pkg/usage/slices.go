@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 )
@@ -32,7 +32,7 @@ func buildSlices(node *corev1.Node, pods []*corev1.Pod) []GPU {
 		}
 		for _, pod := range pods {
 			if slice.Pod != "" && pod.UID == slice.Pod {
-				out[i].Holders = []Holder{{Namespace: pod.Namespace, Job: pod.Labels[names.LabelJob], Pod: pod.Name}}
+				out[i].Holders = []Holder{{Namespace: pod.Namespace, Job: gang.WorkloadOf(pod).JobName(), Pod: pod.Name}}
 			}
 		}
 	}

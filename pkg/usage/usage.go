@@ -11,6 +11,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/amounts"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/fit"
+	"g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/gpumetrics"
 	"g8s.host/gpu-scheduler/pkg/inventory"
@@ -298,7 +299,8 @@ func buildJobs(pods []corev1.Pod, samples gpumetrics.Samples) []Job {
 		if err != nil || request.Whole+request.Shared+request.MIG == 0 || pod.Spec.NodeName == "" || gpu.HasEnded(pod) {
 			continue
 		}
-		key := jobKey{pod.Namespace, pod.Labels[names.LabelJobType], cmp.Or(pod.Labels[names.LabelJob], pod.Name)}
+		w := gang.WorkloadOf(pod)
+		key := jobKey{pod.Namespace, w.JobKind(), w.Name}
 		if jobs[key] == nil {
 			jobs[key] = &Job{Namespace: key.namespace, Name: key.name, Kind: key.kind, Pool: cmp.Or(pod.Labels[names.LabelPool], gpu.PodPool(pod))}
 			loads[key] = &loadSum{}

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang"
 )
 
 // ReduceObject implements snapshot.Slimmer. It keeps what the ledger records and what storing output needs. Users may fill the rest with a megabyte per pod.
@@ -21,8 +22,9 @@ func (b *podBook) ReduceObject(object metav1.Object) metav1.Object {
 	out := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, CreationTimestamp: pod.CreationTimestamp,
 		DeletionTimestamp: pod.DeletionTimestamp, DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds,
-		Labels:      keepKeys(pod.Labels, names.LabelJob, names.LabelJobType, names.LabelPool),
-		Annotations: keepKeys(pod.Annotations, names.AnnotationGPUDevices),
+		Labels:          keepKeys(pod.Labels, append(gang.OwnerLabels(), names.LabelPool)...),
+		Annotations:     keepKeys(pod.Annotations, names.AnnotationGPUDevices, batchv1.JobCompletionIndexAnnotation),
+		OwnerReferences: controllerOf(pod),
 	}}
 	out.Spec = slimSpec(&pod.Spec)
 	out.Spec.NodeName, out.Status.Phase = pod.Spec.NodeName, pod.Status.Phase
@@ -33,6 +35,14 @@ func (b *podBook) ReduceObject(object metav1.Object) metav1.Object {
 	out.Status.InitContainerStatuses = slimStatuses(pod.Status.InitContainerStatuses)
 	out.Status.ContainerStatuses = slimStatuses(pod.Status.ContainerStatuses)
 	return out
+}
+
+// controllerOf returns the controller of a pod, which says with its labels what the pod runs for.
+func controllerOf(pod *corev1.Pod) []metav1.OwnerReference {
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+		return []metav1.OwnerReference{*owner}
+	}
+	return nil
 }
 
 // slimSpec keeps what a pod requests of GPUs, and where.
