@@ -58,7 +58,7 @@ func splitTypes(root *cobra.Command, args []string) []string {
 	out := slices.Clone(args[:at+1])
 	for _, arg := range args[at+1:] {
 		word, name, _ := strings.Cut(arg, "/")
-		isKind := slices.Contains(jobKinds(), word)
+		isKind := findShownKind(word) != "" && !slices.Contains(typeWords, word)
 		if !isKind && !slices.Contains(typeWords, word) || name == "" {
 			named = named || slices.Contains(typeWords, arg)
 			out = append(out, arg)

@@ -115,7 +115,7 @@ func completeJobs(f *Factory) completer {
 		if err != nil {
 			return nil, err
 		}
-		jobs, err := reader.Jobs(ctx, inventory.JobQuery{Namespace: namespace})
+		jobs, err := reader.Jobs(ctx, inventory.JobQuery{Namespace: namespace, Foreign: true})
 		return collectNames(jobs, func(j inventory.Job) string { return j.Name }), err
 	})
 }

@@ -53,7 +53,7 @@ func runDescribeJob(ctx context.Context, o *describeJobOptions, name string) err
 	if err != nil {
 		return err
 	}
-	details, err := reader.Details(ctx, inventory.JobQuery{Namespace: namespace, Name: name})
+	details, err := reader.Details(ctx, inventory.JobQuery{Namespace: namespace, Name: name, Foreign: true})
 	if err != nil {
 		return err
 	}

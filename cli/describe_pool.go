@@ -105,7 +105,7 @@ func runDescribePool(ctx context.Context, o *describePoolOptions, name string) e
 			what: phrase.Textf("pool %q", name), near: suggestSimilarBy(name, cluster.Pools, func(p *inventory.Pool) string { return p.Name }),
 		}
 	}
-	jobs, err := reader.Jobs(ctx, inventory.JobQuery{})
+	jobs, err := reader.Jobs(ctx, inventory.JobQuery{Foreign: true})
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ func newEventsCmd(f *Factory) *cobra.Command {
 const eventsPoll = 2 * time.Second
 
 func runEvents(ctx context.Context, o *eventsOptions) error {
-	var query inventory.JobQuery
+	query := inventory.JobQuery{Foreign: true}
 	if !o.allNamespaces {
 		namespace, err := o.factory.currentNamespace()
 		if err != nil {

@@ -8,9 +8,11 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
+	"g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/ledger"
 	"g8s.host/gpu-scheduler/pkg/phrase"
@@ -54,7 +56,7 @@ func newGetJobsCmd(f *Factory) *cobra.Command {
 	o.addFlags(cmd)
 	o.addPoolFlag(cmd, f, "Only jobs of this pool")
 	cmd.Flags().StringVar(&o.gpuType, "gpu-type", "", "Only jobs that ask for this type of GPU")
-	cmd.Flags().StringVar(&o.kind, "kind", "", "Only jobs of this kind: "+strings.Join(jobKinds(), ", "))
+	cmd.Flags().StringVar(&o.kind, "kind", "", "Only jobs of this kind, such as training or RayCluster")
 	cmd.Flags().StringVar(&o.status, "status", "", "Only jobs of this status: "+strings.Join(statusNames(), ", "))
 	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "Only jobs that match this label selector")
 	cmd.Flags().StringVar(&o.user, "user", "", "Only jobs that this user submitted")
@@ -63,12 +65,12 @@ func newGetJobsCmd(f *Factory) *cobra.Command {
 	o.finished.addFlags(cmd)
 	o.addNamespaceFlag(cmd, f, &o.allNamespaces, "List the jobs of all namespaces")
 	_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(statusNames(), cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(jobKinds(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(shownKinds(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
 func runGetJobs(ctx context.Context, o *getJobsOptions) error {
-	if err := checkKind(o.kind); err != nil {
+	if err := checkShownKind(&o.kind); err != nil {
 		return err
 	}
 	if err := o.checkStatus(); err != nil {
@@ -120,7 +122,7 @@ func runWatch(ctx context.Context, watch func(context.Context, context.CancelCau
 }
 
 func (o *getJobsOptions) jobQuery() (inventory.JobQuery, error) {
-	query := inventory.JobQuery{Selector: o.selector}
+	query := inventory.JobQuery{Selector: o.selector, Foreign: true}
 	if len(o.names) == 1 {
 		query.Name = o.names[0]
 	}
@@ -181,6 +183,30 @@ func jobKinds() []string {
 		}
 	}
 	return out
+}
+
+// shownKinds are the kinds of jobs of gpuctl, and those of workloads that it shows.
+func shownKinds() []string { return append(jobKinds(), gang.WorkloadKinds()...) }
+
+// findShownKind returns a kind that is shown, in its own case, "" for an unknown one.
+func findShownKind(word string) string {
+	for _, kind := range shownKinds() {
+		if strings.EqualFold(kind, word) {
+			return kind
+		}
+	}
+	return ""
+}
+
+// checkShownKind refuses an unknown kind, and normalizes its case. Any operator may have a kind, which is written like an object's.
+func checkShownKind(kind *string) error {
+	if known := findShownKind(*kind); known != "" {
+		*kind = known
+	}
+	if *kind == "" || findShownKind(*kind) != "" || unicode.IsUpper([]rune(*kind)[0]) {
+		return nil
+	}
+	return usageErrorf("unknown kind %q%s: want one of %s", *kind, spelling.DidYouMean(*kind, shownKinds()), strings.Join(shownKinds(), ", "))
 }
 
 // jobColumns returns the columns of jobs. The last column of the narrow table shows where a job runs, or why it does not.

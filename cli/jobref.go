@@ -26,7 +26,10 @@ func (f *Factory) jobRefs(args []string) ([]submit.Ref, error) {
 		if kind == "job" || kind == "jobs" {
 			kind = ""
 		}
-		if kind != "" && !slices.Contains(jobKinds(), kind) {
+		if known := findShownKind(kind); known != "" {
+			kind = known
+		}
+		if kind != "" && findShownKind(kind) == "" {
 			return nil, usageErrorf("unknown kind %q in %q%s", kind, arg, spelling.DidYouMean(kind, append(jobKinds(), "job")))
 		}
 		if name == "" {
@@ -50,7 +53,7 @@ func removeDuplicates[T comparable](all []T) []T {
 // jobName returns the name of a job from an argument such as sft, job/sft or training/sft.
 func jobName(arg string) string {
 	kind, name, ok := strings.Cut(arg, "/")
-	if ok && (classes[kind] == classJob || slices.Contains(jobKinds(), kind)) {
+	if ok && (classes[kind] == classJob || findShownKind(kind) != "") {
 		return name
 	}
 	return arg

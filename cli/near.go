@@ -145,9 +145,13 @@ func (f *Factory) suggestJob(ctx context.Context, err error) phrase.Text {
 	if err != nil {
 		return nil
 	}
-	jobs, err := reader.Jobs(ctx, inventory.JobQuery{Namespace: namespace})
+	jobs, err := reader.Jobs(ctx, inventory.JobQuery{Namespace: namespace, Foreign: true})
 	if err != nil {
 		return nil
+	}
+	if at := slices.IndexFunc(jobs, func(job inventory.Job) bool { return job.Foreign && job.Name == name }); at >= 0 {
+		foreign := inventory.ForeignError{Namespace: namespace, Kind: jobs[at].Kind, Name: name}
+		return phrase.Textf("\n%s", foreign.Message())
 	}
 	if near := suggestSimilarBy(name, jobs, func(job *inventory.Job) string { return job.Name }); len(near) > 0 {
 		return near
@@ -155,7 +159,7 @@ func (f *Factory) suggestJob(ctx context.Context, err error) phrase.Text {
 	if absent := f.checkNamespaceExists(ctx); absent != nil && len(jobs) == 0 {
 		return phrase.Textf("\n%s", absent)
 	}
-	elsewhere, err := reader.Jobs(ctx, inventory.JobQuery{Name: name})
+	elsewhere, err := reader.Jobs(ctx, inventory.JobQuery{Name: name, Foreign: true})
 	if err != nil {
 		return nil
 	}

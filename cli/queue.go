@@ -46,7 +46,7 @@ func newQueueCmd(f *Factory) *cobra.Command {
 		columns: func(now time.Time) []column[queue.Entry] { return queueColumns(now, o.allNamespaces) },
 		gone:    phrase.Textf("waits no more: it has a place, or has ended"),
 		name:    func(e queue.Entry) string { return e.Name },
-		id:      func(e queue.Entry) string { return e.Namespace + "/" + e.Name },
+		id:      func(e queue.Entry) string { return e.Namespace + "/" + e.Kind + "/" + queuedName(e) },
 		print:   func(e queue.Entry) string { return e.Kind + "/" + e.Name },
 	}
 	o.addFlags(cmd)
@@ -149,7 +149,7 @@ func queueColumns(now time.Time, namespaces bool) []column[queue.Entry] {
 	columns := []column[entry]{
 		{header: "POOL", value: func(e entry) string { return e.Pool }},
 		{header: "#", value: func(e entry) string { return queueNumber(e, int64(e.Position)) }},
-		{header: "JOB", value: func(e entry) string { return e.Name }},
+		{header: "JOB", value: queuedName},
 		{header: "KIND", wide: true, value: func(e entry) string { return e.Kind }},
 		{header: "PRIORITY", value: priorityText},
 		{header: "GPUS", value: func(e entry) string { return strconv.FormatInt(e.GPUs, 10) }},
@@ -169,6 +169,14 @@ func queueColumns(now time.Time, namespaces bool) []column[queue.Entry] {
 		columns = slices.Insert(columns, 2, column[entry]{header: "NAMESPACE", value: func(e entry) string { return e.Namespace }})
 	}
 	return columns
+}
+
+// queuedName is the name of a job, with the replica of a workload whose replicas start each for itself.
+func queuedName(e queue.Entry) string {
+	if e.Replica == "" {
+		return e.Name
+	}
+	return e.Name + "[" + e.Replica + "]"
 }
 
 // queuedReason says why a job waits, in a language.

@@ -145,7 +145,7 @@ func (u *ui) startView() {
 		jobs := u.jobs
 		u.startReader(func() {
 			u.readContinuously(ctx, jobs, func(ctx context.Context, reader *inventory.Reader) error {
-				return reader.WatchJobs(ctx, inventory.JobQuery{Namespace: namespace}, jobs.newWatchHandler(u.factory.Now))
+				return reader.WatchJobs(ctx, inventory.JobQuery{Namespace: namespace, Foreign: true}, jobs.newWatchHandler(u.factory.Now))
 			})
 		})
 	case screen.Queue:

@@ -59,17 +59,23 @@ func runWhy(ctx context.Context, o *whyOptions, name string) error {
 	if err != nil {
 		return err
 	}
-	facts, err := diagnosis.Read(ctx, client, namespace, name, o.factory.Now())
-	if err != nil {
+	found, err := o.explainJobs(ctx, client, namespace, name)
+	if err != nil || found {
 		return err
 	}
-	if len(facts) == 0 {
-		return o.explainPod(ctx, client, inventory.NotFoundError{Namespace: namespace, Name: name})
+	return o.explainPod(ctx, client, inventory.NotFoundError{Namespace: namespace, Name: name})
+}
+
+// explainJobs explains the jobs of a name, and reports whether there are any.
+func (o *whyOptions) explainJobs(ctx context.Context, client kubernetes.Interface, namespace, name string) (found bool, err error) {
+	facts, err := diagnosis.Read(ctx, client, namespace, name, o.factory.Now())
+	if err != nil || len(facts) == 0 {
+		return false, err
 	}
 	reports := make([]diagnosis.Report, len(facts))
 	for i := range facts {
 		if err := o.addRecords(ctx, &facts[i]); err != nil {
-			return err
+			return true, err
 		}
 		if asked := submittedTopology(facts[i].Job.Submitted); asked != nil {
 			facts[i].Job.FillSegments(int(asked.Segment), asked.Level, facts[i].Cluster.Nodes)
@@ -78,11 +84,11 @@ func runWhy(ctx context.Context, o *whyOptions, name string) error {
 	}
 	if o.output.format != "" {
 		if len(reports) == 1 {
-			return writeEncoded(o.factory.IO.Out, o.output.format, reports[0])
+			return true, writeEncoded(o.factory.IO.Out, o.output.format, reports[0])
 		}
-		return writeEncoded(o.factory.IO.Out, o.output.format, list[diagnosis.Report]{Items: reports})
+		return true, writeEncoded(o.factory.IO.Out, o.output.format, list[diagnosis.Report]{Items: reports})
 	}
-	return o.printReports(ctx, namespace, reports)
+	return true, o.printReports(ctx, namespace, reports)
 }
 
 // explainPod explains a pod whose name was given instead of a job's.
@@ -95,7 +101,9 @@ func (o *whyOptions) explainPod(ctx context.Context, client kubernetes.Interface
 		return &absent
 	}
 	if job := diagnosis.JobNameOfPod(pod); job != "" {
-		return runWhy(ctx, o, job)
+		if found, err := o.explainJobs(ctx, client, pod.Namespace, job); found || err != nil {
+			return err
+		}
 	}
 	facts, err := diagnosis.ReadPod(ctx, client, pod, o.factory.Now())
 	if err != nil {

@@ -45,7 +45,7 @@ type Options struct {
 }
 
 func (o *Options) jobQuery() inventory.JobQuery {
-	return inventory.JobQuery{Namespace: o.Namespace, Name: o.Job}
+	return inventory.JobQuery{Namespace: o.Namespace, Name: o.Job, Foreign: true}
 }
 
 func (o *Options) maxStreams() int {

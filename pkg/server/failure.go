@@ -200,7 +200,8 @@ func classifyError(err error) (status int, code string) {
 		return http.StatusTooManyRequests, "TooManyRequests"
 	case errors.As(err, new(*access.DeniedError)), errors.As(err, new(*access.ActingError)):
 		return http.StatusForbidden, "Forbidden"
-	case errors.As(err, new(*submit.ForeignNamespaceError)), errors.As(err, new(*submit.ForeignJobError)):
+	case errors.As(err, new(*submit.ForeignNamespaceError)), errors.As(err, new(*submit.ForeignJobError)),
+		errors.As(err, new(*inventory.ForeignError)):
 		return http.StatusForbidden, "NotManaged"
 	case errors.As(err, new(*submit.QuotaError)):
 		return http.StatusForbidden, "Forbidden"

@@ -43,15 +43,20 @@ func (s *Server) explainJob(ctx context.Context, in *JobRef) (*explainOutput, er
 	if err != nil {
 		return nil, err
 	}
-	caller, err := callerFrom(ctx)
-	if err != nil {
-		return nil, err
-	}
 	leave, err := acquireSlot(ctx, s.budgets.reading, 1)
 	if err != nil {
 		return nil, err
 	}
 	serving.UntilSent(ctx, leave)
+	return s.explainLocatedJob(ctx, query)
+}
+
+// explainLocatedJob explains a job. The caller holds a slot of the reading budget.
+func (s *Server) explainLocatedJob(ctx context.Context, query inventory.JobQuery) (*explainOutput, error) {
+	caller, err := callerFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
 	facts, err := diagnosis.Read(ctx, caller.Kubernetes, query.Namespace, query.Name, s.options.Now())
 	if err != nil {
 		return nil, err
@@ -93,14 +98,17 @@ func (s *Server) explainPod(ctx context.Context, in *podInput) (*explainOutput, 
 	case pod == nil:
 		return nil, notFoundErrorf("no pod %q in namespace %s", in.Pod, namespace)
 	}
-	if job := diagnosis.JobNameOfPod(pod); job != "" {
-		return s.explainJob(ctx, &JobRef{JobID: job, Namespace: namespace})
-	}
 	leave, err := acquireSlot(ctx, s.budgets.reading, 1)
 	if err != nil {
 		return nil, err
 	}
 	serving.UntilSent(ctx, leave)
+	if job := diagnosis.JobNameOfPod(pod); job != "" {
+		out, err := s.explainLocatedJob(ctx, inventory.JobQuery{Namespace: namespace, Name: job, Foreign: true})
+		if !errors.As(err, new(*inventory.NotFoundError)) {
+			return out, err
+		}
+	}
 	facts, err := diagnosis.ReadPod(ctx, caller.Kubernetes, pod, s.options.Now())
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/submit"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
@@ -174,11 +175,34 @@ func (s *Server) jobTarget(ctx context.Context, ref JobRef, match IfMatch) (*sub
 	if err != nil {
 		return nil, submit.Ref{}, err
 	}
+	if err := s.refuseForeign(ctx, query); err != nil {
+		return nil, submit.Ref{}, err
+	}
 	writer, err := newWriter(ctx)
 	if err != nil {
 		return nil, submit.Ref{}, err
 	}
 	return match.guardWriter(writer, fmt.Sprintf("job %q", query.Name)), submit.Ref{Namespace: query.Namespace, Name: query.Name}, nil
+}
+
+// refuseForeign refuses a change of a workload that gpuctl did not make. Only callers that may list it learn that it is there.
+func (s *Server) refuseForeign(ctx context.Context, query inventory.JobQuery) error {
+	view, err := s.cache.latestView()
+	if err != nil {
+		return err
+	}
+	named := matchingJobs(view.Jobs, JobRef{JobID: query.Name, Namespace: query.Namespace})
+	if len(named) == 0 || named[0].Name != query.Name || slices.ContainsFunc(named, func(job *inventory.Job) bool { return !job.Foreign }) {
+		return nil
+	}
+	caller, err := callerFrom(ctx)
+	if err != nil {
+		return err
+	}
+	if caller.CheckListRight(ctx, query.Namespace, jobResources...) != nil {
+		return nil // the API server answers
+	}
+	return &inventory.ForeignError{Namespace: query.Namespace, Kind: named[0].Kind, Name: query.Name}
 }
 
 func (s *Server) changeJob(ctx context.Context, in *patchJobInput) (*changeOutput, error) {

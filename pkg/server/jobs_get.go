@@ -10,7 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/server/access"
 )
@@ -41,7 +41,7 @@ type JobDetail struct {
 	Ready         int32               `json:"ready"`
 	Desired       int32               `json:"desired"`
 	Resources     JobResources        `json:"resources" doc:"What each pod asks"`
-	ResourceType  string              `json:"resourceType" doc:"The kind of the Kubernetes object: Job or Deployment"`
+	ResourceType  string              `json:"resourceType" doc:"The kind of the Kubernetes object, such as Job or Deployment"`
 	Object        string              `json:"object" doc:"The name of the Kubernetes object"`
 	Container     inventory.Container `json:"container"`
 	Pods          []inventory.Pod     `json:"pods"`
@@ -136,7 +136,7 @@ type jobSpecOutput struct {
 
 // locateJob returns the namespace and name of the job that a path names.
 func (s *Server) locateJob(ctx context.Context, ref JobRef) (inventory.JobQuery, error) {
-	query := inventory.JobQuery{Namespace: ref.Namespace, Name: ref.JobID}
+	query := inventory.JobQuery{Namespace: ref.Namespace, Name: ref.JobID, Foreign: true}
 	view, err := s.cache.latestView()
 	if err != nil {
 		return query, err
@@ -172,7 +172,7 @@ func (s *Server) locateJob(ctx context.Context, ref JobRef) (inventory.JobQuery,
 // locateUnknownJob returns the query for a job that the cache does not have. It tries the default namespace, where the API server decides, because the job
 // may be newer than the cache. A caller that may see jobs only in other namespaces gets "not found".
 func locateUnknownJob(ctx context.Context, caller *access.Caller, ref JobRef, namespaces []string) (inventory.JobQuery, error) {
-	query := inventory.JobQuery{Namespace: defaultNamespace, Name: ref.JobID}
+	query := inventory.JobQuery{Namespace: defaultNamespace, Name: ref.JobID, Foreign: true}
 	scope, err := caller.FindScope(ctx, append(slices.Clone(namespaces), defaultNamespace), jobResources...)
 	if err == nil && !scope.Has(defaultNamespace) && !scope.Empty() {
 		err = notFoundErrorf("no job %q in the namespaces that you may see: if it is new, name its namespace with ?namespace=", ref.JobID)
@@ -189,7 +189,7 @@ func jobOfPod(ctx context.Context, caller *access.Caller, ref JobRef) (string, e
 	if err != nil {
 		return "", err
 	}
-	return cmp.Or(pod.Labels[names.LabelJob], ref.JobID), nil
+	return cmp.Or(gang.WorkloadOf(pod).JobName(), ref.JobID), nil
 }
 
 // matchingJobs returns the jobs that a path may mean: those with the name, else those that own a pod with the name.
@@ -226,7 +226,7 @@ func chooseNamespace(ref JobRef, seen []*inventory.Job) (inventory.JobQuery, err
 		return inventory.JobQuery{}, conflictErrorf("Ambiguous", "several namespaces have a job %q: %s. Choose one with ?namespace=",
 			ref.JobID, strings.Join(namespaces, ", "))
 	}
-	return inventory.JobQuery{Namespace: namespaces[0], Name: seen[0].Name}, nil
+	return inventory.JobQuery{Namespace: namespaces[0], Name: seen[0].Name, Foreign: true}, nil
 }
 
 const defaultNamespace = "default"

@@ -22,7 +22,7 @@ type JobItem struct {
 	JobID     string                   `json:"jobId" doc:"The name, by which all other routes know the job"`
 	Name      string                   `json:"name"`
 	Namespace string                   `json:"namespace"`
-	Kind      string                   `json:"kind" doc:"training, inference, notebook or compute"`
+	Kind      string                   `json:"kind" doc:"training, inference, notebook or compute, else the kind of the object of a workload that gpuctl did not make, such as RayCluster"`
 	Status    string                   `json:"status" doc:"Pending, Starting, Running, Degraded, Failing, Suspended, Succeeded, Failed or Terminating"`
 	Reason    string                   `json:"reason,omitempty" doc:"Why it does not run, in one word"`
 	Message   string                   `json:"message,omitempty" doc:"Why it does not run, in a sentence"`
@@ -46,7 +46,7 @@ type JobItem struct {
 // JobFilter selects the jobs to list.
 type JobFilter struct {
 	Namespace string `query:"namespace" maxLength:"63" pattern:"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$" doc:"Only this namespace; without it all that you may list"`
-	Kind      string `query:"kind" enum:"training,inference,notebook,compute"`
+	Kind      string `query:"kind" maxLength:"63" pattern:"^([A-Za-z][A-Za-z0-9]*)?$" doc:"Only jobs of this kind: training, inference, notebook, compute, or that of an object, such as RayCluster"`
 	Pool      string `query:"pool"`
 	Status    string `query:"status" doc:"One or more, with commas; case does not matter" example:"Pending,Failing"`
 	Priority  string `query:"priority" enum:"high,medium,low"`

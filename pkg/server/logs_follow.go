@@ -50,7 +50,7 @@ func (s *Server) newLogFollower(ctx context.Context, options joblogs.Options, la
 		return nil, err
 	}
 	defer leave()
-	query := inventory.JobQuery{Namespace: options.Namespace, Name: options.Job}
+	query := inventory.JobQuery{Namespace: options.Namespace, Name: options.Job, Foreign: true}
 	follower.jobs = s.jobSource(query, inventory.NewReader(caller.Kubernetes))
 	if _, err := follower.jobs.Job(ctx, options.Namespace, options.Job); err != nil {
 		return nil, err

@@ -41,7 +41,7 @@ func (m cachedJobs) jobsFor(query inventory.JobQuery) []inventory.Job {
 
 // Job implements [joblogs.Jobs] like [inventory.Reader.Job].
 func (m cachedJobs) Job(_ context.Context, namespace, name string) (inventory.Job, error) {
-	query := inventory.JobQuery{Namespace: namespace, Name: name}
+	query := inventory.JobQuery{Namespace: namespace, Name: name, Foreign: true}
 	return query.OnlyJob(m.jobsFor(query))
 }
 

@@ -234,14 +234,6 @@ const (
 	Valid      ReservationWrittenStatus = "valid"
 )
 
-// Defines values for ListJobsParamsKind.
-const (
-	Compute   ListJobsParamsKind = "compute"
-	Inference ListJobsParamsKind = "inference"
-	Notebook  ListJobsParamsKind = "notebook"
-	Training  ListJobsParamsKind = "training"
-)
-
 // Defines values for ListJobsParamsPriority.
 const (
 	ListJobsParamsPriorityHigh   ListJobsParamsPriority = "high"
@@ -1115,7 +1107,7 @@ type JobDetail struct {
 	Ready    int32          `json:"ready"`
 	Reason   *string        `json:"reason,omitempty"`
 
-	// ResourceType The kind of the Kubernetes object: Job or Deployment
+	// ResourceType The kind of the Kubernetes object, such as Job or Deployment
 	ResourceType string       `json:"resourceType"`
 	Resources    JobResources `json:"resources"`
 
@@ -1170,7 +1162,7 @@ type JobItem struct {
 	// JobId The name, by which all other routes know the job
 	JobId string `json:"jobId"`
 
-	// Kind training, inference, notebook or compute
+	// Kind training, inference, notebook or compute, else the kind of the object of a workload that gpuctl did not make, such as RayCluster
 	Kind string `json:"kind"`
 
 	// Message Why it does not run, in a sentence
@@ -1902,6 +1894,7 @@ type QueueEntry struct {
 	PriorityClass *string                  `json:"priorityClass,omitempty"`
 	Reason        *string                  `json:"reason,omitempty"`
 	Reclaims      *bool                    `json:"reclaims,omitempty"`
+	Replica       *string                  `json:"replica,omitempty"`
 	Since         time.Time                `json:"since"`
 }
 
@@ -2214,9 +2207,11 @@ type ListFinishedJobsParams struct {
 // ListJobsParams defines parameters for ListJobs.
 type ListJobsParams struct {
 	// Namespace Only this namespace; without it all that you may list
-	Namespace *string             `form:"namespace,omitempty" json:"namespace,omitempty"`
-	Kind      *ListJobsParamsKind `form:"kind,omitempty" json:"kind,omitempty"`
-	Pool      *string             `form:"pool,omitempty" json:"pool,omitempty"`
+	Namespace *string `form:"namespace,omitempty" json:"namespace,omitempty"`
+
+	// Kind Only jobs of this kind: training, inference, notebook, compute, or that of an object, such as RayCluster
+	Kind *string `form:"kind,omitempty" json:"kind,omitempty"`
+	Pool *string `form:"pool,omitempty" json:"pool,omitempty"`
 
 	// Status One or more, with commas; case does not matter
 	Status   *string                 `form:"status,omitempty" json:"status,omitempty"`
@@ -2246,9 +2241,6 @@ type ListJobsParams struct {
 	// LastEventID The id of the last event you saw, to go on after it
 	LastEventID *string `json:"Last-Event-ID,omitempty"`
 }
-
-// ListJobsParamsKind defines parameters for ListJobs.
-type ListJobsParamsKind string
 
 // ListJobsParamsPriority defines parameters for ListJobs.
 type ListJobsParamsPriority string
