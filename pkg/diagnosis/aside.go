@@ -78,6 +78,8 @@ func evictionReason(last disruption) phrase.Text {
 		return phrase.Textf("it was evicted, as kubectl drain and gpuctl advise defrag do")
 	case "DeletionByPodGC":
 		return phrase.Textf("its node is gone")
+	case g8s.ReasonRejectedByKubelet:
+		return phrase.Textf("its node had no gpu-agent that serves, and rejected it")
 	case corev1.PodReasonTerminationByKubelet:
 		return phrase.Textf("its node ran short of memory or disk, or was shut down")
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -18,7 +19,7 @@ import (
 // only another request can.
 var precedence = []reason.Cause{
 	reason.Fragmented, reason.Busy, reason.CPUShort, reason.MemoryShort, reason.ResourceShort, reason.PodLimit,
-	reason.Cordoned, reason.ReservedNode, reason.NotReady, reason.KeptOff, reason.Tainted, reason.BadInventory, reason.UnhealthyGPUs, reason.NodeSelector, reason.GPUMemory, reason.NotShared, reason.TooManyGPUs, reason.NoGPUs,
+	reason.Cordoned, reason.ReservedNode, reason.NotReady, reason.KeptOff, reason.AgentAway, reason.Tainted, reason.BadInventory, reason.UnhealthyGPUs, reason.NodeSelector, reason.GPUMemory, reason.NotShared, reason.TooManyGPUs, reason.NoGPUs,
 }
 
 // group is one blocker and the nodes that it blocks.
@@ -121,6 +122,8 @@ func (s *search) describeClosedNodes(out *Finding, what string) {
 			Message: phrase.Textf("ask them when the nodes come back: kubectl uncordon %s opens the first", first)})
 	case reason.KeptOff:
 		s.describeKeptOffNodes(out)
+	case reason.AgentAway:
+		s.describeAgent(out)
 	case reason.ReservedNode:
 		s.describeReservation(out, what)
 	case reason.NotReady:
@@ -137,6 +140,34 @@ func (s *search) describeClosedNodes(out *Finding, what string) {
 		return
 	}
 	out.Steps = append(out.Steps, s.elsewherePools(true)...)
+}
+
+// describeAgent describes nodes whose gpu-agent gives out no GPUs, with what is known of the first.
+func (s *search) describeAgent(out *Finding) {
+	first := out.Examples[0]
+	out.Message = phrase.Textf("%s whose gpu-agent gives out no GPUs", nodeWord(out.Nodes))
+	for i := range s.judged {
+		if node := s.judged[i].node; node.Name == first {
+			out.Message = out.Message.Addf(": on %s %s", first, agentState(node, s.facts.Cluster.Now))
+		}
+	}
+	out.Steps = append(out.Steps,
+		waitStep("wait: it starts when the agent is back"),
+		Step{Action: reason.MendNode, Kind: "Node", Name: first, Command: "gpuctl describe node " + first,
+			Message: phrase.Textf("tell the administrators: %s, and the log of its gpu-agent in namespace kube-system", "gpuctl describe node "+first)})
+}
+
+// agentState describes what is wrong with the gpu-agent of a node, and since when.
+func agentState(node *corev1.Node, now time.Time) phrase.Text {
+	closed := nodestate.AgentClosure(node)
+	if closed == nil {
+		return phrase.Textf("it does not run: kubelet offers none of the GPUs that it found")
+	}
+	since := durationText(now.Sub(closed.LastTransitionTime.Time))
+	if closed.Reason == names.ReasonPodRejected {
+		return phrase.Textf("it does not run since %s: kubelet has rejected a pod", since)
+	}
+	return phrase.Textf("it says since %s: %s", since, closed.Message)
 }
 
 // describeKeptOffNodes describes nodes that one of our controllers closed, with the reason for the first.

@@ -33,7 +33,7 @@ type judgedNode struct {
 
 // causeOf maps each obstacle except GPUs to a cause.
 var causeOf = map[fit.Kind]reason.Cause{
-	fit.Cordoned: reason.Cordoned, fit.NotReady: reason.NotReady, fit.Tainted: reason.Tainted, fit.KeptOff: reason.KeptOff, fit.Reserved: reason.ReservedNode, fit.NodeSelector: reason.NodeSelector,
+	fit.Cordoned: reason.Cordoned, fit.NotReady: reason.NotReady, fit.Tainted: reason.Tainted, fit.KeptOff: reason.KeptOff, fit.AgentAway: reason.AgentAway, fit.Reserved: reason.ReservedNode, fit.NodeSelector: reason.NodeSelector,
 	fit.CPUShort: reason.CPUShort, fit.MemoryShort: reason.MemoryShort, fit.ResourceShort: reason.ResourceShort, fit.PodLimit: reason.PodLimit,
 }
 

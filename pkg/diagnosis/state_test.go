@@ -359,6 +359,48 @@ func TestAGangHasItsNearestNodes(t *testing.T) {
 	}
 }
 
+// TestAnAgentThatIsAway is named, with since when and what to do, and not the cards that kubelet does not offer without it.
+func TestAnAgentThatIsAway(t *testing.T) {
+	for name, tc := range map[string]struct {
+		offers    int
+		condition corev1.NodeCondition
+		says      string
+	}{
+		"kubelet has noticed": {
+			condition: corev1.NodeCondition{Status: corev1.ConditionTrue, Reason: "Serving"},
+			says:      "on n1 it does not run: kubelet offers none of the GPUs that it found",
+		},
+		"a pod was rejected": {
+			offers: 8, condition: corev1.NodeCondition{Status: corev1.ConditionFalse, Reason: names.ReasonPodRejected},
+			says: "on n1 it does not run since 3m: kubelet has rejected a pod",
+		},
+		"kubelet asks another plugin": {
+			offers: 8, condition: corev1.NodeCondition{Status: corev1.ConditionFalse, Reason: names.ReasonOtherPlugin, Message: "kubelet asks nvidia-gpu.sock"},
+			says: "on n1 it says since 3m: kubelet asks nvidia-gpu.sock",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node := fixture.Node("n1").GPUs(8, "A").AllocatableGPUs(tc.offers).Obj()
+			node.Annotations = map[string]string{names.AnnotationInventory: fixture.Cards("n1", 1<<10).Annotation(t)}
+			tc.condition.Type, tc.condition.LastTransitionTime = names.ConditionAgentReady, metav1.NewTime(noon.Add(-3*time.Minute))
+			node.Status.Conditions = append(node.Status.Conditions, tc.condition)
+			pod := fixture.Pod("p").GPUs(1).Obj()
+			pod.Spec.SchedulerName, pod.Status.Phase = names.SchedulerName, corev1.PodPending
+			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
+			report := Diagnose(Facts{
+				Job: inventory.JobDetail{Job: inventory.Job{Status: inventory.StatusPending}}, Pods: []corev1.Pod{*pod},
+				Cluster: snapshot.Snapshot{Nodes: []corev1.Node{*node}, Pods: []corev1.Pod{*pod}, Now: noon, Unread: []snapshot.Part{snapshot.PartLease}},
+			})
+			if report.Cause != reason.AgentAway || !strings.Contains(report.Findings[0].Text, tc.says) {
+				t.Fatalf("cause %s, %q does not say %q", report.Cause, report.Findings[0].Text, tc.says)
+			}
+			if said := strings.Join(report.Findings[0].Advice, " "); !strings.Contains(said, "gpuctl describe node n1") || strings.Contains(said, "no pool has nodes") {
+				t.Errorf("advice %q", said)
+			}
+		})
+	}
+}
+
 // TestANodeThatIsKeptOff says why, until when, and never to tolerate what nobody may.
 func TestANodeThatIsKeptOff(t *testing.T) {
 	tests := map[string]struct {

@@ -144,6 +144,25 @@ func TestExamine(t *testing.T) {
 			},
 			want: map[string]finding{"device plugin": {Failed, "offering none: n3"}},
 		},
+		"the agent is down": {
+			change: func(f *Facts) {
+				away := node("n3", "0", map[string]string{names.LabelNVIDIACount: "8"})
+				away.Annotations = map[string]string{names.AnnotationInventory: fixture.Cards("n3", 1<<10).Annotation(t)}
+				away.Status.Conditions = append(away.Status.Conditions, corev1.NodeCondition{Type: names.ConditionAgentReady, Status: corev1.ConditionTrue})
+				f.Nodes = append(f.Nodes, away)
+			},
+			want: map[string]finding{"device plugin": {Failed, "gpu-agent gives out no GPUs: n3"}},
+		},
+		"kubelet asks another device plugin than the agent": {
+			change: func(f *Facts) {
+				beside := node("n3", "8", map[string]string{names.LabelNVIDIACount: "8"})
+				beside.Status.Conditions = append(beside.Status.Conditions, corev1.NodeCondition{
+					Type: names.ConditionAgentReady, Status: corev1.ConditionFalse, Reason: names.ReasonOtherPlugin, Message: "kubelet asks nvidia-gpu.sock",
+				})
+				f.Nodes = append(f.Nodes, beside)
+			},
+			want: map[string]finding{"device plugin": {Failed, "gpu-agent gives out no GPUs: n3; n3 says kubelet asks nvidia-gpu.sock"}},
+		},
 		"there are no GPUs at all": {
 			change: func(f *Facts) { f.Nodes = []corev1.Node{node("cpu", "0", nil)} },
 			want:   map[string]finding{"device plugin": {Failed, "no node offers"}},

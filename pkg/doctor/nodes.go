@@ -11,6 +11,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/nodestate"
 	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
@@ -21,11 +22,13 @@ func (f *Facts) checkDevicePlugin() Check {
 	if check, unread := f.checkUnread(name, snapshot.PartNodes); unread {
 		return check
 	}
-	var silent, claimed []string
+	var silent, claimed, away []string
 	offering, drivers := 0, f.checkGPUDrivers()
 	for i := range f.Nodes {
 		node := &f.Nodes[i]
 		switch {
+		case nodestate.AgentClosure(node) != nil, nodestate.IsAgentAway(node):
+			away = append(away, node.Name)
 		case offersGPUs(node):
 			offering++
 		case drivers[node.Name] != "":
@@ -35,6 +38,8 @@ func (f *Facts) checkDevicePlugin() Check {
 		}
 	}
 	switch {
+	case len(away) > 0:
+		return f.agentAway(name, away)
 	case len(silent) > 0:
 		return Check{
 			Name: name, Status: Failed, Text: phrase.Textf("labelled with GPUs but offering none: %s", examplesText(silent)),
@@ -53,6 +58,21 @@ func (f *Facts) checkDevicePlugin() Check {
 		}
 	}
 	return Check{Name: name, Status: OK, Text: phrase.Textf("%d nodes offer GPUs", offering)}
+}
+
+// agentAway tells of nodes whose gpu-agent gives out no GPUs, and what is wrong with the first.
+func (f *Facts) agentAway(name string, nodes []string) Check {
+	slices.Sort(nodes)
+	check := Check{
+		Name: name, Status: Failed, Text: phrase.Textf("gpu-agent gives out no GPUs: %s", examplesText(nodes)),
+		Advice: phrase.Textf("gpu-agent is down there, or all cards are broken: kubectl describe node %s and the logs of its gpu-agent pod in namespace kube-system", nodes[0]),
+	}
+	for i := range f.Nodes {
+		if closed := nodestate.AgentClosure(&f.Nodes[i]); closed != nil && f.Nodes[i].Name == nodes[0] {
+			check.Text = check.Text.Addf("; %s says %s", nodes[0], closed.Message)
+		}
+	}
+	return check
 }
 
 // checkGPUDrivers are the drivers that offer GPUs to claims, by node, as far as that may be read.

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
@@ -45,6 +46,18 @@ func TestObstacles(t *testing.T) {
 		"a device plugin that has just lost cards": {
 			node: fixture.Node("n").GPUs(8, "A").AllocatableGPUs(2).Obj(), pod: fixture.Pod("p").GPUs(4).Obj(), want: []Obstacle{{Kind: Cards}},
 		},
+		"an agent that has gone, and what kubelet offers without it": {
+			node: withAgent(t, fixture.Node("n").AllocatableGPUs(0).Obj(), corev1.ConditionTrue), pod: fixture.Pod("p").GPUs(1).Obj(), want: []Obstacle{{Kind: AgentAway}},
+		},
+		"an agent that is away, and more cards than the node has": {
+			node: withAgent(t, fixture.Node("n").AllocatableGPUs(0).Obj(), corev1.ConditionTrue), pod: fixture.Pod("p").GPUs(3).Obj(), want: []Obstacle{{Kind: Cards}},
+		},
+		"an agent that says so itself": {
+			node: withAgent(t, fixture.Node("n").AllocatableGPUs(2).Obj(), corev1.ConditionFalse), pod: fixture.Pod("p").GPUs(1).Obj(), want: []Obstacle{{Kind: AgentAway}},
+		},
+		"an agent that is away, and a pod without GPUs": {
+			node: withAgent(t, fixture.Node("n").AllocatableGPUs(0).Obj(), corev1.ConditionFalse), pod: fixture.Pod("p").Obj(),
+		},
 		"a pod without GPUs needs no cards": {node: fixture.Node("n").Obj(), pod: fixture.Pod("p").Obj()},
 	}
 	for name, tc := range tests {
@@ -55,6 +68,14 @@ func TestObstacles(t *testing.T) {
 			}
 		})
 	}
+}
+
+// withAgent adds what a gpu-agent says of a node: two healthy cards, and whether it gives them out.
+func withAgent(t *testing.T, node *corev1.Node, serves corev1.ConditionStatus) *corev1.Node {
+	t.Helper()
+	node.Annotations = map[string]string{names.AnnotationInventory: fixture.Cards("n", 1<<10, 1<<10).Annotation(t)}
+	node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: names.ConditionAgentReady, Status: serves})
+	return node
 }
 
 func cordoned(node *corev1.Node) *corev1.Node {

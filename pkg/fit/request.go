@@ -11,6 +11,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/amounts"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/nodestate"
 	"g8s.host/gpu-scheduler/pkg/reservation"
 )
 
@@ -24,6 +25,8 @@ const (
 	Tainted  Kind = "Tainted"
 	// KeptOff is set by one of our controllers, and cannot be tolerated.
 	KeptOff Kind = "KeptOff"
+	// AgentAway is a node whose gpu-agent gives out no GPUs. What kubelet offers says nothing then.
+	AgentAway Kind = "AgentAway"
 	// Reserved is a node that a GPUReservation keeps from the pod.
 	Reserved     Kind = "Reserved"
 	NodeSelector Kind = "NodeSelector"
@@ -113,10 +116,22 @@ func (r *Request) Obstacles(n *Node) (obstacles []Obstacle, cards gpu.Reason) {
 	if cards = r.gpuShortage(n); !cards.IsZero() {
 		obstacles = append(obstacles, Obstacle{Kind: Cards})
 	}
+	away := r.isAgentAway(n.Object, cards)
+	if away {
+		obstacles = append(obstacles, Obstacle{Kind: AgentAway})
+	}
 	if pods := n.Object.Status.Allocatable[corev1.ResourcePods]; pods.CmpInt64(int64(n.CountPods())) <= 0 {
 		obstacles = append(obstacles, Obstacle{Kind: PodLimit})
 	}
-	return append(obstacles, r.shortages(n, &cards)...), cards
+	return append(obstacles, r.shortages(n, &cards, away)...), cards
+}
+
+// isAgentAway reports whether the pod would get no GPUs on a node because of its gpu-agent, and not because of the GPUs themselves.
+func (r *Request) isAgentAway(node *corev1.Node, cards gpu.Reason) bool {
+	if r.Demand.IsZero() {
+		return false
+	}
+	return nodestate.AgentClosure(node) != nil || nodestate.IsAgentAway(node) && (cards.IsZero() || cards.IsShortage())
 }
 
 func (r *Request) gpuShortage(n *Node) gpu.Reason {
@@ -129,30 +144,42 @@ func (r *Request) gpuShortage(n *Node) gpu.Reason {
 }
 
 // shortages compares the resources that Kubernetes counts. If it counts fewer GPUs than the inventory has, the device plugin has just lost some:
-// then cards is set. Slices whose shortage cards already reports are not reported again.
-func (r *Request) shortages(n *Node, cards *gpu.Reason) []Obstacle {
+// then cards is set. Slices whose shortage cards already reports are not reported again, and what kubelet offers says nothing while the agent is away.
+func (r *Request) shortages(n *Node, cards *gpu.Reason, away bool) []Obstacle {
 	var obstacles []Obstacle
 	for name, asked := range r.Resources {
 		left := n.FreeOf(name)
-		if asked.Cmp(left) <= 0 || asked.IsZero() || cards.Profile != "" && string(name) == names.ResourceMIGPrefix+cards.Profile {
+		reported := away && names.IsGPU(name) || cards.Profile != "" && string(name) == names.ResourceMIGPrefix+cards.Profile
+		if reported || asked.Cmp(left) <= 0 || asked.IsZero() {
 			continue
 		}
-		switch {
-		case name == corev1.ResourceCPU:
-			obstacles = append(obstacles, Obstacle{Kind: CPUShort})
-		case name == corev1.ResourceMemory:
-			obstacles = append(obstacles, Obstacle{Kind: MemoryShort})
-		case name != names.ResourceGPU && name != names.ResourceSharedGPU:
-			obstacles = append(obstacles, Obstacle{Kind: ResourceShort, What: string(name)})
-		case cards.IsZero():
-			total := n.Object.Status.Allocatable[name]
-			*cards = gpu.Reason{Code: gpu.TooFewFree, Asked: asked.Value(), Usable: max(left.Value(), 0), Total: total.Value()}
-			if asked.Cmp(total) > 0 {
-				cards.Code = gpu.TooFewGPUs
-			}
-			obstacles = append(obstacles, Obstacle{Kind: Cards})
+		if obstacle, other := otherShortage(name); other {
+			obstacles = append(obstacles, obstacle)
+			continue
 		}
+		if !cards.IsZero() {
+			continue
+		}
+		total := n.Object.Status.Allocatable[name]
+		*cards = gpu.Reason{Code: gpu.TooFewFree, Asked: asked.Value(), Usable: max(left.Value(), 0), Total: total.Value()}
+		if asked.Cmp(total) > 0 {
+			cards.Code = gpu.TooFewGPUs
+		}
+		obstacles = append(obstacles, Obstacle{Kind: Cards})
 	}
 	slices.SortFunc(obstacles, func(a, b Obstacle) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.What, b.What)) })
 	return obstacles
+}
+
+// otherShortage is the obstacle of a node that is short of a resource which is no whole or shared GPU. It returns false for one that is.
+func otherShortage(name corev1.ResourceName) (Obstacle, bool) {
+	switch name {
+	case names.ResourceGPU, names.ResourceSharedGPU:
+		return Obstacle{}, false
+	case corev1.ResourceCPU:
+		return Obstacle{Kind: CPUShort}, true
+	case corev1.ResourceMemory:
+		return Obstacle{Kind: MemoryShort}, true
+	}
+	return Obstacle{Kind: ResourceShort, What: string(name)}, true
 }

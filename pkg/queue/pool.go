@@ -138,7 +138,7 @@ func (p *pool) checkEmptyNode(request *fit.Request, i int) (cause reason.Cause, 
 		switch {
 		case obstacle.Kind == fit.Cards && cards.Code == gpu.TooFewHealthy:
 			cause = reason.UnhealthyGPUs
-		case obstacle.Kind == fit.Cordoned, obstacle.Kind == fit.NotReady, obstacle.Kind == fit.Tainted, obstacle.Kind == fit.KeptOff:
+		case obstacle.Kind == fit.Cordoned, obstacle.Kind == fit.NotReady, obstacle.Kind == fit.Tainted, obstacle.Kind == fit.KeptOff, obstacle.Kind == fit.AgentAway:
 			cause = reason.Cause(obstacle.Kind)
 		default:
 			return "", false // it is of the wrong kind, or too small
@@ -175,4 +175,5 @@ func (p *pool) closedFinding(request *fit.Request) (diagnosis.Finding, bool) {
 var closedWords = map[reason.Cause]phrase.Text{
 	reason.Cordoned: phrase.Textf("cordoned"), reason.NotReady: phrase.Textf("not ready"), reason.Tainted: phrase.Textf("with a taint"),
 	reason.KeptOff: phrase.Textf("kept off by gpu-controller"), reason.UnhealthyGPUs: phrase.Textf("with too few healthy GPUs"),
+	reason.AgentAway: phrase.Textf("whose gpu-agent gives out no GPUs"),
 }

@@ -99,6 +99,8 @@ const (
 	Tainted       Cause = "Tainted"
 	// KeptOff is about nodes that gpu-controller closes to new pods: they failed, or their pool does not accept them.
 	KeptOff Cause = "KeptOff"
+	// AgentAway is about nodes whose gpu-agent does not give out GPUs: it does not run, or kubelet asks another device plugin.
+	AgentAway Cause = "AgentAway"
 	// ReservedNode is about nodes that a GPUReservation reserves for others, or for maintenance.
 	ReservedNode        Cause = "Reserved"
 	NodeSelector        Cause = "NodeSelector"

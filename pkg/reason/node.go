@@ -54,6 +54,14 @@ var (
 			inspectAdvice("see what is kept, for whom and until when", "kubectl get gpureservations"),
 		},
 	}
+	AgentGivesNone = &Reason{
+		Code: "agent_away", Text: "node(s) have a gpu-agent that gives out no GPUs", Cause: AgentAway,
+		Message: "gpu-agent gives out no GPUs on the nodes that could take the job",
+		Advice: []Advice{
+			waitAdvice("wait: it starts when the agent is back"),
+			inspectAdvice("the administrators see what the agent says in the condition GPUAgentReady of the nodes", "gpuctl doctor"),
+		},
+	}
 	PoolUnknown = &Reason{
 		Text: "no node is in GPU pool %q (%s)", Cause: NoSuchPool, Message: "no node is in pool %[1]s (%[2]s)",
 		Advice: []Advice{{Action: Move, Text: "name one of the pools that exist"}},
@@ -156,7 +164,7 @@ var NodeReasons = []*Reason{
 
 // PlainNodeReasons are about what nodes themselves show as well.
 var PlainNodeReasons = append([]*Reason{
-	PoolUnknown, TypeNotInPool, TypeUnknown,
+	PoolUnknown, TypeNotInPool, TypeUnknown, AgentGivesNone,
 	{Text: "node(s) were unschedulable", Cause: Cordoned, Message: "the nodes are cordoned",
 		Advice: []Advice{{Action: Uncordon, Text: "ask the administrators when they come back"}}},
 	{Text: "node(s) had untolerated taint", Cause: Tainted,

@@ -11,6 +11,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/nodestate"
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
@@ -92,6 +93,7 @@ const (
 	statusNotServed
 	statusReserved
 	statusKeptForFirst
+	statusAgentAway
 	statusTooFewSlices
 	statusGPUs
 	nodeStatuses = statusGPUs + nodeStatus(gpu.Codes) // how many there are
@@ -104,7 +106,7 @@ const (
 )
 
 // reasonByStatus are the reasons of the verdicts.
-var reasonByStatus = withGPUCodes([nodeStatuses]*reason.Reason{statusOtherPool: reason.InOtherPool, statusOtherType: reason.WithOtherType, statusNotServed: reason.NotServed, statusReserved: reason.Reserved, statusKeptForFirst: reason.KeptForFirst, statusTooFewSlices: reason.TooFewSlices})
+var reasonByStatus = withGPUCodes([nodeStatuses]*reason.Reason{statusOtherPool: reason.InOtherPool, statusOtherType: reason.WithOtherType, statusNotServed: reason.NotServed, statusReserved: reason.Reserved, statusKeptForFirst: reason.KeptForFirst, statusAgentAway: reason.AgentGivesNone, statusTooFewSlices: reason.TooFewSlices})
 
 // withGPUCodes adds the rejections of the allocator.
 func withGPUCodes(all [nodeStatuses]*reason.Reason) [nodeStatuses]*reason.Reason {
@@ -134,6 +136,9 @@ func (p *Plugin) judgeNode(s *state, info fwk.NodeInfo) nodeStatus {
 	}
 	if s.reservations.FirstOn(info.Node()) != nil {
 		return statusReserved // until then no eviction helps
+	}
+	if s.isClosedByAgent(info.Node()) {
+		return statusAgentAway
 	}
 	if v := p.judgeGPUs(&s.demand, info); v != statusFits {
 		return v
@@ -169,7 +174,12 @@ func (p *Plugin) couldFit(s *state, info fwk.NodeInfo) bool {
 }
 
 func (s *state) isOpen(info fwk.NodeInfo) bool {
-	return s.reservations.FirstOn(info.Node()) == nil && s.startReservations.RoomFor(info) > 0
+	return s.reservations.FirstOn(info.Node()) == nil && s.startReservations.RoomFor(info) > 0 && !s.isClosedByAgent(info.Node())
+}
+
+// isClosedByAgent reports whether the pod would get no GPUs on a node, whatever is free there.
+func (s *state) isClosedByAgent(node *corev1.Node) bool {
+	return !s.demand.Cards.IsZero() && nodestate.AgentClosure(node) != nil
 }
 
 // judgeGPUs decides by the GPUs of a node. They come before counts, since they tell whether preemption can help.
@@ -180,7 +190,11 @@ func (p *Plugin) judgeGPUs(d *demand, info fwk.NodeInfo) nodeStatus {
 	if _, why := p.deviceCache.NodeView(info).Allocate(&d.Cards); !why.IsZero() {
 		return statusGPUs + nodeStatus(why.Code)
 	}
-	return judgeCounts(d, info.GetAllocatable(), info.GetRequested())
+	v := judgeCounts(d, info.GetAllocatable(), info.GetRequested())
+	if v == statusTooSmall && nodestate.IsAgentAway(info.Node()) {
+		return statusAgentAway // the inventory has the GPUs, and they are healthy
+	}
+	return v
 }
 
 // judgeCounts decides by what the kubelet offers and what pods request, regardless of which GPUs: a device plugin may have withdrawn a GPU that

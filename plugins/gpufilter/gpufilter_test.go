@@ -95,6 +95,13 @@ func withCards(t testing.TB, node *corev1.Node, memoryMiB ...int64) *corev1.Node
 	return node
 }
 
+// withAgent adds what a node's gpu-agent says of itself.
+func withAgent(node *corev1.Node, status corev1.ConditionStatus, reason string) *corev1.Node {
+	node = node.DeepCopy()
+	node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: names.ConditionAgentReady, Status: status, Reason: reason})
+	return node
+}
+
 func reject(code fwk.Code, reason string) *fwk.Status { return fwk.NewStatus(code, reason) }
 
 var twoPools = []*corev1.Node{
@@ -278,6 +285,20 @@ func TestFilter(t *testing.T) {
 		},
 		"a pod without GPUs may use any type's node": {
 			pod: st.MakePod().Label(names.LabelPool, "a").Obj(), served: []string{"T4"}, node: info(node),
+		},
+		"its agent serves": {pod: podOf("a", "1").Obj(), node: info(withAgent(node, corev1.ConditionTrue, "Serving"))},
+		"kubelet asks another device plugin than its agent": {
+			pod: podOf("a", "1").Obj(), node: info(withAgent(node, corev1.ConditionFalse, names.ReasonOtherPlugin)),
+			want: reject(fwk.UnschedulableAndUnresolvable, "node(s) have a gpu-agent that gives out no GPUs"),
+		},
+		"its agent has gone, and kubelet offers nothing": {
+			pod:  podOf("a", "1").Obj(),
+			node: info(withAgent(withCards(t, st.MakeNode().Name("n").Label(names.LabelPool, "a").Capacity(gpus("0")).Obj(), 1<<10), corev1.ConditionTrue, "Serving")),
+			want: reject(fwk.UnschedulableAndUnresolvable, "node(s) have a gpu-agent that gives out no GPUs"),
+		},
+		"an agent that is not to run any more": {pod: podOf("a", "1").Obj(), node: info(withAgent(node, corev1.ConditionFalse, names.ReasonNoAgent))},
+		"a pod without GPUs needs no agent": {
+			pod: st.MakePod().Label(names.LabelPool, "a").Obj(), node: info(withAgent(node, corev1.ConditionFalse, names.ReasonPodRejected)),
 		},
 		"shared slots fit": {pod: shared("2"), node: info(sharing, shared("2"))},
 		"shared slots are taken": {

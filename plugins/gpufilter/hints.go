@@ -14,6 +14,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/hint"
+	"g8s.host/gpu-scheduler/pkg/nodestate"
 	"g8s.host/gpu-scheduler/pkg/reservation"
 )
 
@@ -23,6 +24,7 @@ import (
 //   - a change of labels or taints may open a node to the pod: while its affinity, or a taint, keeps the pod off, nothing else that
 //     happens there is news to it;
 //   - a change of allocatable may bring GPUs, as when a device plugin comes back;
+//   - a change of conditions may tell that the node's agent serves again;
 //   - a change of annotations may bring cards of the inventory, as when one turns healthy;
 //   - a pod that leaves a node, or a nomination, gives its GPUs back, and what else there is too little of beside what was
 //     promised of the node. A pod that ends is reported the same way, since the scheduler's pod informer selects terminated
@@ -35,7 +37,7 @@ import (
 // Another update of a pod on a node changes none of this, but if it names other cards; plugins.Wrap reports that as the pod
 // leaving. It reports the nodes of a reservation that ends, or changes, as new ones.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
-	nodeEvents := fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeAllocatable | fwk.UpdateNodeAnnotation | fwk.UpdateNodeTaint
+	nodeEvents := fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeAllocatable | fwk.UpdateNodeAnnotation | fwk.UpdateNodeCondition | fwk.UpdateNodeTaint
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: nodeEvents}, QueueingHintFn: p.afterNodeChange},
 		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Add | fwk.Delete | fwk.UpdatePodScaleDown}, QueueingHintFn: p.afterPodChange},
@@ -132,6 +134,9 @@ func (p *Plugin) isSuitable(d *demand, node *corev1.Node) bool {
 	}
 	if d.Cards.IsZero() {
 		return true
+	}
+	if nodestate.AgentClosure(node) != nil {
+		return false
 	}
 	allocator := p.deviceCache.AllocatorFor(node)
 	if allocator.NamesSlices() && !allocator.SliceShortage(&gpu.SlicesUsed{}, &d.Cards).IsZero() {

@@ -40,6 +40,7 @@ func TestAfterNodeChange(t *testing.T) {
 	small.Status.Allocatable = st.MakeNode().Capacity(gpus("1")).Obj().Status.Allocatable
 	heartbeat := suited.DeepCopy()
 	heartbeat.Labels["unrelated"] = "x"
+	closed := withAgent(suited, corev1.ConditionFalse, names.ReasonPodRejected)
 	tests := map[string]struct {
 		pod           *corev1.Pod
 		before, after any
@@ -52,6 +53,9 @@ func TestAfterNodeChange(t *testing.T) {
 		"a node leaves the pool":                     {pod: podOf("a", "2").Obj(), before: suited, after: gpuNode("n", "b", "A100-80G")},
 		"its device plugin comes back":               {pod: podOf("a", "2").Obj(), before: small, after: suited, want: fwk.Queue},
 		"more GPUs on a node that suited before":     {pod: podOf("a", "1").Obj(), before: small, after: suited, want: fwk.Queue},
+		"its agent is back":                          {pod: podOf("a", "2").Obj(), before: closed, after: suited, want: fwk.Queue},
+		"its agent goes":                             {pod: podOf("a", "2").Obj(), before: suited, after: closed},
+		"its agent matters to pods with GPUs alone":  {pod: st.MakePod().Label(names.LabelPool, "a").Obj(), after: closed, want: fwk.Queue},
 		"fewer GPUs help nobody":                     {pod: podOf("a", "1").Obj(), before: suited, after: small},
 		"a label that says nothing about GPUs":       {pod: podOf("a", "2").Obj(), before: suited, after: heartbeat},
 		"no node mends a malformed request":          {pod: podOf("a", "-1").Obj(), after: suited},
@@ -320,7 +324,7 @@ func TestEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[fwk.EventResource]fwk.ActionType{
-		fwk.Node:      fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeAllocatable | fwk.UpdateNodeAnnotation | fwk.UpdateNodeTaint,
+		fwk.Node:      fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeAllocatable | fwk.UpdateNodeAnnotation | fwk.UpdateNodeCondition | fwk.UpdateNodeTaint,
 		fwk.Pod:       fwk.Add | fwk.Delete | fwk.UpdatePodScaleDown,
 		fwk.TargetPod: fwk.Update,
 	}

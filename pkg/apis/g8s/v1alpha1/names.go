@@ -88,6 +88,9 @@ const (
 	ReasonPodRejected = "PodRejected"
 )
 
+// ReasonRejectedByKubelet is why a pod counts as disrupted that kubelet has rejected for its GPUs.
+const ReasonRejectedByKubelet = "RejectedByKubelet"
+
 // EventMovedFromBrokenGPU is the reason of the event on a pod that gpu-controller has leave, as a card of it or of its gang was found broken.
 const EventMovedFromBrokenGPU = "MovedFromBrokenGPU"
 
