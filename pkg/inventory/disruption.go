@@ -5,6 +5,8 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
 // ReasonNodeNotReady is the reason of a pod whose node does not answer.
@@ -16,6 +18,7 @@ var disruptions = map[string]Trouble{
 	corev1.PodReasonTerminationByKubelet:  {Reason: "Evicted", Message: "its node has no room for it or shuts down"},
 	"EvictionByEvictionAPI":               {Reason: "Evicted", Message: "it was told to leave its node"},
 	"DeletionByTaintManager":              {Reason: "Evicted", Message: "its node has a taint that it does not tolerate"},
+	g8s.ReasonRejectedByKubelet:           {Reason: "Rejected", Message: "its node had no gpu-agent that serves, and rejected it"},
 	"DeletionByPodGC":                     {Reason: "NodeGone", Message: "its node is gone"},
 }
 

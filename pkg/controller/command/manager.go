@@ -41,6 +41,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/controller/pools"
 	"g8s.host/gpu-scheduler/pkg/controller/quotaline"
 	"g8s.host/gpu-scheduler/pkg/controller/recovery"
+	"g8s.host/gpu-scheduler/pkg/controller/rejected"
 	"g8s.host/gpu-scheduler/pkg/controller/replace"
 	"g8s.host/gpu-scheduler/pkg/controller/reservations"
 	"g8s.host/gpu-scheduler/pkg/controller/spot"
@@ -113,7 +114,7 @@ func (o *options) addControllers(ctx context.Context, manager ctrl.Manager) erro
 	}
 	client, events, real := manager.GetClient(), manager.GetEventRecorder(leaseName), clock.RealClock{}
 	channels := notify.NewHealth()
-	if err := registerMetrics(slices.Concat(recovery.Collectors(client), broken.Collectors(), replace.Collectors(), advice.Collectors(), channels.Collectors(), []prometheus.Collector{
+	if err := registerMetrics(slices.Concat(recovery.Collectors(client), broken.Collectors(), replace.Collectors(), rejected.Collectors(), advice.Collectors(), channels.Collectors(), []prometheus.Collector{
 		&census.Collector{Reader: client, Clock: real},
 	})); err != nil {
 		return err
@@ -134,6 +135,7 @@ func (o *options) addControllers(ctx context.Context, manager ctrl.Manager) erro
 		}).SetUp(manager),
 		(&broken.Reconciler{Client: client, Live: manager.GetAPIReader(), Events: events, Clock: real, Settings: o.broken}).SetUp(manager),
 		(&agents.Reconciler{Client: client, Events: events, Clock: real}).SetUp(manager),
+		(&rejected.Reconciler{Client: client, Events: events, Clock: real}).SetUp(manager),
 		(&dependents.Reconciler{Client: client, Events: events}).SetUp(manager),
 		(&quotaline.Reconciler{Client: client, Live: manager.GetAPIReader(), Events: events, Clock: real}).SetUp(manager),
 		pools.New(client, events, real).SetUp(manager),

@@ -1,0 +1,87 @@
+package rejected
+
+import (
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	testingclock "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/nodestate"
+	"g8s.host/gpu-scheduler/test/fixture"
+)
+
+var noon = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+
+// rejectedPod is a pod of a Job that node n has rejected, some time after it was given the node.
+func rejectedPod(after time.Duration) *corev1.Pod {
+	pod := fixture.Pod("p").GPUs(2).Obj()
+	pod.Namespace, pod.Finalizers = "team", []string{batchv1.JobTrackingFinalizer}
+	pod.Spec.SchedulerName, pod.Spec.NodeName = g8s.SchedulerName, "n"
+	pod.Status = corev1.PodStatus{
+		Phase: corev1.PodFailed, Reason: reasonOfKubelet, Message: "Pod was rejected: no healthy devices present",
+		Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon.Add(-after))}},
+	}
+	return pod
+}
+
+func TestARejectedPod(t *testing.T) {
+	for name, tc := range map[string]struct {
+		pod       *corev1.Pod
+		change    func(*corev1.Pod)
+		agent     corev1.ConditionStatus
+		closes    bool
+		disrupted bool
+	}{
+		"its node is closed, and its job pays nothing": {pod: rejectedPod(time.Second), agent: corev1.ConditionTrue, closes: true, disrupted: true},
+		"its agent has said why already":               {pod: rejectedPod(time.Second), agent: corev1.ConditionFalse, disrupted: true},
+		"its node has no agent":                        {pod: rejectedPod(time.Second), disrupted: true},
+		"it was rejected long ago":                     {pod: rejectedPod(time.Hour), agent: corev1.ConditionTrue, disrupted: true},
+		"it is of no Job":                              {pod: rejectedPod(0), change: func(p *corev1.Pod) { p.Finalizers = nil }, agent: corev1.ConditionTrue, closes: true},
+		"it is of another scheduler":                   {pod: rejectedPod(0), change: func(p *corev1.Pod) { p.Spec.SchedulerName = "other" }, agent: corev1.ConditionTrue},
+		"it asks for no GPUs":                          {pod: rejectedPod(0), change: func(p *corev1.Pod) { p.Spec.Containers = fixture.Pod("p").Obj().Spec.Containers }, agent: corev1.ConditionTrue},
+		"it failed by itself":                          {pod: rejectedPod(0), change: func(p *corev1.Pod) { p.Status.Reason = "" }, agent: corev1.ConditionTrue},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tc.change != nil {
+				tc.change(tc.pod)
+			}
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
+				{Type: corev1.NodeReady, Status: corev1.ConditionTrue},
+			}}}
+			if tc.agent != "" {
+				node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: g8s.ConditionAgentReady, Status: tc.agent, Reason: "of the agent"})
+			}
+			c := fake.NewClientBuilder().WithObjects(node, tc.pod).WithStatusSubresource(node, tc.pod).Build()
+			told := events.NewFakeRecorder(10)
+			r := &Reconciler{Client: c, Events: told, Clock: testingclock.NewFakePassiveClock(noon)}
+			for range 2 { // the second time nothing is left to do
+				if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(tc.pod)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var pod corev1.Pod
+			var after corev1.Node
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(tc.pod), &pod); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Get(t.Context(), client.ObjectKey{Name: "n"}, &after); err != nil {
+				t.Fatal(err)
+			}
+			closed := nodestate.AgentClosure(&after)
+			if closes := closed != nil && closed.Reason == g8s.ReasonPodRejected; closes != tc.closes || len(told.Events) > 1 || closes != (len(told.Events) == 1) {
+				t.Errorf("closed %v with %d events, want %v", closes, len(told.Events), tc.closes)
+			}
+			if isDisrupted(&pod) != tc.disrupted || len(after.Status.Conditions) != len(node.Status.Conditions) {
+				t.Errorf("disrupted %v, want %v; conditions of the node %v", isDisrupted(&pod), tc.disrupted, after.Status.Conditions)
+			}
+		})
+	}
+}
