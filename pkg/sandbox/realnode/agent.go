@@ -104,6 +104,21 @@ func (n *Node) StartAgent(ctx context.Context) error {
 	return err
 }
 
+// ReplaceAgent replaces gpu-agent by another one as a rolling update of its DaemonSet does: the next one is started, on a port of its own, and then the
+// one before is told to end.
+func (n *Node) ReplaceAgent(ctx context.Context) error {
+	before := n.sandbox.FindProcess(AgentName)
+	port, err := sandbox.FreePort("127.0.0.1")
+	if err != nil {
+		return err
+	}
+	n.agentPort, n.AgentAddress = port, "127.0.0.1:"+strconv.Itoa(port)
+	if err := n.StartAgent(ctx); err != nil {
+		return err
+	}
+	return before.Stop()
+}
+
 // awaitGPUs waits until the cluster knows the node's GPUs: pods for them can be placed.
 func (n *Node) awaitGPUs(ctx context.Context) error {
 	began := time.Now()
