@@ -14,8 +14,10 @@ import (
 
 // MPS is NVIDIA's Multi-Process Service on the node. Its control daemon limits each program to a given amount of memory.
 type MPS struct {
-	// Folder has the daemon's pipes in pipe and its shared memory in shm. "" is no daemon.
+	// Folder has the daemon's pipes in pipe and its shared memory in shm, by its path on the node. "" is no daemon.
 	Folder string
+	// HostRoot is where the agent sees the node's root: "" or / where it is not in a container, as containers' mounts are by the node's paths.
+	HostRoot string
 }
 
 // clientPipes is where programs look for the daemon by default.
@@ -27,7 +29,7 @@ func (m MPS) addMPSEdits(edits *specs.ContainerEdits, record *binding.Record) er
 		return nil
 	}
 	pipes := filepath.Join(m.Folder, "pipe")
-	if _, err := os.Stat(filepath.Join(pipes, "control")); err != nil {
+	if _, err := os.Stat(filepath.Join(m.HostRoot, pipes, "control")); err != nil {
 		return fmt.Errorf("the control daemon of MPS, which keeps containers to their shares, does not run on this node: %w", err)
 	}
 	limits := make([]string, len(record.Devices))

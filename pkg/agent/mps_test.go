@@ -28,6 +28,9 @@ func TestMPS(t *testing.T) {
 		"a share": {MPS{Folder: folder}, share, []string{
 			"CUDA_MPS_PIPE_DIRECTORY=/tmp/nvidia-mps", "CUDA_VISIBLE_DEVICES=B,A", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=2048M,1=2048M",
 		}},
+		"a share, by an agent in a container that sees the node elsewhere": {MPS{Folder: "/" + filepath.Base(folder), HostRoot: filepath.Dir(folder)}, share, []string{
+			"CUDA_MPS_PIPE_DIRECTORY=/tmp/nvidia-mps", "CUDA_VISIBLE_DEVICES=B,A", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=2048M,1=2048M",
+		}},
 		"whole cards":             {MPS{Folder: folder}, &binding.Record{Devices: []gpu.Device{{UUID: "A"}}}, nil},
 		"a node without a daemon": {MPS{}, share, nil},
 	} {
@@ -45,6 +48,11 @@ func TestMPS(t *testing.T) {
 			}
 			if len(edits.Mounts)*3 != 2*len(tc.want) {
 				t.Errorf("%d mounts", len(edits.Mounts))
+			}
+			for _, mount := range edits.Mounts {
+				if !strings.HasPrefix(mount.HostPath, tc.mps.Folder+"/") {
+					t.Errorf("%s is mounted, want a folder in %s of the node", mount.HostPath, tc.mps.Folder)
+				}
 			}
 		})
 	}

@@ -64,7 +64,7 @@ func (o *options) addHardwareFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.nvml, "nvml", "auto", "auto for NVIDIA's driver, mock for the cards of --mock-config")
 	flags.StringVar(&o.driverRoot, "driver-root", "/", "Folder below which NVIDIA's driver is installed, where the host is seen elsewhere than at /")
 	flags.StringVar(&o.mockConfig, "mock-config", "", "File with cards that do not exist, read again when it changes")
-	flags.StringVar(&o.agent.MPS.Folder, "mps-dir", "", "Folder with the pipes (pipe) and the shared memory (shm) of NVIDIA's MPS control daemon, which then keeps containers to their shares")
+	flags.StringVar(&o.agent.MPS.Folder, "mps-dir", "", "Folder on the node with the pipes (pipe) and the shared memory (shm) of NVIDIA's MPS control daemon, which then keeps containers to their shares")
 }
 
 func runAgent(ctx context.Context, o *options, stderr io.Writer) error {
@@ -94,6 +94,7 @@ func (o *options) completeFlags(stderr io.Writer) error {
 		return err
 	}
 	o.agent.Log = log
+	o.agent.MPS.HostRoot = o.driverRoot
 	o.agent.Unassigned, o.agent.Overruns = binding.Policy(o.unassigned), agent.OverrunPolicy(o.overruns)
 	switch {
 	case o.agent.NodeName == "":
