@@ -81,8 +81,8 @@ func newRunCmd(f *Factory) *cobra.Command {
 			"  gpuctl run --image pytorch/pytorch:2.8.0 --gpu 1 --time-limit 8h -it\n" +
 			"  gpuctl run --image pytorch/pytorch:2.8.0 --gpu 1 --workdir . python train.py\n" +
 			"  gpuctl run --image busybox 'date; sleep 60; date'\n" +
-			"  gpuctl run --notebook --image quay.io/jupyter/pytorch-notebook --gpu 1 --volume data:/data --name lab\n" +
-			"  gpuctl run --service --port 8000 --image vllm/vllm-openai --gpu 1 --secret HF_TOKEN=hugging-face/token -- vllm serve qwen\n" +
+			"  gpuctl run --notebook --image jupyter/pytorch-notebook --gpu 1 --volume data:/data\n" +
+			"  gpuctl run --service --port 8000 --image vllm/vllm-openai --gpu 1 -- vllm serve qwen\n" +
 			"  gpuctl run --image i --gpu 1 --dry-run python train.py > train.yaml",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 && !o.isSession() && o.kind() == workload.KindTraining {

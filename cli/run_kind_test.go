@@ -17,12 +17,12 @@ func TestRunMakesOtherKinds(t *testing.T) {
 		"a notebook": {
 			args: []string{"--notebook", "--name=lab", "--image=jupyter", "--gpu=1", "--volume=data:/data", "--volume=shared:/sets:ro"},
 			want: "kind: notebook\njob:\n  name: lab\nenvironment:\n  image: jupyter\nresources:\n  gpu: 1\n  cpu: 1\n  memory: 1Gi\n" +
-				"storage:\n  workdirs:\n    - mount-path: /data\n      pvc: data\n    - mount-path: /sets\n      pvc: shared\n      read-only: true\n",
+				"storage:\n  workdirs: [{mount-path: /data, pvc: data}, {mount-path: /sets, pvc: shared, read-only: true}]\n",
 		},
 		"a service": {
 			args: []string{"--service", "--port=9000", "--name=chat", "--image=vllm", "--secret=HF_TOKEN=hf/token", "--image-pull-secret=ghcr", "vllm", "serve"},
 			want: "kind: inference\njob:\n  name: chat\nenvironment:\n  image: vllm\n  command: [vllm, serve]\n  image-pull-secret: ghcr\n" +
-				"  env:\n    - name: HF_TOKEN\n      value-from:\n        secret-key-ref:\n          key: token\n          name: hf\n" +
+				"  env: [{name: HF_TOKEN, value-from: {secret-key-ref: {key: token, name: hf}}}]\n" +
 				"resources:\n  cpu: 1\n  memory: 1Gi\nservice:\n  port: 9000\n",
 		},
 	}

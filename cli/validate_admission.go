@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"g8s.host/gpu-scheduler/pkg/phrase"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
@@ -23,7 +23,7 @@ func (o *validateOptions) checkAdmission(ctx context.Context, docs []submission)
 	refusals := o.findRefusals(ctx, writer, docs)
 	stop()
 	for _, refusal := range refusals {
-		o.factory.IO.printErr("%serror: %s", refusal.doc.positionPrefix(), errorMessage(refusal.err).Localize(o.factory.outputLanguage()))
+		o.factory.IO.printErr("%serror: %v", refusal.doc.positionPrefix(), errorMessage(refusal.err).Localize(o.factory.outputLanguage()))
 	}
 	if len(refusals) > 0 {
 		return usageErrorf("%s that gpuctl create would be refused for; nothing was done", errorCountText(len(refusals)))
@@ -73,5 +73,5 @@ func isMistake(err error) bool {
 	case policy, apierrors.IsInvalid(err), exitCode(err) == exitUsage, isA[*submit.PodsRefusedError](err):
 		return true
 	}
-	return strings.Contains(err.Error(), "denied the request")
+	return reason.RefusedByWebhook.Pattern.MatchString(err.Error())
 }

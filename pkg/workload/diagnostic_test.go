@@ -288,3 +288,16 @@ func TestAliasesAreUnfolded(t *testing.T) {
 		t.Errorf("got %d GPUs, want 4", job.Resources.GPU)
 	}
 }
+
+// TestAMisspeltKindHidesNothing: all mistakes of a document are told at once.
+func TestAMisspeltKindHidesNothing(t *testing.T) {
+	_, diagnostics := Parse("t", []byte("kind: trainng\njob: {name: a}\nenvironment: {image: i}\nresources: {gpus: 1, cpu: 1, memory: 1Gi}\n"))
+	var got []string
+	for _, d := range diagnostics {
+		got = append(got, d.Message)
+	}
+	text := strings.Join(got, "\n")
+	if len(got) != 2 || !strings.Contains(text, "unknown kind") || !strings.Contains(text, "gpus") {
+		t.Errorf("it says %q, want the kind and the field", text)
+	}
+}

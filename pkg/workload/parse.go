@@ -185,7 +185,9 @@ func (d *decoder) parseKind(root, node *yaml.Node) (Kind, bool) {
 			hint = phrase.Textf(": write one of %s", joinAlternatives(Kinds))
 		}
 		d.errorf(node, "unknown kind %q%s", truncateText(node.Value), hint)
-		return lookupKind(spelling.Nearest(node.Value, candidates)) // so that all other mistakes are reported with it
+		if len(root.Content) > 2 { // all other mistakes are reported with it
+			return lookupKind(spelling.Nearest(node.Value, candidates))
+		}
 	}
 	return "", false
 }
