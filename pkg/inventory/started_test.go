@@ -29,6 +29,10 @@ func TestSinceWhenAJobRunsAndHowOftenItWasStartedAgain(t *testing.T) {
 		return job
 	}
 	forGood := batchv1.JobCondition{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: batchv1.JobReasonBackoffLimitExceeded}
+	gang := failed(8, forGood)
+	gang.Spec.Parallelism, gang.Spec.Completions = ptr.To[int32](8), ptr.To[int32](8)
+	again := *gang.DeepCopy()
+	again.Status.Failed = 16
 	array := sweep(batchv1.JobStatus{Failed: 5, FailedIndexes: ptr.To("1,3")})
 	type want struct {
 		After    *time.Duration
@@ -46,9 +50,11 @@ func TestSinceWhenAJobRunsAndHowOftenItWasStartedAgain(t *testing.T) {
 			snapshot.Snapshot{Jobs: []batchv1.Job{training()}, Pods: []corev1.Pod{of("sft", "training", second, startedAfter(time.Hour, 2))}},
 			want{ptr.To(time.Hour), 2},
 		},
-		"it has failed for good after three more times": {snapshot.Snapshot{Jobs: []batchv1.Job{failed(4, forGood)}}, want{nil, 3}},
-		"its deadline ended it before it had a pod":     {snapshot.Snapshot{Jobs: []batchv1.Job{failed(0, forGood)}}, want{}},
-		"two of five failures of tasks were for good":   {snapshot.Snapshot{Jobs: []batchv1.Job{array}}, want{nil, 3}},
+		"it has failed for good after three more times":      {snapshot.Snapshot{Jobs: []batchv1.Job{failed(4, forGood)}}, want{nil, 3}},
+		"its deadline ended it before it had a pod":          {snapshot.Snapshot{Jobs: []batchv1.Job{failed(0, forGood)}}, want{}},
+		"a gang without retries, of which all members ended": {snapshot.Snapshot{Jobs: []batchv1.Job{gang}}, want{}},
+		"a gang that was made again once":                    {snapshot.Snapshot{Jobs: []batchv1.Job{again}}, want{nil, 8}},
+		"two of five failures of tasks were for good":        {snapshot.Snapshot{Jobs: []batchv1.Job{array}}, want{nil, 3}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

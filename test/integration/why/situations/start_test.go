@@ -181,18 +181,16 @@ var doesNotStart = map[string]situation{
 	"a job was killed for its memory": {
 		make: func(w *world) {
 			w.addOwn(w.node("a", 8))
-			w.knows["resources.memory"] = "8Gi"
-			w.submit("environment.env", []any{map[string]any{"name": needsMemory, "value": "4Gi"}}, "job.retries", 0)
+			w.submit("environment.env", []any{map[string]any{"name": needsMemory, "value": "2Gi"}}, "job.retries", 0)
 		},
-		want: reason.Failed, says: []string{"OOMKilled", "ask for more memory in resources.memory"},
+		want: reason.Failed, says: []string{"OOMKilled", "--set resources.memory=2Gi"},
 	},
 	"a job has run out of time": {
 		make: func(w *world) {
 			w.add(w.node("a", 8))
-			w.knows["resources.time-limit"] = "1h"
 			w.submit("resources.time-limit", "2s")
 		},
-		want: reason.Failed, says: []string{"did not end within its time limit of 2s", "resources.time-limit"}, never: []string{"mend what made it fail"},
+		want: reason.Failed, says: []string{"did not end within its time limit of 2s", "--set resources.time-limit=2m"}, never: []string{"mend what made it fail"},
 	},
 	"a job was cancelled": {
 		make: func(w *world) {
