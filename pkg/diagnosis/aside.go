@@ -20,6 +20,8 @@ type evictionFinding struct {
 	Finding
 	// holdsPlace is true while the preemptor still exists.
 	holdsPlace bool
+	// isPast is true for a pod that is gone, and says nothing of those that are there.
+	isPast bool
 }
 
 // disruption is the eviction of one pod of the job.
@@ -56,7 +58,7 @@ func explainEviction(f *Facts) (evictionFinding, bool) {
 		}
 		out.Steps = []Step{waitStep("wait until that job ends: the job starts again by itself")}
 	case reasonDrained:
-		out.Cause = reason.Evicted
+		out.Cause, out.isPast = reason.Evicted, true
 		out.Message = phrase.Textf("pod %s, which ran on node %s, is gone, and the node is cordoned since: what leaves a drained node starts on another one", last.pod, last.node)
 		out.Steps = []Step{waitStep("wait: Kubernetes makes another pod, which starts where there is room")}
 	default:
@@ -183,7 +185,7 @@ func explainTerminatingPods(f *Facts) (Finding, bool) {
 			going = append(going, pod)
 		}
 	}
-	if told, ok := explainEviction(f); ok {
+	if told, ok := explainEviction(f); ok && !told.isPast {
 		if len(going) > 0 {
 			told.Message = told.Message.Addf("; it has until %s to end, then Kubernetes makes another one",
 				going[0].DeletionTimestamp.In(f.Cluster.Now.Location()).Format("15:04:05"))

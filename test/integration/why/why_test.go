@@ -320,7 +320,7 @@ var elsewhere = map[string]situation{
 				return err == nil && job.Status.Failed > 0 && len(job.Status.Conditions) > 1
 			})
 		},
-		cause: reason.Failed, says: []string{"OOMKilled", "more memory", "gpuctl logs job"},
+		cause: reason.Failed, says: []string{"OOMKilled", "memory", "gpuctl logs job"},
 	},
 }
 
