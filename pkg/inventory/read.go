@@ -256,7 +256,7 @@ func (r *Reader) WatchCluster(ctx context.Context, changed func(State)) error {
 		quotas := buildQuotas(managedQuotas(now.Quotas))
 		changed(State{Cluster: Build(now), Objects: now, Namespaces: buildNamespaces(now.Namespaces, quotas), Quotas: quotas})
 	}, snapshot.Nodes(snapshot.Scope{}), snapshot.Pods(snapshot.Scope{}), snapshot.Jobs(jobs), snapshot.ForeignJobs(snapshot.Scope{}),
-		snapshot.Deployments(jobs), RefusalEvents("").IfAllowed(), snapshot.Namespaces(), snapshot.Quotas(snapshot.Scope{}), snapshot.GPUPools())
+		snapshot.Deployments(jobs), refusalEvents(""), snapshot.Namespaces(), snapshot.Quotas(snapshot.Scope{}), snapshot.GPUPools())
 }
 
 // NotFoundError reports that there is no such job.

@@ -38,9 +38,9 @@ func (q JobQuery) jobQueries() []snapshot.Query {
 	return []snapshot.Query{snapshot.Jobs(q.snapshotScope()), snapshot.Deployments(q.snapshotScope()), snapshot.Pods(q.snapshotScope())}
 }
 
-// RefusalEvents queries the events that say why pods could not be created, of a namespace or of all.
-func RefusalEvents(namespace string) snapshot.Query {
-	return snapshot.Events(snapshot.Scope{Namespace: namespace, Fields: snapshot.EventsWithReason(reasonFailedCreate)})
+// refusalEvents are the events that say why pods could not be created.
+func refusalEvents(namespace string) snapshot.Query {
+	return snapshot.Events(snapshot.Scope{Namespace: namespace, Fields: snapshot.EventsWithReason(reasonFailedCreate)}).IfAllowed()
 }
 
 // Job reads the one job of a name: a [NotFoundError] if there is none, an [AmbiguousError] if there are several.
@@ -82,7 +82,7 @@ func (r *Reader) Jobs(ctx context.Context, query JobQuery) ([]Job, error) {
 	if !anyMissingPods(jobs) {
 		return jobs, nil
 	}
-	why, err := snapshot.Read(ctx, r.client, RefusalEvents(query.Namespace).IfAllowed(), snapshot.Quotas(snapshot.Scope{Namespace: query.Namespace}).IfAllowed())
+	why, err := snapshot.Read(ctx, r.client, refusalEvents(query.Namespace), snapshot.Quotas(snapshot.Scope{Namespace: query.Namespace}).IfAllowed())
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (r *Reader) WatchJobs(ctx context.Context, query JobQuery, changed func([]J
 	}
 	changed(jobs)
 	return r.watchQueries(ctx, func(now *snapshot.Snapshot) { changed(Build(query.withForeign(now)).Jobs) },
-		append(query.watchQueries(jobs), RefusalEvents(query.Namespace).IfAllowed())...)
+		append(query.watchQueries(jobs), refusalEvents(query.Namespace))...)
 }
 
 // Details reads all about the jobs of a query: three requests more than [Reader.Jobs] has. The query names a job and

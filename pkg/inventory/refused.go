@@ -8,7 +8,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"g8s.host/gpu-scheduler/pkg/quota"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
+
+// RefusalEvents queries the events that say why pods could not be created, of all namespaces, or else of the one that the user may read.
+func RefusalEvents(namespace string) snapshot.Query {
+	all := snapshot.Scope{Fields: snapshot.EventsWithReason(reasonFailedCreate)}
+	return snapshot.Events(all).OrElse(refusalEvents(namespace))
+}
 
 // quotasByNamespace are the quotas by namespace; nil if they were not read, and then nothing follows from them.
 type quotasByNamespace map[string][]corev1.ResourceQuota

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -26,7 +27,7 @@ func heldEntries(jobs []inventory.Job, now time.Time) []Entry {
 			pods, gpus = int(job.Refused), int64(job.Refused)*job.PodGPUs
 		}
 		out = append(out, Entry{
-			Namespace: job.Namespace, Name: job.Name, Kind: job.Kind, Pool: job.Pool, PriorityClass: classes[job.Priority],
+			Namespace: job.Namespace, Name: job.Name, Kind: job.Kind, Pool: job.Pool, PriorityClass: cmp.Or(classes[job.Priority], job.Priority),
 			Pods: pods, GPUs: gpus, MIG: job.MIG, GPUTypes: job.GPUTypes, Since: job.Created, Trouble: job.Trouble,
 			Cause: cause, Never: job.Excess != nil && job.Excess.Never,
 		})

@@ -46,7 +46,7 @@ func Read(ctx context.Context, client kubernetes.Interface, namespace string, fo
 		snapshot.Pods(all).OrElse(snapshot.Pods(own)),
 		snapshot.Jobs(all).OrElse(snapshot.Jobs(own)),
 		snapshot.Deployments(deployments).OrElse(snapshot.Deployments(ownDeployments)),
-		inventory.RefusalEvents("").OrElse(inventory.RefusalEvents(namespace).IfAllowed()),
+		inventory.RefusalEvents(namespace),
 		snapshot.Quotas(all).OrElse(snapshot.Quotas(own).IfAllowed()),
 		snapshot.Nodes(all).IfAllowed(), snapshot.GPUReservations().IfAllowed(), snapshot.GPUQuotas().IfAllowed(), snapshot.Lease().IfAllowed(), snapshot.Clock(now))
 	if err != nil {
