@@ -11,12 +11,13 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/eviction"
+	"g8s.host/gpu-scheduler/pkg/gang"
 )
 
 // isMovable reports whether a running pod can be moved, for any waiting pod.
 func (f *Facts) isMovable(pod *corev1.Pod, limits Limits) bool {
-	return eviction.HoldOf(pod, eviction.Defragmentation) == "" && !isTied(pod) && f.hasRunEnough(pod, limits) && f.budgetsAllow(pod) && pod.Spec.SchedulerName == names.SchedulerName &&
-		pod.Labels[names.LabelPodGroup] == ""
+	return eviction.HoldOf(pod, eviction.Defragmentation) == "" && !isTied(pod) && f.hasRunEnough(pod, limits) && f.budgetsAllow(pod) && names.IsOurScheduler(pod.Spec.SchedulerName) &&
+		!gang.MayBeMember(pod)
 }
 
 // isTied reports whether the placement of a pod depends on more than a node shows.

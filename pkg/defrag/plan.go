@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
 
-	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/defrag/moves"
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gang"
@@ -40,13 +39,13 @@ func Plan(facts *Facts, limits Limits) Advice {
 
 // groupWaiting returns the waiting pods in queue order, with the members of a gang together.
 func groupWaiting(waiting []corev1.Pod) [][]*corev1.Pod {
-	byGang := map[[2]string]int{}
+	byGang := map[string]int{}
 	var out [][]*corev1.Pod
 	for _, pod := range inQueue(waiting) {
-		gang := pod.Labels[names.LabelPodGroup]
-		at, ok := byGang[[2]string{pod.Namespace, gang}]
-		if gang == "" || !ok {
-			byGang[[2]string{pod.Namespace, gang}] = len(out)
+		unit := gang.UnitOf(pod)
+		at, ok := byGang[unit]
+		if unit == "" || !ok {
+			byGang[unit] = len(out)
 			out = append(out, []*corev1.Pod{pod})
 			continue
 		}

@@ -49,7 +49,7 @@ func FactsOf(s *snapshot.Snapshot) *Facts {
 // isUnschedulable reports whether our scheduler found no node for a pod that requests GPUs.
 func isUnschedulable(pod *corev1.Pod) bool {
 	request, _ := gpu.RequestOf(pod) // a request that cannot be read is not zero
-	return pod.Spec.SchedulerName == names.SchedulerName && pod.DeletionTimestamp == nil && !request.IsZero() &&
+	return names.IsOurScheduler(pod.Spec.SchedulerName) && pod.DeletionTimestamp == nil && !request.IsZero() &&
 		slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 			return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
 		})

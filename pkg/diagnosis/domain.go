@@ -3,7 +3,7 @@ package diagnosis
 import (
 	"slices"
 
-	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/gangplan"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/phrase"
@@ -15,7 +15,7 @@ import (
 // explainGangDomain explains a gang that no domain of its pool can hold even if empty, as its YAML asks for one. It is empty if one could, if the YAML is
 // not known, or if other findings say so already.
 func (s *search) explainGangDomain(known []Finding) []Finding {
-	if s.request.Pod.Labels[names.LabelPodGroup] == "" || s.facts.Job.Submitted == "" || hasCause(known, reason.GangTopology) {
+	if _, named := gang.NamedGroup(s.request.Pod); !named || s.facts.Job.Submitted == "" || hasCause(known, reason.GangTopology) {
 		return nil
 	}
 	docs, diagnostics := workload.Parse(s.facts.Job.Name, []byte(s.facts.Job.Submitted))

@@ -8,6 +8,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/fit"
+	"g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/reason"
@@ -74,7 +75,7 @@ func (s *search) explainBehindType(inPool []corev1.Node, meant string) []Finding
 func (s *search) explainMeantNodes(nodes []corev1.Node) (out []Finding, never bool) {
 	isOpen := func(j judgedNode) bool { return len(j.blockers) == 0 }
 	s.judgeMeantNodes(nodes, nil)
-	if s.request.Pod.Labels[names.LabelPodGroup] != "" {
+	if _, named := gang.NamedGroup(s.request.Pod); named {
 		if out, _, ok := s.explainGang(s.request.Pod, nil); ok && hasCause(out, reason.GangTooLarge) {
 			return out, true
 		}

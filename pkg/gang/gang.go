@@ -5,6 +5,7 @@
 package gang
 
 import (
+	"maps"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +18,35 @@ import (
 func NamedGroup(pod *corev1.Pod) (types.NamespacedName, bool) {
 	name := pod.Labels[names.LabelPodGroup]
 	return types.NamespacedName{Namespace: pod.Namespace, Name: name}, name != ""
+}
+
+// GroupSelector is the label selector of pods that name a PodGroup.
+const GroupSelector = names.LabelPodGroup
+
+// SetGroup makes pods with these labels members of a PodGroup.
+func SetGroup(labels map[string]string, group string) { labels[names.LabelPodGroup] = group }
+
+// WithoutGroup returns labels without the PodGroup that they name.
+func WithoutGroup(labels map[string]string) map[string]string {
+	out := maps.Clone(labels)
+	delete(out, names.LabelPodGroup)
+	return out
+}
+
+// UnitOf returns an equal key for pods that start and leave together, judged by the pods alone, and "" for any other pod. The pods of a Job without a
+// PodGroup have none: whether its indexes need each other is in the Job.
+func UnitOf(pod *corev1.Pod) string {
+	if name, named := NamedGroup(pod); named {
+		return name.String() + "/" + string(ownerOf(pod))
+	}
+	m, recognized := Recognize(pod)
+	switch {
+	case !recognized || m.Kind == KindJob:
+		return ""
+	case m.Kind == KindLeaderWorkerSet:
+		return pod.Namespace + "/" + m.PartName()
+	}
+	return pod.Namespace + "/" + m.GroupName()
 }
 
 // MayBeMember reports whether a pod may be a member of a group, judged by the pod alone: its workload may still turn out to need no gang.

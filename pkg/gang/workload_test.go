@@ -78,3 +78,36 @@ func TestReplicaOf(t *testing.T) {
 		}
 	}
 }
+
+func TestUnitOf(t *testing.T) {
+	labelled := map[string]string{"scheduling.x-k8s.io/pod-group": "g"}
+	job := memberOf(nil, "uid")
+	job.OwnerReferences[0].APIVersion, job.OwnerReferences[0].Name = "batch/v1", "train"
+	job.Annotations = map[string]string{"batch.kubernetes.io/job-completion-index": "0"}
+	for name, tc := range map[string]struct {
+		pod  *corev1.Pod
+		want string
+	}{
+		"of a PodGroup":                  {memberOf(labelled, "uid"), "ns/g/uid"},
+		"of a PodGroup, by itself":       {memberOf(labelled, ""), "ns/g/"},
+		"a replica of a LeaderWorkerSet": {memberOf(map[string]string{labelLeaderWorkerSet: "vllm", labelReplica: "1"}, "uid"), "ns/LeaderWorkerSet/vllm/1"},
+		"a JobSet":                       {memberOf(map[string]string{labelJobSet: "js", labelReplicatedJob: "workers"}, "uid"), "ns/JobSet/js"},
+		"an index of a Job":              {job, ""},
+		"a pod alone":                    {memberOf(nil, ""), ""},
+	} {
+		if got := UnitOf(tc.pod); got != tc.want {
+			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+func TestWithoutGroup(t *testing.T) {
+	labels := map[string]string{"a": "b"}
+	SetGroup(labels, "g")
+	if name, named := NamedGroup(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: labels}}); !named || name.Name != "g" {
+		t.Errorf("they name %q, %t", name.Name, named)
+	}
+	if rest := WithoutGroup(labels); len(rest) != 1 || len(labels) != 2 {
+		t.Errorf("of %v, %v is left", labels, rest)
+	}
+}

@@ -2,11 +2,11 @@ package gpuquota
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
@@ -53,30 +53,31 @@ func AccountOf(quotas []Quota, nodes []corev1.Node, pods []corev1.Pod) *Account 
 	return account
 }
 
-// SetHoldingOn records the holding of a pod on a node, nil for an unknown node. Pods of one owner in a PodGroup form a unit.
+// SetHoldingOn records the holding of a pod on a node, nil for an unknown node. The members of a gang form a unit.
 func (a *Account) SetHoldingOn(node *corev1.Node, pod *corev1.Pod) {
 	if gpu.HasEnded(pod) {
 		return
 	}
 	h := HoldingOf(pod, node)
-	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && pod.Labels[names.LabelPodGroup] != "" {
-		h.Unit = pod.Namespace + "/" + pod.Labels[names.LabelPodGroup] + "/" + string(owner.UID)
+	if unit := gang.UnitOf(pod); unit != "" {
+		h.Unit = unit
 	}
 	a.SetHolding(h)
 }
 
-// JobOf returns a key that is equal for pods that count as one job: those of a gpuctl job, or one pod.
+// JobOf returns a key that is equal for pods that count as one job: those of one workload, or one pod.
 func JobOf(pod *corev1.Pod) string {
-	if job := pod.Labels[names.LabelJob]; job != "" {
-		return pod.Namespace + "/" + pod.Labels[names.LabelJobType] + "/" + job
+	w := gang.WorkloadOf(pod)
+	if w.IsPodAlone() {
+		return pod.Namespace + "/" + pod.Name
 	}
-	return pod.Namespace + "/" + pod.Name
+	return pod.Namespace + "/" + w.Kind + "/" + w.Name
 }
 
 // DemandOf returns the demand of a waiting pod, and false if it requests no whole GPUs or the scheduler does not consider it.
 func DemandOf(pod *corev1.Pod) (Demand, bool) {
 	if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodPending ||
-		pod.Spec.SchedulerName != names.SchedulerName || len(pod.Spec.SchedulingGates) > 0 {
+		!names.IsOurScheduler(pod.Spec.SchedulerName) || len(pod.Spec.SchedulingGates) > 0 {
 		return Demand{}, false
 	}
 	out := Demand{Namespace: pod.Namespace, Pool: gpu.PodPool(pod), Job: JobOf(pod), GPUs: WholeGPUs(pod), Since: pod.CreationTimestamp.Time}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
@@ -33,7 +34,7 @@ func (r *renderer) makeGang(spec *batchv1.JobSpec) {
 	spec.Completions, spec.Parallelism = ptr.To(members), ptr.To(members)
 	spec.BackoffLimit, spec.BackoffLimitPerIndex = nil, ptr.To(r.job.Retries)
 	spec.MaxFailedIndexes = ptr.To[int32](0)
-	spec.Template.Labels[names.LabelPodGroup] = r.job.Name
+	gang.SetGroup(spec.Template.Labels, r.job.Name)
 	pod := &spec.Template.Spec
 	pod.Subdomain = ServiceName(r.job.Name)
 	if r.job.Environment.Distributed == workload.DistributedAuto {

@@ -12,6 +12,7 @@ import (
 	gangsv1 "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/simulate/trace"
 )
 
@@ -53,7 +54,8 @@ func podOfJob(job *trace.Job, index int, group *gangsv1.PodGroup) *corev1.Pod {
 		},
 	}
 	if group != nil {
-		pod.Labels = map[string]string{names.LabelPodGroup: group.Name}
+		pod.Labels = map[string]string{}
+		gang.SetGroup(pod.Labels, group.Name)
 	}
 	return pod
 }

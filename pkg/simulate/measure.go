@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/simulate/trace"
 )
@@ -218,5 +219,6 @@ func reasonsOfGangs(left []*entry) map[types.NamespacedName][]string {
 
 // podGang names the gang of a pod; the name is "" for a pod that is in none.
 func podGang(pod *corev1.Pod) types.NamespacedName {
-	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Labels[names.LabelPodGroup]}
+	name, _ := gang.NamedGroup(pod)
+	return name
 }

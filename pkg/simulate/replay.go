@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang"
 )
 
 // replay is a run: the waiting pods, the running pods, and the measurements.
@@ -131,10 +131,10 @@ func (r *replay) enqueuePod(pod *entry) (err error) {
 
 // equivalenceKey is equal for pods that the scheduler cannot distinguish except by name, and by the name of their gang.
 func equivalenceKey(arrival *Arrival) (string, error) {
-	pod, labels, members := arrival.Pod, maps.Clone(arrival.Pod.Labels), int32(0)
+	pod, labels, members := arrival.Pod, arrival.Pod.Labels, int32(0)
 	if arrival.Group != nil {
 		members = arrival.Group.Spec.MinMember
-		delete(labels, names.LabelPodGroup)
+		labels = gang.WithoutGroup(labels)
 	}
 	text, err := json.Marshal([]any{&pod.Spec, labels, pod.Annotations, members})
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
-	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	pkggang "g8s.host/gpu-scheduler/pkg/gang"
 )
 
@@ -30,7 +29,7 @@ func watchFinished(factory informers.SharedInformerFactory) (finishedMembers, er
 	informer := factory.InformerFor(&keyOfFinished{}, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
 		return coreinformers.NewFilteredPodInformer(client, metav1.NamespaceAll, resync, cache.Indexers{byController: controllerKeys},
 			func(options *metav1.ListOptions) {
-				options.LabelSelector = names.LabelPodGroup
+				options.LabelSelector = pkggang.GroupSelector
 				options.FieldSelector = fields.OneTermEqualSelector("status.phase", string(corev1.PodSucceeded)).String()
 			})
 	})
@@ -49,10 +48,14 @@ func keepOwners(object any) (any, error) {
 	if !ok {
 		return object, nil
 	}
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+	out := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, OwnerReferences: pod.OwnerReferences,
-		Labels: map[string]string{names.LabelPodGroup: pod.Labels[names.LabelPodGroup]},
-	}}, nil
+		Labels: map[string]string{},
+	}}
+	if group, named := pkggang.NamedGroup(pod); named {
+		pkggang.SetGroup(out.Labels, group.Name)
+	}
+	return out, nil
 }
 
 func controllerKeys(object any) ([]string, error) {

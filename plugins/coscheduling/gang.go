@@ -60,8 +60,8 @@ func isLive(pod *corev1.Pod) bool {
 // byGroup indexes pods by PodGroup. byGang also includes the owner, because thousands of pods may share one label. byNomination indexes pods
 // without a node by their nominated node.
 const (
-	byGroup      = "scheduling.x-k8s.io/pod-group"
-	byGang       = "scheduling.x-k8s.io/pod-group/controller"
+	byGroup      = "podGroup"
+	byGang       = "podGroupOfController"
 	byNomination = "status.nominatedNodeName"
 )
 

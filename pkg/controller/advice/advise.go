@@ -16,6 +16,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/amounts"
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/whatif"
 )
@@ -132,10 +133,11 @@ func WaitingOf(pods []corev1.Pod) Waiting {
 
 // jobOf returns the job of a pod, or the pod itself if it has none.
 func jobOf(pod *corev1.Pod) string {
-	if job := pod.Labels[g8s.LabelJob]; job != "" {
-		return strings.Join([]string{pod.Namespace, pod.Labels[g8s.LabelJobType], job}, "/")
+	w := gang.WorkloadOf(pod)
+	if w.IsPodAlone() {
+		return pod.Namespace + "/" + pod.Name
 	}
-	return pod.Namespace + "/" + pod.Name
+	return strings.Join([]string{pod.Namespace, w.Kind, w.Name}, "/")
 }
 
 // StartedJobs returns how many waiting jobs have a placement for all their waiting pods.

@@ -19,6 +19,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/controller/pools"
 	"g8s.host/gpu-scheduler/pkg/controller/statuses"
 	"g8s.host/gpu-scheduler/pkg/controller/traced"
+	"g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/whatif"
 )
 
@@ -159,13 +160,13 @@ func (r *Reconciler) readSituation(ctx context.Context, pool string) (Situation,
 	return out, err
 }
 
-// groupsOf reads the PodGroups of pods. A missing one makes no gang, as for the scheduler.
+// groupsOf reads the PodGroups that pods name. A missing one makes no gang, as for the scheduler.
 func (r *Reconciler) groupsOf(ctx context.Context, pods []corev1.Pod) ([]unstructured.Unstructured, error) {
 	var out []unstructured.Unstructured
 	seen := map[client.ObjectKey]bool{}
 	for i := range pods {
-		key := client.ObjectKey{Namespace: pods[i].Namespace, Name: pods[i].Labels[g8s.LabelPodGroup]}
-		if key.Name == "" || seen[key] {
+		key, named := gang.NamedGroup(&pods[i])
+		if !named || seen[key] {
 			continue
 		}
 		seen[key] = true

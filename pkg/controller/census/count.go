@@ -13,12 +13,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
 
 	"g8s.host/gpu-scheduler/pkg/amounts"
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/controller/bounded"
 	"g8s.host/gpu-scheduler/pkg/fit"
+	"g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/reason"
@@ -145,7 +145,7 @@ func (n *Numbers) addOverpromised(nodes []corev1.Node, bound []corev1.Pod, calle
 
 // isPending reports whether a pod waits for our scheduler.
 func isPending(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodPending && pod.Spec.SchedulerName == g8s.SchedulerName
+	return pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodPending && g8s.IsOurScheduler(pod.Spec.SchedulerName)
 }
 
 // poolLabels returns the metric label of each pool with GPUs.
@@ -255,30 +255,27 @@ func causeOf(pod *corev1.Pod) reason.Cause {
 }
 
 func gangsOf(bound []corev1.Pod, waiting []*corev1.Pod, now time.Time) Gangs {
-	of := func(pod *corev1.Pod) types.NamespacedName {
-		return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Labels[g8s.LabelPodGroup]}
-	}
-	running := map[types.NamespacedName]bool{}
+	running := map[string]bool{}
 	for i := range bound {
 		if pod := &bound[i]; !gpu.HasEnded(pod) {
-			running[of(pod)] = true
+			running[gang.UnitOf(pod)] = true
 		}
 	}
-	oldest := map[types.NamespacedName]time.Duration{}
+	oldest := map[string]time.Duration{}
 	for _, pod := range waiting {
-		if gang := of(pod); gang.Name != "" && len(pod.Spec.SchedulingGates) == 0 { // a gate is set on purpose
-			oldest[gang] = max(oldest[gang], podAge(pod, now))
+		if unit := gang.UnitOf(pod); unit != "" && len(pod.Spec.SchedulingGates) == 0 { // a gate is set on purpose
+			oldest[unit] = max(oldest[unit], podAge(pod, now))
 		}
 	}
 	var out Gangs
-	for gang := range maps.Keys(oldest) {
-		if running[gang] {
+	for unit := range maps.Keys(oldest) {
+		if running[unit] {
 			out.PartiallyBound++
-			out.PartiallyBoundOldest = max(out.PartiallyBoundOldest, oldest[gang])
+			out.PartiallyBoundOldest = max(out.PartiallyBoundOldest, oldest[unit])
 			continue
 		}
 		out.Waiting++
-		out.WaitingOldest = max(out.WaitingOldest, oldest[gang])
+		out.WaitingOldest = max(out.WaitingOldest, oldest[unit])
 	}
 	return out
 }

@@ -34,6 +34,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/controller/gangs"
 	"g8s.host/gpu-scheduler/pkg/controller/index"
 	"g8s.host/gpu-scheduler/pkg/controller/traced"
+	"g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/jobplan"
 	"g8s.host/gpu-scheduler/pkg/quota"
@@ -90,7 +91,7 @@ func enqueueNamespace() handler.EventHandler {
 // isGang reports whether a gpuctl Job creates the pods of a gang, and no other program suspends it or creates its pods.
 func isGang(object client.Object) bool {
 	job, ok := object.(*batchv1.Job)
-	return ok && job.Spec.Template.Labels[g8s.LabelPodGroup] != "" && job.Labels[g8s.LabelJob] != "" && job.Labels[labelQueue] == "" &&
+	return ok && groupOf(job) != "" && job.Labels[g8s.LabelJob] != "" && job.Labels[labelQueue] == "" &&
 		ptr.Deref(job.Spec.ManagedBy, batchv1.JobControllerName) == batchv1.JobControllerName
 }
 
@@ -206,12 +207,18 @@ func (m *member) limitPods(least int64) {
 	}
 }
 
+// groupOf returns the PodGroup that the pods of a Job name, "" for none.
+func groupOf(job *batchv1.Job) string {
+	group, _ := gang.NamedGroup(&corev1.Pod{ObjectMeta: job.Spec.Template.ObjectMeta})
+	return group.Name
+}
+
 // isWaiting reports whether a Job takes part in the order.
 func (m *member) isWaiting() bool { return m.held || m.Pods < m.Needs || m.Short && !m.Begun }
 
 // readMember reads the facts about a Job that matter to quotas.
 func (r *Reconciler) readMember(ctx context.Context, job *batchv1.Job, held bool) (*member, error) {
-	out := &member{job: job, held: held, group: job.Spec.Template.Labels[g8s.LabelPodGroup], Gang: quota.Gang{
+	out := &member{job: job, held: held, group: groupOf(job), Gang: quota.Gang{
 		Job: job.Name, Rank: rankOf(job), Created: job.CreationTimestamp.Time, Needs: int64(ptr.Deref(job.Spec.Parallelism, 1)),
 		Pod: &corev1.Pod{ObjectMeta: job.Spec.Template.ObjectMeta, Spec: job.Spec.Template.Spec},
 	}}
