@@ -9,8 +9,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// explainHeldJob explains a job whose pods are not to be created yet: it is incomplete, paused, waits for other jobs, or comes after another gang for a
-// quota. A job can be held by several of these at once.
+// explainHeldJob explains a job whose pods are not to be created yet: it is incomplete, paused, waits for other jobs, is held by Kueue, or comes after
+// another gang for a quota. A job can be held by several of these at once.
 func explainHeldJob(f *Facts) []Finding {
 	job := &f.Job
 	var out []Finding
@@ -22,6 +22,9 @@ func explainHeldJob(f *Facts) []Finding {
 	}
 	if job.Reason == inventory.ReasonWaitsForJobs || job.Status == inventory.StatusSuspended && len(job.WaitsFor) > 0 {
 		out = append(out, waitsForJobs(f))
+	}
+	if job.Reason == inventory.ReasonHeldByKueue {
+		out = append(out, explainHeldByKueue(f))
 	}
 	if job.QuotaBehind != "" {
 		out = append(out, explainBehindGang(job))

@@ -53,6 +53,12 @@ func Read(ctx context.Context, client kubernetes.Interface, namespace, name stri
 				return nil, err
 			}
 		}
+		if jobs[i].Reason == inventory.ReasonHeldByKueue {
+			if out[i].Space, err = snapshot.Read(ctx, client, snapshot.KueueWorkloads(namespace, jobs[i].Object.UID).IfAllowed()); err != nil {
+				return nil, err
+			}
+			continue // it has no pods
+		}
 		if jobs[i].RunsWhole() || isEnded(jobs[i].Status) {
 			continue // nothing waits to be let in
 		}

@@ -119,6 +119,19 @@ func TestForeignWorkloads(t *testing.T) {
 			jobs: []batchv1.Job{nativeJob(func(j *batchv1.Job) { j.Spec.Suspend = ptr.To(true) })},
 			want: []row{{"Job", "ddp", StatusSuspended, 0, 2, 8, "batch/v1/Job"}},
 		},
+		"a Job that Kueue holds back": {
+			jobs: []batchv1.Job{nativeJob(func(j *batchv1.Job) {
+				j.Spec.Suspend, j.Labels = ptr.To(true), map[string]string{names.LabelKueueQueue: "team-a"}
+			})},
+			want: []row{{"Job", "ddp", StatusPending, 0, 2, 8, "batch/v1/Job"}},
+		},
+		"a Job of Kueue's that a user has paused": {
+			jobs: []batchv1.Job{nativeJob(func(j *batchv1.Job) {
+				j.Spec.Suspend, j.Labels = ptr.To(true), map[string]string{names.LabelKueueQueue: "team-a"}
+				j.Annotations = map[string]string{names.AnnotationPausedAt: "2026-11-01T12:00:00Z"}
+			})},
+			want: []row{{"Job", "ddp", StatusSuspended, 0, 2, 8, "batch/v1/Job"}},
+		},
 		"its pods are its own": {
 			jobs: []batchv1.Job{nativeJob(nil)},
 			pods: []corev1.Pod{

@@ -93,7 +93,7 @@ func (r *Reader) Jobs(ctx context.Context, query JobQuery) ([]Job, error) {
 // anyMissingPods reports whether some job waits for pods that do not exist. An ended job waits for none.
 func anyMissingPods(jobs []Job) bool {
 	_, short := findFirst(jobs, func(j Job) bool {
-		return j.Reason != ReasonWaitsForJobs && (j.Status == StatusPending || j.Status == StatusDegraded) && len(j.Pods) < int(j.Desired) || j.countMissingPods() > 0
+		return j.Reason != ReasonWaitsForJobs && j.Reason != ReasonHeldByKueue && (j.Status == StatusPending || j.Status == StatusDegraded) && len(j.Pods) < int(j.Desired) || j.countMissingPods() > 0
 	})
 	return short
 }

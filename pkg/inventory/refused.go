@@ -68,7 +68,7 @@ func (q quotasByNamespace) judgeDeployment(out *Job, deployment *appsv1.Deployme
 // countMissingPods is how many pods Kubernetes should have created and has not.
 func (j *Job) countMissingPods() int64 {
 	short := j.Status == StatusPending || j.Status == StatusDegraded || j.Status == StatusRunning && j.Array != nil
-	if !short || j.Reason == ReasonIncomplete || j.Reason == ReasonWaitsForJobs {
+	if !short || j.Reason == ReasonIncomplete || j.Reason == ReasonWaitsForJobs || j.Reason == ReasonHeldByKueue {
 		return 0
 	}
 	there := countPods(j.Pods, func(p Pod) bool {

@@ -116,13 +116,16 @@ func judgeRuns(job *batchv1.Job, pods []Pod, desired int32, creation Trouble) (S
 	return judgePods(pods, desired, creation)
 }
 
-// judgeSuspended distinguishes a job that starts after others from one that was paused.
+// judgeSuspended distinguishes a job that starts after others, or when Kueue admits it, from one that was paused.
 func judgeSuspended(job *batchv1.Job) (Status, Trouble) {
 	if waits, ok := waitsForJobs(job); ok {
 		return StatusPending, waits
 	}
 	if first := quotaBehind(job); first != "" {
 		return StatusPending, Trouble{Reason: quota.Reason, Message: fmt.Sprintf("its pods are made when job %s, which comes first for a quota of the namespace, has all of its own", first)}
+	}
+	if queue := kueueQueue(job); queue != "" {
+		return StatusPending, kueueTrouble(queue)
 	}
 	return StatusSuspended, pausedTrouble(job)
 }

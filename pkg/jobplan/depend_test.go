@@ -260,3 +260,17 @@ func TestAUserPausesAGangThatIsHeldForAQuota(t *testing.T) {
 		t.Error("it is held for a quota unless it is paused, or made again while its last pods run")
 	}
 }
+
+// TestKueueDecidesWhenItsJobsStart and suspends at once what a user lets go.
+func TestKueueDecidesWhenItsJobsStart(t *testing.T) {
+	job := waiting("", "")
+	job.Labels[names.LabelKueueQueue] = "team-a"
+	if _, err := Resume(job); err == nil || !strings.Contains(err.Error(), "Kueue holds it back in queue team-a") {
+		t.Errorf("resumed: %v", err)
+	}
+	paused := waiting("", "", names.AnnotationPausedAt)
+	paused.Labels[names.LabelKueueQueue] = "team-a"
+	if step, err := Resume(paused); err != nil || step.Patch == nil {
+		t.Errorf("what a user has paused is not resumed: %v", err)
+	}
+}

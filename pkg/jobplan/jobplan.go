@@ -145,6 +145,10 @@ func Resume(top client.Object) (Step, error) {
 		if resumesAutomatically(top) && PausedByUser(top) {
 			return newStep(top, map[string]any{names.AnnotationPausedAt: nil, names.AnnotationPausedBecause: nil}, map[string]any{})
 		}
+		if queue := top.GetLabels()[names.LabelKueueQueue]; queue != "" && !PausedByUser(top) {
+			return Step{}, newStateError(top, phrase.Textf("Kueue holds it back in queue %s, and starts it when it admits it: gpuctl why %s",
+				queue, top.GetLabels()[names.LabelJob]))
+		}
 		return resumePods(top)
 	}
 	return Step{}, newStateError(top, phrase.Textf("Start it over: gpuctl retry %s", top.GetLabels()[names.LabelJob]))

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
@@ -99,4 +101,16 @@ func startOf(e *Entry) string {
 		return "unknown"
 	}
 	return "now"
+}
+
+// TestWhatKueueHoldsBackIsShown behind all that wait in our queues: it has no pods that the scheduler could try.
+func TestWhatKueueHoldsBackIsShown(t *testing.T) {
+	held := inventory.Job{Name: "ddp", Namespace: "team", Kind: "Job", Pool: "train", GPUs: 16, Desired: 2, Priority: "high", Status: inventory.StatusPending,
+		Trouble: inventory.Trouble{Reason: inventory.ReasonHeldByKueue, Message: "held"}}
+	idle := held
+	idle.GPUs = 0
+	got := Build(&snapshot.Snapshot{Pods: []corev1.Pod{asks("waits", "1", 5, 0)}}, []inventory.Job{idle, held}, nil, t0).Entries
+	if len(got) != 2 || got[0].Name != "waits" || got[1].Name != "ddp" || got[1].Position != 0 || got[1].Cause != reason.HeldByKueue || got[1].GPUs != 16 {
+		t.Errorf("got %+v", got)
+	}
 }

@@ -47,7 +47,7 @@ func holdCause(job *inventory.Job, now time.Time) reason.Cause {
 		return ""
 	}
 	switch cause := reason.Cause(job.Reason); cause {
-	case reason.WaitsForJobs, reason.SchedulingGated, reason.Incomplete, reason.Replacing:
+	case reason.WaitsForJobs, reason.HeldByKueue, reason.SchedulingGated, reason.Incomplete, reason.Replacing:
 		return cause
 	case reason.WaitingForControllers:
 		if now.Sub(job.Created) > slowController {

@@ -53,7 +53,9 @@ const (
 const (
 	SchedulingGated Cause = "SchedulingGated"
 	// WaitsForJobs is a job that starts after others, which have not ended as required.
-	WaitsForJobs     Cause = "WaitsForJobs"
+	WaitsForJobs Cause = "WaitsForJobs"
+	// HeldByKueue is a job that Kueue keeps suspended until it admits it.
+	HeldByKueue      Cause = "HeldByKueue"
 	OtherScheduler   Cause = "OtherScheduler"
 	SchedulerDown    Cause = "SchedulerDown"
 	WaitingForTurn   Cause = "WaitingForTurn"

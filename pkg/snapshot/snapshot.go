@@ -54,6 +54,8 @@ type Snapshot struct {
 	DeviceClaimTemplates []resourcev1.ResourceClaimTemplate
 	DeviceClasses        []resourcev1.DeviceClass
 	ResourceSlices       []resourcev1.ResourceSlice
+	// KueueWorkloads are what Kueue admits, one for each object that it manages.
+	KueueWorkloads []unstructured.Unstructured
 	// PodGroups are names: a Go type would bind gpuctl to one scheduler.
 	PodGroups []string
 	// Objects are the untyped query results.
@@ -93,6 +95,7 @@ const (
 	PartPriorityClasses Part = "priority classes"
 	PartBudgets         Part = "pod disruption budgets"
 	PartPodGroups       Part = "PodGroups"
+	PartKueueWorkloads  Part = "Workloads of Kueue"
 	PartObjects         Part = "objects of gangs"
 	PartGPUPools        Part = "GPUPools"
 	PartSpotPools       Part = "SpotPools"

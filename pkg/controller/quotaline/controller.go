@@ -52,9 +52,6 @@ const (
 	eventResumed = "ResumedForQuota"
 )
 
-// labelQueue is Kueue's label. Kueue suspends and resumes such Jobs itself.
-const labelQueue = "kueue.x-k8s.io/queue-name"
-
 // Reconciler handles the gangs of namespaces. The name of a request is that of a namespace.
 type Reconciler struct {
 	Client client.Client
@@ -91,7 +88,7 @@ func enqueueNamespace() handler.EventHandler {
 // isGang reports whether a gpuctl Job creates the pods of a gang, and no other program suspends it or creates its pods.
 func isGang(object client.Object) bool {
 	job, ok := object.(*batchv1.Job)
-	return ok && groupOf(job) != "" && job.Labels[g8s.LabelJob] != "" && job.Labels[labelQueue] == "" &&
+	return ok && groupOf(job) != "" && job.Labels[g8s.LabelJob] != "" && job.Labels[g8s.LabelKueueQueue] == "" &&
 		ptr.Deref(job.Spec.ManagedBy, batchv1.JobControllerName) == batchv1.JobControllerName
 }
 

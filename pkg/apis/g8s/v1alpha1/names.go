@@ -125,6 +125,8 @@ const (
 	LabelPriority = "g8s.host/priority"
 	// LabelManagedBy is Kubernetes' well-known label; its value here is [ManagedByGpuctl].
 	LabelManagedBy = "app.kubernetes.io/managed-by"
+	// LabelKueueQueue names the LocalQueue of Kueue that an object is in. Kueue suspends such objects until it admits them.
+	LabelKueueQueue = "kueue.x-k8s.io/queue-name"
 	// LabelPodGroup joins a pod to a PodGroup of scheduler-plugins.
 	LabelPodGroup = "scheduling.x-k8s.io/pod-group"
 	// ManagedByGpuctl marks the objects that gpuctl made.
