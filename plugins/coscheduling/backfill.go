@@ -185,7 +185,7 @@ func (p *Plugin) renewReservation(group *podGroup, m *members, turn backfill.Que
 // lacksOnlyRoom reports whether a job only waits for other pods to end: it is whole, within its quota, is not waiting for a better placement,
 // and no other plugin keeps it from all nodes.
 func (p *Plugin) lacksOnlyRoom(group *podGroup, m *members, refused fwk.NodeToStatusReader) bool {
-	if m.missingReason(group.minMember) != "" || len(group.minResources) > 0 || overQuotaReason(p.quotaRequest(group, m)) != "" {
+	if m.missingReason(group.minMember) != "" || !group.isCoveredBy(m) || overQuotaReason(p.quotaRequest(group, m)) != "" {
 		return false
 	}
 	if group.minMember == 1 {

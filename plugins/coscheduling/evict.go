@@ -17,7 +17,7 @@ import (
 // The decision covers the whole gang at once. If it were made per member, as kube-scheduler does for pods, a gang that lacks one node would
 // evict once for each member, and a gang that cannot start for another reason would do so over and over.
 func (p *Plugin) preemptForGang(ctx context.Context, g gang, group *podGroup, m *members, pod *corev1.Pod, refused fwk.NodeToStatusReader) (node, why string) {
-	if m.missingReason(group.minMember) != "" || len(m.placed) > m.bound || len(group.minResources) > 0 {
+	if m.missingReason(group.minMember) != "" || len(m.placed) > m.bound || !group.isCoveredBy(m) {
 		p.nominateMembers(m.waiting, nil)
 		return "", ""
 	}

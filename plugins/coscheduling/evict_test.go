@@ -110,6 +110,7 @@ func TestWhoLeavesForAGang(t *testing.T) {
 	tests := map[string]struct {
 		members int
 		layout  string
+		needs   map[string]any // minResources of its PodGroup
 		runs    func(*lab)
 		change  func(*corev1.Pod)
 		evicted []string
@@ -178,13 +179,23 @@ func TestWhoLeavesForAGang(t *testing.T) {
 			l.running(0, "half", 5, minus, smaller(4))
 			l.running(0, "other", 5, minus, smaller(4))
 		}, evicted: []string{"half", "other"}, nodes: []string{"n0", "n1", "n2", "n3"}},
+		"one, where minResources is the sum of the members": {members: 4, needs: map[string]any{names.ResourceGPU: "32"}, runs: func(l *lab) {
+			l.running(0, "old", 60, minus)
+		}, evicted: []string{"old"}, nodes: []string{"n0", "n1", "n2", "n3"}},
+		"nobody, where minResources is more than that": {members: 4, needs: map[string]any{names.ResourceGPU: "40"}, runs: func(l *lab) {
+			l.running(0, "old", 60, minus)
+		}},
 		"nobody for members that are not there": {members: 5, runs: func(l *lab) { l.running(0, "a", 1, minus) }},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			l := newRacks(t, 4)
 			l.answers()
-			l.group("g", map[string]any{"minMember": int64(tc.members)}, laidOut(tc.layout))
+			spec := map[string]any{"minMember": int64(tc.members)}
+			if tc.needs != nil {
+				spec["minResources"] = tc.needs
+			}
+			l.group("g", spec, laidOut(tc.layout))
 			tc.runs(l)
 			var pods []*corev1.Pod
 			for i := range min(tc.members, 4) {

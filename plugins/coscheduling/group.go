@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"g8s.host/gpu-scheduler/pkg/amounts"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
@@ -172,4 +173,30 @@ func describeValue(value any) string {
 		return "a list"
 	}
 	return "an object"
+}
+
+// isCoveredBy reports whether room for enough members is room for the group's minResources: any members that are enough ask together for no less. That
+// holds for what operators write there, the sum of their pods. Resources that no member asks for would keep a gang out after others had left for it.
+func (g *podGroup) isCoveredBy(m *members) bool {
+	for name, amount := range g.minResources {
+		if sumOfLeast(name, slices.Concat(m.placed, m.waiting), g.minMember) < amount {
+			return false
+		}
+	}
+	return true
+}
+
+// sumOfLeast adds up what the pods that ask for the least of a resource ask for.
+func sumOfLeast(name corev1.ResourceName, pods []*corev1.Pod, count int) float64 {
+	asked := make([]float64, len(pods))
+	for i, pod := range pods {
+		quantity := amounts.Requests(pod)[name]
+		asked[i] = quantity.AsApproximateFloat64()
+	}
+	slices.Sort(asked)
+	sum := 0.0
+	for _, amount := range asked[:min(count, len(asked))] {
+		sum += amount
+	}
+	return sum
 }
