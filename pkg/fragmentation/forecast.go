@@ -16,7 +16,7 @@ type Forecasts struct {
 }
 
 // NextForecasts returns the forecasts after these, with those of them that are still valid; these themselves if all are.
-func (f *Forecasts) NextForecasts(nodes map[string]*Pool, pods *PodCount) *Forecasts {
+func (f *Forecasts) NextForecasts(nodes map[string]*Pool, idle map[string]IdleNodes, pods *PodCount) *Forecasts {
 	next := &Forecasts{pools: make(map[string]*Forecast, len(nodes)), made: 1}
 	if f != nil {
 		next.made = f.made + 1
@@ -27,6 +27,8 @@ func (f *Forecasts) NextForecasts(nodes map[string]*Pool, pods *PodCount) *Forec
 		if f != nil && f.pools[name].isStillValid(forecast) {
 			forecast = f.pools[name]
 			held++
+		} else {
+			forecast.idle = maps.Clone(idle[name])
 		}
 		next.pools[name] = forecast
 	}
@@ -68,24 +70,27 @@ func (f *Forecasts) Generation(pool string) int64 {
 // between two forecasts.
 type Forecast struct {
 	generation int64
-	// nodes and pods are its input. rate and changes were those of the pods. pods is nil if there are none.
+	// nodes, idle and pods are its input. rate and changes were those of the pods. pods is nil if there are none.
 	nodes   *Pool
+	idle    IdleNodes
 	pods    *population
 	rate    float64
 	changes int64
 
 	once sync.Once
 	// models are by the memory of a GPU, 0 if it is unknown: the same pods leave different remainders on others. scarcity is by the shape of a
-	// node. Both are by buckets.
+	// node. Both are by buckets. pressure and needs are by type.
 	models   map[int64]*Model
-	pressure map[string]float64 // by type
+	pressure map[string]float64
 	scarcity map[Shape]float64
+	needs    map[string][]Need
 	kept     Kept
 }
 
-// NewForecast returns the forecast for one pool alone.
-func NewForecast(pool string, nodes *Pool, pods *PodCount) *Forecast {
+// NewForecast returns the forecast for one pool alone. It keeps idle.
+func NewForecast(pool string, nodes *Pool, idle IdleNodes, pods *PodCount) *Forecast {
 	forecast := newForecast(nodes, pods.pools[pool], 1)
+	forecast.idle = idle
 	forecast.once.Do(forecast.computeModels)
 	return forecast
 }
@@ -117,6 +122,7 @@ func (f *Forecast) computeModels() {
 	for bucket, like := range f.nodes.hosts {
 		f.scarcity[bucket] = scarcity[like.most]
 	}
+	f.needs = ComputeNeeds(demand, f.idle, f.nodes.capacity)
 	f.kept = NodesToKeep(demand, shapes, f.rate)
 }
 
@@ -160,7 +166,7 @@ func (f *Forecast) PlaceOn(shape *Shape, milliCPU, memoryMiB int64) Placement {
 func (p *Placement) MoveTo(shape *Shape, milliCPU, memoryMiB int64) Placement {
 	at := *p
 	at.node.MilliCPU, at.node.MemoryMiB, at.node.Cards = milliCPU, memoryMiB, shape.Cards
-	at.node.Pressure = p.forecast.pressure[shape.Type]
+	at.node.Pressure, at.node.Needs = p.forecast.pressure[shape.Type], p.forecast.needs[shape.Type]
 	if bucket := shape.toBucket(); bucket != p.bucket {
 		at.bucket, at.node.Scarcity = bucket, p.forecast.scarcity[bucket]
 	}

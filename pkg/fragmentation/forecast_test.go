@@ -31,9 +31,9 @@ func TestAForecastHoldsUntilItsPoolChanges(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			nodes, pods := there()
-			first := (*Forecasts)(nil).NextForecasts(nodes, &PodCount{pools: pods})
+			first := (*Forecasts)(nil).NextForecasts(nodes, nil, &PodCount{pools: pods})
 			tc.change(nodes, pods)
-			second := first.NextForecasts(nodes, &PodCount{pools: pods})
+			second := first.NextForecasts(nodes, nil, &PodCount{pools: pods})
 			for _, pool := range slices.Sorted(maps.Keys(nodes)) {
 				again := second.Generation(pool) == 2
 				if again != slices.Contains(tc.want, pool) || again == (second.pools[pool] == first.pools[pool]) {
@@ -142,7 +142,7 @@ func TestUnequalCardsAreEachValuedBySize(t *testing.T) {
 	for range 10 {
 		pods.Add(PodRequest{Pool: "a", Shared: 1, ShareMiB: 500})
 	}
-	forecast := NewForecast("a", &pool, &pods)
+	forecast := NewForecast("a", &pool, nil, &pods)
 	small, large := forecast.models[600], forecast.models[1000]
 	if small == nil || large == nil {
 		t.Fatalf("models %v, want one for each size of card", forecast.models)
@@ -177,7 +177,7 @@ func TestMachinesOfOneModelAreAlike(t *testing.T) {
 			pods.Add(PodRequest{Whole: 8, MilliCPU: 100_000 - 1000*(i%20), MemoryMiB: 1 << 10})
 			pods.Add(PodRequest{Shared: 1, ShareMiB: 7000, MilliCPU: 1000, MemoryMiB: 1 << 10})
 		}
-		return NewForecast("", &nodes, &pods)
+		return NewForecast("", &nodes, nil, &pods)
 	}
 	equal, unequal := forecast(0), forecast(1)
 	if len(unequal.models) > 3 || len(unequal.scarcity) > 6 {
@@ -232,7 +232,7 @@ func BenchmarkForecast(b *testing.B) {
 				pods.Add(asked)
 			}
 			for b.Loop() {
-				NewForecast("", &nodes, &pods)
+				NewForecast("", &nodes, nil, &pods)
 			}
 		})
 	}

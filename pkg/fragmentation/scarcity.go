@@ -1,9 +1,6 @@
 package fragmentation
 
-import (
-	"slices"
-	"strings"
-)
+import "slices"
 
 // Shape is what a node has when nothing runs on it.
 type Shape struct {
@@ -69,5 +66,5 @@ func largestOf(demand Demand) (largest []expectedClass, asked float64) {
 // canHold reports whether an empty node has room for a pod of a class.
 func (s Shape) canHold(class *Class) bool {
 	return s.Cards >= class.Cards && s.MilliCPU >= class.MilliCPU && s.MemoryMiB >= class.MemoryMiB &&
-		(class.Types == "" || slices.Contains(strings.Split(class.Types, ","), s.Type))
+		class.acceptsType(s.Type)
 }

@@ -40,6 +40,8 @@ type Node struct {
 	Cards, Unused int64
 	// Pressure is that of the type of its GPUs, Scarcity that of its shape: see [ComputePressure] and [ComputeScarcity].
 	Pressure, Scarcity float64
+	// Needs are those for idle nodes with its type of GPUs, the most likely first: see [ComputeNeeds].
+	Needs []Need
 }
 
 // After is what a pod leaves of a node's GPUs.
@@ -73,7 +75,7 @@ func (m *Model) structureCost(node *Node, class *Class, rest int64) float64 {
 	}
 	if node.Cards >= m.largest && class.Cards < m.largest { // one of the largest pods might have had the node
 		busy := float64(node.Cards - node.Unused)
-		cost += m.idleNodeCost(node) * math.Pow(vacated*m.turnover, busy) // 1 for an idle node, also where no pod leaves
+		cost += m.idleNodeCost(node)*math.Pow(vacated*m.turnover, busy) + m.neededCost(node, class) // 0⁰ = 1: idle, and no pod leaves
 	}
 	return cost
 }
@@ -81,6 +83,19 @@ func (m *Model) structureCost(node *Node, class *Class, rest int64) float64 {
 // idleNodeCost returns the cost of breaking into a node, were it idle, that has the GPUs for one of the largest pods.
 func (m *Model) idleNodeCost(node *Node) float64 {
 	return (wakeCost + largeCost*m.large) * (1 + min(m.turnover/fullTurnover, 1)*(node.Scarcity-1))
+}
+
+// neededCost returns what a pod costs the largest pods on an idle node that they take as a whole: all its GPUs, to the extent that the node is needed and
+// of no use to them afterwards. Where pods leave, the remainder of the pool does not tell how many are still to come.
+func (m *Model) neededCost(node *Node, class *Class) float64 {
+	if node.Unused < node.Cards || node.Cards != m.largest || m.turnover >= fullTurnover {
+		return 0
+	}
+	lost := needFor(node.Needs, node.MilliCPU, node.MemoryMiB)
+	if class.Cards == 0 {
+		lost -= needFor(node.Needs, node.MilliCPU-class.MilliCPU, node.MemoryMiB-class.MemoryMiB)
+	}
+	return float64(node.Cards) * Whole * lost * (1 - m.turnover/fullTurnover)
 }
 
 // leftAfter returns what remains of an amount, at least 0. Neither operand is below 0, so that it cannot wrap.

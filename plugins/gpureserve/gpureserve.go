@@ -95,7 +95,7 @@ func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 // Filter rejects an idle node that is kept whole. It judges the nodes of the snapshot: a node that is idle only in a dry run of preemption is
 // not kept, nor is the pod's nominated node.
 func (p *Plugin) Filter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
-	if node.Node() == nil || hasGPUsInUse(node) {
+	if node.Node() == nil || observe.HasGPUsInUse(node) {
 		return nil
 	}
 	k, err := cycle.Read[*keptNodes](cs, stateKey)

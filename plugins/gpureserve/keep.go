@@ -12,7 +12,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/ptr"
 
-	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/fragmentation"
 	"g8s.host/gpu-scheduler/pkg/fragmentation/observe"
@@ -75,7 +74,7 @@ func (p *Plugin) nodesToKeep(k *keptNodes, pod *corev1.Pod) (sets.Set[string], e
 	for _, node := range nodes {
 		switch {
 		case node.Node() == nil || gpu.PoolOf(node.Node()) != k.pool:
-		case hasGPUsInUse(node):
+		case observe.HasGPUsInUse(node):
 			if hasVictim(pod, node) {
 				return nil, nil
 			}
@@ -92,7 +91,7 @@ func (p *Plugin) nodesToKeep(k *keptNodes, pod *corev1.Pod) (sets.Set[string], e
 // isIdle reports whether a node exists, and none of its GPUs is in use.
 func (p *Plugin) isIdle(name string) bool {
 	node, err := p.handle.SnapshotSharedLister().NodeInfos().Get(name)
-	return err == nil && node.Node() != nil && !hasGPUsInUse(node)
+	return err == nil && node.Node() != nil && !observe.HasGPUsInUse(node)
 }
 
 // hasVictim reports whether a pod could evict one of the pods on a node.
@@ -111,12 +110,6 @@ func (p *Plugin) worthKeeping(k *keptNodes, node fwk.NodeInfo) bool {
 	left := observe.ShapeOf(node, allocator)
 	left.MilliCPU, left.MemoryMiB = observe.LeftOf(node)
 	return k.worth.CoversNode(left)
-}
-
-// hasGPUsInUse reports whether any card of a node is in use.
-func hasGPUsInUse(node fwk.NodeInfo) bool {
-	requested := node.GetRequested().GetScalarResources()
-	return requested[names.ResourceGPU] > 0 || requested[names.ResourceSharedGPU] > 0
 }
 
 // toleratesTaints reports whether no taint keeps a pod from a node.

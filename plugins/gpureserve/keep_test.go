@@ -108,7 +108,7 @@ func forecasts(nodes []*corev1.Node, pods []*corev1.Pod) *fragmentation.Forecast
 	count.RemovePod(again)
 	count.Add(again)
 	count.EndRound()
-	return (*fragmentation.Forecasts)(nil).NextForecasts(pools, &count)
+	return (*fragmentation.Forecasts)(nil).NextForecasts(pools, nil, &count)
 }
 
 // filter has the pod pass PreFilter, as in an attempt of its own, and Filter for a node.

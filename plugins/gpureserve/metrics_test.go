@@ -20,7 +20,7 @@ func TestMetricsOfPoolsThatAreGoneAreDropped(t *testing.T) {
 		for _, name := range names {
 			pools[name] = &fragmentation.Pool{}
 		}
-		return (*fragmentation.Forecasts)(nil).NextForecasts(pools, &fragmentation.PodCount{})
+		return (*fragmentation.Forecasts)(nil).NextForecasts(pools, nil, &fragmentation.PodCount{})
 	}
 	p := &Plugin{}
 	p.updateShownPools(pools("metrics-a", "metrics-b"))

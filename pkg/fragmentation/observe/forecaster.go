@@ -54,7 +54,7 @@ func (f *Forecaster) NextForecasts(handle fwk.Handle, devices Devices, now Occas
 		}
 	}
 	if due || changed {
-		f.current = f.current.NextForecasts(f.nodes.pools, &f.pods.PodCount)
+		f.current = f.current.NextForecasts(f.nodes.pools, f.nodes.idle, &f.pods.PodCount)
 	}
 	return f.current, nil
 }

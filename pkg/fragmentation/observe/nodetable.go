@@ -9,10 +9,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/fragmentation"
 )
 
-// nodeTable is the capacity of the nodes of each pool. It follows the snapshot: a changed node is read again. The zero value is empty.
+// nodeTable is the capacity of the nodes of each pool, and which of them are idle. It follows the snapshot: a changed node is read again. The zero value is empty.
 type nodeTable struct {
 	nodes map[string]*seenNode
 	pools map[string]*fragmentation.Pool
+	idle  map[string]fragmentation.IdleNodes // by pool
 	round int64
 	// listed is the snapshot list of the last read, and seen its position in the changes.
 	listed []fwk.NodeInfo
@@ -24,7 +25,10 @@ type seenNode struct {
 	info  fwk.NodeInfo
 	node  *corev1.Node
 	offer fragmentation.Offer
-	round int64
+	// idle is what is left of the node if it counts as idle, else zero; idleIn is its pool then.
+	idle   fragmentation.Shape
+	idleIn string
+	round  int64
 }
 
 // fewChanged is the minimum ratio of all nodes to changed nodes at which the changed ones are looked up by name.
@@ -42,9 +46,43 @@ func (t *nodeTable) updateNodes(nodes []fwk.NodeInfo, changes *cycle.Changes, de
 	for _, name := range names {
 		if known := t.nodes[name]; known != nil {
 			known.readNode(changed, devices)
+			t.countIdle(known, idleOf(known))
 		}
 	}
 	return t.sumPools(changed)
+}
+
+// countIdle replaces what is counted of an idle node.
+func (t *nodeTable) countIdle(n *seenNode, left fragmentation.Shape) {
+	if left == n.idle && n.offer.Pool == n.idleIn {
+		return
+	}
+	if counts := t.idle[n.idleIn]; n.idle.Cards > 0 {
+		if counts[n.idle]--; counts[n.idle] == 0 {
+			delete(counts, n.idle)
+		}
+	}
+	n.idle, n.idleIn = left, n.offer.Pool
+	if left.Cards == 0 {
+		return
+	}
+	if t.idle == nil {
+		t.idle = map[string]fragmentation.IdleNodes{}
+	}
+	if t.idle[n.idleIn] == nil {
+		t.idle[n.idleIn] = fragmentation.IdleNodes{}
+	}
+	t.idle[n.idleIn][left]++
+}
+
+// idleOf returns what is left of a node without a GPU in use, zero for others.
+func idleOf(n *seenNode) fragmentation.Shape {
+	if n.offer.Cards == 0 || n.info.Node() == nil || HasGPUsInUse(n.info) {
+		return fragmentation.Shape{}
+	}
+	left := n.offer.Shape
+	left.MilliCPU, left.MemoryMiB = LeftOf(n.info)
+	return left
 }
 
 // readNode reads a node again, if it has changed, and records its pools.
@@ -81,6 +119,7 @@ func (t *nodeTable) updateAll(nodes []fwk.NodeInfo, devices Devices) bool {
 		known.info, known.round = info, t.round
 		here++
 		known.readNode(changed, devices)
+		t.countIdle(known, idleOf(known))
 	}
 	if len(t.nodes) > here {
 		t.dropOthers(changed)
@@ -93,6 +132,7 @@ func (t *nodeTable) dropOthers(changed sets.Set[string]) {
 	for name, known := range t.nodes {
 		if known.round != t.round {
 			changed.Insert(known.offer.Pool)
+			t.countIdle(known, fragmentation.Shape{})
 			delete(t.nodes, name)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"g8s.host/gpu-scheduler/pkg/amounts"
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/fragmentation"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
@@ -48,6 +49,12 @@ func ShapeOf(node fwk.NodeInfo, allocator *gpu.Allocator) fragmentation.Shape {
 func LeftOf(node fwk.NodeInfo) (milliCPU, memoryMiB int64) {
 	all, asked := node.GetAllocatable(), node.GetRequested()
 	return all.GetMilliCPU() - asked.GetMilliCPU(), (all.GetMemory() - asked.GetMemory()) >> 20
+}
+
+// HasGPUsInUse reports whether any GPU of a node is in use.
+func HasGPUsInUse(node fwk.NodeInfo) bool {
+	requested := node.GetRequested().GetScalarResources()
+	return requested[names.ResourceGPU] > 0 || requested[names.ResourceSharedGPU] > 0
 }
 
 // offerOf reads a node.

@@ -17,6 +17,8 @@ type LeastFragmentation struct {
 	pace     fragmentation.Pace
 	// perMille of the nodes for the largest pods are kept whole.
 	perMille int64
+	// blind is whether the forecast is made without the idle nodes.
+	blind bool
 }
 
 // cardMiB is the memory of all GPUs: shares are given in thousandths.
@@ -33,14 +35,25 @@ func NewLeastFragmentation(nodes []trace.Node, perMille int64) *LeastFragmentati
 	return p
 }
 
+// WithoutIdleNodes returns the policy with forecasts that do not know which nodes are idle, so that they need none: what that is worth shows in the
+// difference.
+func (p *LeastFragmentation) WithoutIdleNodes() *LeastFragmentation {
+	p.blind = true
+	return p
+}
+
 // Observe implements Observer. Like our plugin, it counts who comes from its first pod on.
-func (p *LeastFragmentation) Observe(pod *trace.Pod) bool {
+func (p *LeastFragmentation) Observe(pod *trace.Pod, nodes []Node) bool {
 	p.pods.Add(askOf(pod))
 	if !p.pace.IsDue(p.pods.Len()) {
 		return false
 	}
 	p.pods.EndRound()
-	p.forecast = fragmentation.NewForecast("", &p.nodes, &p.pods)
+	var idle fragmentation.IdleNodes
+	if !p.blind {
+		idle = idleNodes(nodes)
+	}
+	p.forecast = fragmentation.NewForecast("", &p.nodes, idle, &p.pods)
 	return true
 }
 
@@ -58,9 +71,25 @@ func (p *LeastFragmentation) KeptFrom(pod *trace.Pod) int64 {
 
 // Covers implements Keeper.
 func (p *LeastFragmentation) Covers(node *Node) bool {
+	return p.forecast.KeptNodes().CoversNode(leftOf(node))
+}
+
+// leftOf is what is left of an idle node.
+func leftOf(node *Node) fragmentation.Shape {
 	left := shapeOf(node.Node)
 	left.MilliCPU, left.MemoryMiB = node.MilliCPU, node.MemoryMiB
-	return p.forecast.KeptNodes().CoversNode(left)
+	return left
+}
+
+// idleNodes counts the nodes that are idle.
+func idleNodes(nodes []Node) fragmentation.IdleNodes {
+	idle := fragmentation.IdleNodes{}
+	for i := range nodes {
+		if node := &nodes[i]; node.GPUs > 0 && node.WholeFree() == node.GPUs {
+			idle[leftOf(node)]++
+		}
+	}
+	return idle
 }
 
 func shapeOf(node *trace.Node) fragmentation.Shape {
@@ -69,8 +98,13 @@ func shapeOf(node *trace.Node) fragmentation.Shape {
 
 // askOf is what a pod asks for, in the one pool that there is.
 func askOf(pod *trace.Pod) fragmentation.PodRequest {
-	asked := fragmentation.PodRequest{
-		MilliCPU: pod.MilliCPU, MemoryMiB: pod.MemoryMiB, Types: strings.Join(slices.Sorted(slices.Values(pod.Models)), ","),
+	asked := fragmentation.PodRequest{MilliCPU: pod.MilliCPU, MemoryMiB: pod.MemoryMiB}
+	switch len(pod.Models) {
+	case 0:
+	case 1:
+		asked.Types = pod.Models[0]
+	default:
+		asked.Types = strings.Join(slices.Sorted(slices.Values(pod.Models)), ",")
 	}
 	if pod.MilliGPU < trace.MilliPerGPU {
 		asked.Shared, asked.ShareMiB = pod.GPUs, pod.MilliGPU

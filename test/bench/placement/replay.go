@@ -16,8 +16,8 @@ type Policy interface {
 
 // Observer is a policy that learns from what arrives.
 type Observer interface {
-	// Observe sees each pod before it is placed, and says whether scores have changed.
-	Observe(pod *trace.Pod) bool
+	// Observe sees each pod and the nodes before it is placed, and says whether scores have changed.
+	Observe(pod *trace.Pod, nodes []Node) bool
 	// Left sees each pod that Observe saw and that has gone, whether or not it was placed.
 	Left(pod *trace.Pod)
 }
@@ -63,7 +63,7 @@ func NewCluster(nodes []trace.Node, policy Policy) *Cluster {
 // Place puts a pod on the best node, the first of equals, and returns its position and GPUs, or -1 if it fits on none
 // that is not kept from it.
 func (c *Cluster) Place(pod *trace.Pod) (int, Cards) {
-	if observer, ok := c.policy.(Observer); ok && observer.Observe(pod) {
+	if observer, ok := c.policy.(Observer); ok && observer.Observe(pod, c.Nodes) {
 		c.epoch++
 	}
 	at, cards := c.choose(pod, nowhere)

@@ -68,7 +68,8 @@ func main() {
 	moves := flag.Bool("moves", false, "With -churn: without and with moves of running pods, and what they take")
 	after := flag.Float64("warm-up", warmUp, "How many mean lifetimes to let pass before measuring, with -churn")
 	keep := flag.String("keep", "", "With -churn: ours alone, on each trace, by keepWholePerMille, such as 0,4")
-	first := flag.Int64("first-seed", firstSeed, "The first seed, with -churn -keep")
+	first := flag.Int64("first-seed", firstSeed, "The first seed, with -churn -keep and -worst")
+	worst := flag.Bool("worst", false, "Print only the mean and the worst seed of each variant of the default trace")
 	flag.Parse()
 	benchmark := func() error { return run(*seeds, *traces, *out) }
 	if *leaving {
@@ -78,6 +79,9 @@ func main() {
 		benchmark = func() error {
 			return keepSettings(os.Stdout, *traces, *keep, workload{seeds: *seeds, first: *first, warmUp: *after})
 		}
+	}
+	if *worst {
+		benchmark = func() error { return worstSeeds(os.Stdout, *seeds, *first) }
 	}
 	if *leaving && *moves {
 		benchmark = func() error { return churnWithMoves(os.Stdout, *seeds) }
