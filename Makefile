@@ -38,7 +38,7 @@ AGENT_CGO  := $(if $(RACE),1,0)
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: help build tools monitoring-tools test check chaos compat conformance abuse demo demo-down demo-programs bench bench-matrix bench-placement bench-plugins bench-queueing bench-queueing-intervals bench-queueing-learnt bench-scrape bench-strategies generate verify vulncheck lint image image-docker release clean node-images node-tools node-tools-if-possible gpu-bundle test-node test-upgrade test-operators
+.PHONY: help build tools monitoring-tools test check chaos compat conformance abuse demo demo-down demo-programs bench bench-matrix bench-placement bench-placement-worst bench-plugins bench-queueing bench-queueing-intervals bench-queueing-learnt bench-scrape bench-strategies generate verify vulncheck lint image image-docker release clean node-images node-tools node-tools-if-possible gpu-bundle test-node test-upgrade test-operators
 
 build: ## Build our binaries into bin/
 	@mkdir -p bin
@@ -145,6 +145,9 @@ bench-scrape: tools monitoring-tools build ## Measure what it costs to watch 1,0
 
 bench-placement: ## Run the published placement benchmark; BENCH_TRACES=DIR adds traces, BENCH_SEEDS=n sets how many seeds
 	go run ./test/bench/placement/run -traces "$(BENCH_TRACES)" -seeds $(or $(BENCH_SEEDS),10)
+
+bench-placement-worst: ## Print the worst seed of each variant of the default trace; BENCH_SEEDS=n sets how many seeds
+	go run ./test/bench/placement/run -worst -first-seed 1 -seeds $(or $(BENCH_SEEDS),50)
 
 generate: ## Write the generated files: deep copies, reference pages
 	@hack/generate.sh

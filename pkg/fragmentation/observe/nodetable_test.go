@@ -75,6 +75,9 @@ func TestNodesFollowTheSnapshot(t *testing.T) {
 			t.Errorf("%s: pools (-read afresh +followed):\n%s", step.why, diff)
 		}
 		for _, name := range []string{"a", "b", "c"} {
+			if diff := cmp.Diff(afresh.idle[name], followed.idle[name], cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("%s: idle nodes of pool %s (-read afresh +followed):\n%s", step.why, name, diff)
+			}
 			if same(name, before) == slices.Contains(step.changed, name) {
 				t.Errorf("%s: pool %s is the same: %t", step.why, name, same(name, before))
 			}
@@ -109,5 +112,41 @@ func TestNodesThatAreToldOfAreRead(t *testing.T) {
 	}
 	if told.updateNodes(nodes, changes, ledger) {
 		t.Error("without a change the pools are others")
+	}
+}
+
+// TestIdleNodesAreCounted has pods on one of two nodes.
+func TestIdleNodesAreCounted(t *testing.T) {
+	ledger := devices.NewCache()
+	withPods := func(name string, pods ...*corev1.Pod) fwk.NodeInfo {
+		node := framework.NewNodeInfo(pods...)
+		made := sharedNode(name, "8")
+		made.Labels[names.LabelPool] = "a"
+		node.SetNode(made)
+		return node
+	}
+	other := withPods("n1")
+	left := func(milliCPU int64) fragmentation.Shape {
+		return fragmentation.Shape{Cards: 2, MilliCPU: milliCPU, MemoryMiB: 64 << 10, Type: "T4"}
+	}
+	steps := []struct {
+		why   string
+		nodes []fwk.NodeInfo
+		want  fragmentation.IdleNodes
+	}{
+		{"both are idle", []fwk.NodeInfo{withPods("n0"), other}, fragmentation.IdleNodes{left(8000): 2}},
+		{"a pod without GPUs takes CPU", []fwk.NodeInfo{withPods("n0", st.MakePod().Req(map[corev1.ResourceName]string{"cpu": "3"}).Obj()), other},
+			fragmentation.IdleNodes{left(8000): 1, left(5000): 1}},
+		{"a pod takes a GPU", []fwk.NodeInfo{withPods("n0", st.MakePod().Req(map[corev1.ResourceName]string{names.ResourceGPU: "1"}).Obj()), other},
+			fragmentation.IdleNodes{left(8000): 1}},
+		{"it leaves", []fwk.NodeInfo{withPods("n0"), other}, fragmentation.IdleNodes{left(8000): 2}},
+		{"a node leaves", []fwk.NodeInfo{other}, fragmentation.IdleNodes{left(8000): 1}},
+	}
+	var table nodeTable
+	for _, step := range steps {
+		table.updateNodes(step.nodes, nil, ledger)
+		if diff := cmp.Diff(step.want, table.idle["a"], cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s: idle nodes (-want +got):\n%s", step.why, diff)
+		}
 	}
 }
