@@ -102,9 +102,9 @@ func TestUpgradesOfTheAgent(t *testing.T) {
 		defer close(over)
 		w.run(ctx)
 	}()
-	for range upgrades {
+	for range upgrades / 2 {
 		sleep(ctx, 3*time.Second)
-		if err := bed.ReplaceAgent(ctx); err != nil {
+		if err := bed.UpgradeAgent(ctx); err != nil {
 			t.Error(err)
 			break
 		}
@@ -120,8 +120,8 @@ func TestUpgradesOfTheAgent(t *testing.T) {
 	})
 }
 
-// upgrades is how often the agent is replaced.
-const upgrades = 6
+// upgrades is how often the agent is replaced, two times in a row each.
+const upgrades = 8
 
 // TestANodeWithoutAnAgentIsNoBlackHole kills the agent and submits a job before kubelet has told that it offers no cards. A pod or two are rejected,
 // for good, and then none until the agent is back; the job loses no retry.

@@ -85,38 +85,47 @@ func (n *Node) libraryFlags() []string {
 
 // StartAgent starts gpu-agent, again after it was killed, and returns when it runs; kubelet may not know its GPUs by then.
 func (n *Node) StartAgent(ctx context.Context) error {
+	return n.startAgent(ctx, AgentName, n.agentPort)
+}
+
+func (n *Node) startAgent(ctx context.Context, name string, port int) error {
+	address := "127.0.0.1:" + strconv.Itoa(port)
 	binary := n.programPath(AgentName)
 	if _, err := os.Stat(binary); err != nil {
 		return fmt.Errorf("finding the agent (run \"make build\" in the repository): %w", err)
 	}
 	_, err := n.StartProcess(ctx, sandbox.ProcessSpec{
-		Name: AgentName, Path: binary, Port: n.agentPort,
+		Name: name, Path: binary, Port: port,
 		Args: slices.Concat([]string{
 			"--node-name=" + n.Name,
 			"--kubeconfig=" + n.agentKubeconfig,
 			"--kubelet-dir=" + KubeletDir,
 			"--cdi-dir=" + CDIDir,
 			"--runtime-endpoint=unix://" + ContainerdSocket,
-			"--metrics-address=" + n.AgentAddress,
+			"--metrics-address=" + address,
 		}, n.libraryFlags(), n.options.AgentArgs),
-		Ready: sandbox.HTTPReady("http://" + n.AgentAddress + "/healthz"),
+		Ready: sandbox.HTTPReady("http://" + address + "/healthz"),
 	})
 	return err
 }
 
-// ReplaceAgent replaces gpu-agent by another one as a rolling update of its DaemonSet does: the next one is started, on a port of its own, and then the
-// one before is told to end.
-func (n *Node) ReplaceAgent(ctx context.Context) error {
-	before := n.sandbox.FindProcess(AgentName)
+// UpgradeAgent replaces gpu-agent twice as a rolling update of its DaemonSet does: the next one is started, and then the one before is told to end.
+func (n *Node) UpgradeAgent(ctx context.Context) error {
+	const nextName = AgentName + "-next"
 	port, err := sandbox.FreePort("127.0.0.1")
 	if err != nil {
 		return err
 	}
-	n.agentPort, n.AgentAddress = port, "127.0.0.1:"+strconv.Itoa(port)
+	if err := n.startAgent(ctx, nextName, port); err != nil {
+		return err
+	}
+	if err := n.sandbox.FindProcess(AgentName).Stop(); err != nil {
+		return err
+	}
 	if err := n.StartAgent(ctx); err != nil {
 		return err
 	}
-	return before.Stop()
+	return n.sandbox.FindProcess(nextName).Stop()
 }
 
 // awaitGPUs waits until the cluster knows the node's GPUs: pods for them can be placed.
