@@ -24,7 +24,7 @@ func showSecondPlugin(t *testing.T, b *bed) string {
 		condition = text("%s (%s)", ready.Status, ready.Reason)
 	}
 	b.create(t, withCard(pod("second", "see")))
-	asked := "the agent"
+	asked := "nobody" // the scheduler leaves the node alone
 	select {
 	case <-plugin.Allocated:
 		asked = "the other one"
@@ -34,5 +34,5 @@ func showSecondPlugin(t *testing.T, b *bed) string {
 	plugin.Stop()
 	time.Sleep(10 * time.Second)
 	gone := b.offered(t, g8s.ResourceGPU)
-	return text("recorded: kubelet offers %d with both and %d once the other is gone, asks %s for a pod, and GPUAgentReady is %s", with, gone, asked, condition)
+	return text("recorded: kubelet offers %d with both and %d once the other is gone, asks %s for a pod meanwhile, and GPUAgentReady is %s", with, gone, asked, condition)
 }

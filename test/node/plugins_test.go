@@ -102,7 +102,7 @@ func TestUpgradesOfTheAgent(t *testing.T) {
 		defer close(over)
 		w.run(ctx)
 	}()
-	for range upgrades / 2 {
+	for range *upgrades / 2 {
 		sleep(ctx, 3*time.Second)
 		if err := bed.UpgradeAgent(ctx); err != nil {
 			t.Error(err)
@@ -113,15 +113,12 @@ func TestUpgradesOfTheAgent(t *testing.T) {
 	<-over
 	w.report(t, time.Since(began))
 	if w.refused > 0 || w.started == 0 {
-		t.Errorf("kubelet refused %d of %d pods in %d upgrades, want none", w.refused, w.made, upgrades)
+		t.Errorf("kubelet refused %d of %d pods in %d upgrades, want none", w.refused, w.made, *upgrades)
 	}
 	eventually(t, "the last agent to say that it serves", func(context.Context) bool {
 		return conditionOf(t, g8s.ConditionAgentReady).Status == corev1.ConditionTrue
 	})
 }
-
-// upgrades is how often the agent is replaced, two times in a row each.
-const upgrades = 8
 
 // TestANodeWithoutAnAgentIsNoBlackHole kills the agent and submits a job before kubelet has told that it offers no cards. A pod or two are rejected,
 // for good, and then none until the agent is back; the job loses no retry.
