@@ -6,6 +6,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -30,7 +31,8 @@ func Objects(refs ...ObjectRef) Query {
 			return nil
 		}
 		for _, ref := range refs {
-			body, err := api.Get().AbsPath(ref.apiPath()).Do(ctx).Raw()
+			// The client prefers protobuf, which kinds of Kubernetes have and untyped objects are not read from.
+			body, err := api.Get().AbsPath(ref.apiPath()).SetHeader("Accept", runtime.ContentTypeJSON).Do(ctx).Raw()
 			switch {
 			case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
 				continue
