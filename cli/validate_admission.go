@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -23,7 +24,9 @@ func (o *validateOptions) checkAdmission(ctx context.Context, docs []submission)
 	refusals := o.findRefusals(ctx, writer, docs)
 	stop()
 	for _, refusal := range refusals {
-		o.factory.IO.printErr("%serror: %v", refusal.doc.positionPrefix(), errorMessage(refusal.err).Localize(o.factory.outputLanguage()))
+		position := refusal.doc.positionPrefix()
+		says := errorMessage(refusal.err).Localize(o.factory.outputLanguage())
+		o.factory.IO.printErr("%serror: %v", position, strings.TrimPrefix(says, position)) // rendering names it itself
 	}
 	if len(refusals) > 0 {
 		return usageErrorf("%s that gpuctl create would be refused for; nothing was done", errorCountText(len(refusals)))
