@@ -29,7 +29,7 @@ func (o *validateOptions) checkAdmission(ctx context.Context, docs []submission)
 		o.factory.IO.printErr("%serror: %v", position, strings.TrimPrefix(says, position)) // rendering names it itself
 	}
 	if len(refusals) > 0 {
-		return usageErrorf("%s that gpuctl create would be refused for; nothing was done", errorCountText(len(refusals)))
+		return usageErrorf("%s: the cluster refuses the job or its pods; nothing was done", errorCountText(len(refusals)))
 	}
 	return nil
 }

@@ -40,6 +40,8 @@ var printers = map[string]string{
 	"drain node": "wicked --timeout 200ms|wicked --dry-run", "recover node": "wicked", "usage": "--ledger https://127.0.0.1:1",
 	"run": "--image busybox --name sft date", "config view": "", "import": "FILE --image busybox",
 	"support-bundle": "--dry-run|--file FILE.tar.gz", "set preset": "evil gpu=1|evil --delete", "pool adopt": "wicked",
+	"secret set": "evil k=v|evil --registry ghcr.io --username evil --password-stdin", "secret list": "|-o yaml", "secret delete": "evil",
+	"volume create": "evil --size 1Gi|evil --size 1Gi --class evil", "volume get": "|-o yaml", "volume delete": "evil",
 	"add node": "wicked --pool evil", "remove node": "wicked", "label": "node wicked a=b",
 }
 
@@ -148,6 +150,12 @@ func (s *session) wickedness() {
 		_ = client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Delete(background, presets.Name, metav1.DeleteOptions{})
 	})
 
+	login, err := json.Marshal(map[string]any{"auths": map[string]any{hostile: map[string]string{"username": hostile}}})
+	s.must(nil, err)
+	s.must(client.CoreV1().Secrets(s.namespace).Create(background, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "wicked", Labels: map[string]string{names.LabelManagedBy: names.ManagedByGpuctl}},
+		Type:       corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{corev1.DockerConfigJsonKey: login},
+	}, metav1.CreateOptions{}))
 	job, err := client.BatchV1().Jobs(s.namespace).Create(background, &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: "sft", Labels: labels, Annotations: annotations}, Spec: batchv1.JobSpec{Template: template},
 	}, metav1.CreateOptions{})

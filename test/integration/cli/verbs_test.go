@@ -47,7 +47,7 @@ func TestPauseAndResumeATrainingJob(t *testing.T) {
 	}
 	s.expect(3, "not found", "", "pause", "nothing")
 	s.expect(3, "notebook", "", "pause", "notebook/sft")
-	s.expect(2, "unknown kind", "", "pause", "pod/sft")
+	s.expect(2, "unknown kind", "", "pause", "widget/sft")
 }
 
 func TestPauseAndResumeAServiceRememberItsReplicas(t *testing.T) {
