@@ -74,7 +74,7 @@ func read(in io.Reader) ([]gpu, error) {
 type picture struct {
 	pools         [][]gpu
 	held          map[string]int
-	color        map[string]string
+	color         map[string]string
 	longest, most int // letters in the name of a node, GPUs of a node
 }
 
