@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// An agent that is told to end hands over to the one that stands by, if there is one: that registers with kubelet first, so that kubelet always has
-// somebody to ask. A pod that it admits while it has nobody is rejected for good. So there are two locks. turnFile is for who registers, and goes over
-// at the beginning of the end; lockFile is for who writes, and goes over at its end. An agent of a version before has the latter alone.
+// An agent that is asked to end hands over to the agent that stands by, if there is one. The successor registers with kubelet first, because kubelet
+// rejects for good what it admits while no plugin serves it. So there are two locks. The holder of turnFile registers, and gives it up as soon as it is
+// asked to end; the holder of lockFile writes, and gives it up when it has ended. Agents of older versions use lockFile alone.
 
-// turnFile is beside the CDI specs. Its text says whether who has locked it has registered.
+// turnFile is beside the CDI specs. Its text says whether its holder has registered.
 const turnFile = ".g8s.host-agent.turn"
 
 // registered is that text.
@@ -60,7 +60,7 @@ func (t *turn) handOver(most time.Duration) {
 	}
 	t.release()
 	if !waitUntil(standbyTimeout, func() bool { return isLocked(path) }) {
-		return // nobody stands by
+		return // no agent stands by
 	}
 	if !waitUntil(most, func() bool { text, err := os.ReadFile(path); return err == nil && string(text) == registered }) {
 		t.log.Warn("The agent that follows has not registered: until it has, kubelet rejects pods with cards", "waited", most)
@@ -89,5 +89,5 @@ func waitUntil(most time.Duration, is func() bool) bool {
 	}
 }
 
-// turnPoll must leave an agent that stands by the time to take the lock: who looks at a lock has it for a moment.
+// turnPoll leaves an agent that stands by the time to take the lock: a look at the lock holds it for a moment.
 const turnPoll = 30 * time.Millisecond

@@ -126,7 +126,7 @@ func (c *Client) Secrets(ctx context.Context, namespace string) ([]Secret, error
 	return out, nil
 }
 
-// registryOf returns the server of an image pull secret, "" if it cannot be read.
+// registryOf returns the server of an image pull secret, the first by name where another tool wrote several, and "" if it cannot be read.
 func registryOf(config []byte) string {
 	var known struct {
 		Auths map[string]struct{} `json:"auths"`
@@ -134,8 +134,8 @@ func registryOf(config []byte) string {
 	if json.Unmarshal(config, &known) != nil {
 		return ""
 	}
-	for server := range known.Auths {
-		return server
+	if servers := slices.Sorted(maps.Keys(known.Auths)); len(servers) > 0 {
+		return servers[0]
 	}
 	return ""
 }
@@ -143,15 +143,15 @@ func registryOf(config []byte) string {
 // DeleteSecret deletes a secret that gpuctl made.
 func (c *Client) DeleteSecret(ctx context.Context, namespace, name string, dryRun bool) (Result, error) {
 	live := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	if err := c.api.Get(ctx, client.ObjectKeyFromObject(live), live); err != nil {
+		return Result{}, phrase.Errorf("deleting %s %s: %w", KindSecret, name, err)
+	}
 	return c.deleteNamed(ctx, live, KindSecret, dryRun)
 }
 
-// deleteNamed deletes an object of gpuctl's that belongs to no job.
+// deleteNamed deletes an object that was read, if it is gpuctl's and was not replaced meanwhile.
 func (c *Client) deleteNamed(ctx context.Context, live client.Object, kind string, dryRun bool) (Result, error) {
 	out := Result{Ref: Ref{Namespace: live.GetNamespace(), Name: live.GetName(), Kind: kind}, Action: ActionDeleted}
-	if err := c.api.Get(ctx, client.ObjectKeyFromObject(live), live); err != nil {
-		return Result{}, phrase.Errorf("deleting %s %s: %w", kind, live.GetName(), err)
-	}
 	if !isOurs(live) {
 		return Result{}, &ForeignObjectError{Ref: out.Ref}
 	}

@@ -128,7 +128,7 @@ func newVolume(claim *corev1.PersistentVolumeClaim, users map[string][]string) V
 func (c *Client) DeleteVolume(ctx context.Context, namespace, name string, dryRun bool) (Result, error) {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	if err := c.api.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
-		return Result{}, phrase.Errorf("deleting volume %s: %w", name, err)
+		return Result{}, phrase.Errorf("deleting %s %s: %w", KindVolume, name, err)
 	}
 	if job := claim.Labels[names.LabelJob]; job != "" {
 		return Result{}, &JobsVolumeError{Namespace: namespace, Name: name, Job: job}

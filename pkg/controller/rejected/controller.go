@@ -132,8 +132,10 @@ func (r *Reconciler) markDisrupted(ctx context.Context, pod *corev1.Pod) error {
 		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: g8s.ReasonRejectedByKubelet, LastTransitionTime: metav1.NewTime(r.Clock.Now()),
 		Message: fmt.Sprintf("kubelet of node %s has rejected it for its GPUs: no device plugin serves it", pod.Spec.NodeName),
 	})
-	err := r.Client.Status().Patch(ctx, changed, client.StrategicMergeFrom(pod))
-	if err != nil && !apierrors.IsNotFound(err) {
+	switch err := r.Client.Status().Patch(ctx, changed, client.StrategicMergeFrom(pod)); {
+	case apierrors.IsNotFound(err):
+		return nil // there is nothing left to count
+	case err != nil:
 		return fmt.Errorf("saying that pod %s was disrupted: %w", pod.Name, err)
 	}
 	rejections.Inc()

@@ -1,17 +1,22 @@
 package rejected
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	testingclock "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/nodestate"
@@ -83,5 +88,23 @@ func TestARejectedPod(t *testing.T) {
 				t.Errorf("disrupted %v, want %v; conditions of the node %v", isDisrupted(&pod), tc.disrupted, after.Status.Conditions)
 			}
 		})
+	}
+}
+
+// TestAPodThatIsGoneIsNotCounted, as nothing was written on it.
+func TestAPodThatIsGoneIsNotCounted(t *testing.T) {
+	pod := rejectedPod(time.Hour)
+	c := fake.NewClientBuilder().WithObjects(pod).WithInterceptorFuncs(interceptor.Funcs{
+		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+			return apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, pod.Name)
+		},
+	}).Build()
+	before := testutil.ToFloat64(rejections)
+	r := &Reconciler{Client: c, Events: events.NewFakeRecorder(10), Clock: testingclock.NewFakePassiveClock(noon)}
+	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(pod)}); err != nil {
+		t.Fatal(err)
+	}
+	if after := testutil.ToFloat64(rejections); after != before {
+		t.Errorf("%v pods are counted", after-before)
 	}
 }
