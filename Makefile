@@ -12,8 +12,13 @@ COMPAT     ?= 1.34 1.35 1.36
 # The release that make test-upgrade upgrades from. There is no tag yet: this is the last state before the day of v0.1.0, and has
 # neither chart, ledger, SpotPools nor reservations. Afterwards it is the last release's tag.
 OLD        ?= 589efc7c4d1c7d664a49c81b7339ef516eef8196
-# How often a test on a real cluster is run again that failed. 0 finds those that fail by chance.
+# The packages with unit tests, and those with tests on clusters.
+UNITS      := ./cli/... ./manifests/... ./pkg/... ./plugins/...
+CLUSTERS   := ./cmd/... ./hack/... ./test/...
+# How often make test-all runs a test on a cluster again that failed, and after how many failures it does not: of a thousand tests one
+# may fail by chance. A subtest fails with the test that it is a part of.
 RERUN      ?= 1
+FLAKES     ?= 4
 # What make check lints the change against: the branch that it is for.
 BASE       ?= $(shell git rev-parse --quiet --verify --abbrev-ref origin/HEAD 2>/dev/null || echo HEAD)
 # Where the archives of images go.
@@ -38,7 +43,7 @@ AGENT_CGO  := $(if $(RACE),1,0)
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: help build tools monitoring-tools test check chaos compat conformance abuse demo demo-down demo-programs bench bench-matrix bench-placement bench-placement-worst bench-plugins bench-queueing bench-queueing-intervals bench-queueing-learnt bench-scrape bench-strategies generate verify vulncheck lint image image-docker release clean node-images node-tools node-tools-if-possible gpu-bundle test-node test-upgrade test-operators
+.PHONY: help build tools monitoring-tools test test-all check chaos compat conformance abuse demo demo-down demo-programs bench bench-matrix bench-placement bench-placement-worst bench-plugins bench-queueing bench-queueing-intervals bench-queueing-learnt bench-scrape bench-strategies generate verify vulncheck lint image image-docker release clean node-images node-tools node-tools-if-possible gpu-bundle test-node test-upgrade test-operators
 
 build: ## Build our binaries into bin/
 	@mkdir -p bin
@@ -59,17 +64,22 @@ monitoring-tools: ## Build promtool and Prometheus, which test manifests/monitor
 node-tools-if-possible: build
 	@if bin/gpu-sandbox check --machine-only >/dev/null 2>&1; then hack/tools/build.sh node || echo "the programs of a real node were not built" >&2; fi
 
-test: tools monitoring-tools node-tools-if-possible build bin/tools/helm bin/tools/gotestsum ## Run all tests, unit and integration, the latter on a real control plane
-	go test $(RACE) -timeout 20m ./cli/... ./manifests/... ./pkg/... ./plugins/...
-	@# Without cgo, as the programs of the control plane are built: what both import is compiled once. go vet is a part of make verify.
-	CGO_ENABLED=0 bin/tools/gotestsum --format pkgname-and-test-fails --jsonfile bin/test.json --rerun-fails=$(RERUN) --rerun-fails-max-failures=5 \
-		--rerun-fails-run-root-test --packages="./cmd/... ./hack/... ./test/..." -- -vet=off -count=1 -timeout 20m
-	@echo "tests of half a minute and more:" && bin/tools/gotestsum tool slowest --jsonfile bin/test.json --threshold 30s
+# Without cgo, as the programs of the control plane are built: what both import is compiled once. go vet is a part of make verify.
+test: tools build bin/tools/helm bin/tools/gotestsum ## Run what a change can break, in 20 minutes: unit tests, and those on a real control plane that are no longer than need be
+	CGO_ENABLED=0 go test -vet=off -short -timeout 20m $(UNITS)
+	CGO_ENABLED=0 bin/tools/gotestsum --format pkgname-and-test-fails --jsonfile bin/test.json --packages="$(CLUSTERS)" -- -vet=off -short -count=1 -timeout 20m
+	@bin/tools/gotestsum tool slowest --jsonfile bin/test.json --threshold 20s --num 20
+
+test-all: tools monitoring-tools node-tools-if-possible build bin/tools/helm bin/tools/gotestsum ## Run all tests, an hour: with the race detector, the long ones, a real node, Prometheus
+	go test $(RACE) -timeout 20m $(UNITS)
+	CGO_ENABLED=0 bin/tools/gotestsum --format pkgname-and-test-fails --jsonfile bin/test.json --rerun-fails=$(RERUN) --rerun-fails-max-failures=$(FLAKES) \
+		--rerun-fails-run-root-test --packages="$(CLUSTERS)" -- -vet=off -count=1 -timeout 20m
+	@bin/tools/gotestsum tool slowest --jsonfile bin/test.json --threshold 30s
 	@cd hack/tools/release && go test ./...
 	@bin/gpu-sandbox check >/dev/null || echo "*** NOTHING WAS TESTED ON A REAL NODE (test/node): see the error above" >&2
 
 check: tools build bin/tools/golangci-lint ## Check a change while working on it, about 5 minutes: units, lint since BASE, jobs on a real control plane
-	go test ./cli/... ./manifests/... ./pkg/... ./plugins/... ./test/architecture ./test/wrapped
+	CGO_ENABLED=0 go test -vet=off -short $(UNITS) ./test/architecture ./test/wrapped
 	bin/tools/golangci-lint run --new-from-merge-base=$(BASE) ./...
 	CGO_ENABLED=0 go test -vet=off ./test/e2e
 

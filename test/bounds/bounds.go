@@ -1,4 +1,4 @@
-// Package bounds says how long what is tested may take.
+// Package bounds says how long what is tested may take, and which tests take too long to run on every change.
 //
 // The docs say how soon things are on a machine that does nothing else, and `make chaos`, `make test-node` and `make abuse` hold us to it.
 // As a part of all tests, beside other packages on two cores, a bound only tells what comes late from what does not come.
@@ -6,6 +6,7 @@ package bounds
 
 import (
 	"os"
+	"testing"
 	"time"
 )
 
@@ -22,4 +23,12 @@ func Of(documented time.Duration) time.Duration {
 		return documented
 	}
 	return documented + max(documented, slack)
+}
+
+// SkipInShort skips a test of more than some twenty seconds under -short, with which `make test` runs; `make test-all` runs it.
+func SkipInShort(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it takes long: make test-all runs it")
+	}
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/fixture"
 	"g8s.host/gpu-scheduler/test/oracle"
 )
@@ -60,6 +61,7 @@ func newGangs(t *testing.T) *gangs {
 // TestGangsOutliveTheirLeaders ends the leader while it binds gangs, by a kill in one round and by a stop in the next, from
 // which it wakes up when another leads. Every gang is placed whole, and none stays half placed.
 func TestGangsOutliveTheirLeaders(t *testing.T) {
+	bounds.SkipInShort(t)
 	replicas, g := startReplicas(t), newGangs(t)
 	rounds := *kills + *stops
 	for round := 0; round < rounds || round < rounds+mostMore && len(g.shared()) == 0; round++ {

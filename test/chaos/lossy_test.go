@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/test/bounds"
 )
 
 // anyMishap befalls half of all bindings. One in twenty is the last that the API server stores before it is away for
@@ -77,6 +78,7 @@ func TestLeaderThatIsKilledWhileAnswersAreLost(t *testing.T) {
 // TestHiccups has the API server away, or hang, for longer and longer: nobody is deposed, and pods are placed again as soon
 // as it answers.
 func TestHiccups(t *testing.T) {
+	bounds.SkipInShort(t)
 	proxy := startProxy(t, 1, func(*rand.Rand) mishap { return nothing })
 	replicas, load := startReplicas(t, proxy.flags()...), newLoad(t)
 	hiccups := []time.Duration{time.Second, 3 * time.Second}

@@ -127,6 +127,7 @@ func apart(pod *corev1.Pod) {
 // TestNothingLeavesForNothing: in a full pool come a pod whose binding is refused, a gang with such a member, one that affinity keeps out, and
 // one that starts; and the leader is killed. Nothing leaves for all but the last one.
 func TestNothingLeavesForNothing(t *testing.T) {
+	bounds.SkipInShort(t)
 	replicas, c := startReplicas(t), newCrowd(t)
 	for round := range *vain {
 		c.round(replicas, round)

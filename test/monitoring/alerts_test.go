@@ -36,6 +36,7 @@ var unfired = map[string]string{
 
 // TestAlerts has all be well, looks at the dashboards, and then makes each alert fire in turn.
 func TestAlerts(t *testing.T) {
+	bounds.SkipInShort(t)
 	e := &env{world: &shared, T: t}
 	for pool, gpus := range map[string]int64{"full": 4, "frag": 6, "idle": 6, "sick": 6, "gang": 8} {
 		e.podOn(pool+"-01", pool+"-0", gpus) // so much that no pool is idle

@@ -5,6 +5,7 @@ package monitoring
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -53,6 +54,10 @@ gpu_agent_pod_device_info{namespace="default",pod="p",container="c",resource="nv
 )
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if testing.Short() {
+		os.Exit(m.Run()) // without what needs Prometheus
+	}
 	var fleet sandbox.Fleet
 	for name, nodes := range poolNodes {
 		group := clustertest.NodesWith8GPUs(name, nodes)

@@ -58,6 +58,9 @@ func TestMain(m *testing.M) {
 
 // fit says why no real node can be started here.
 func fit() error {
+	if testing.Short() {
+		return errors.New("it takes long: make test-all runs it")
+	}
 	if err := realnode.Check(os.TempDir()); err != nil {
 		return err
 	}

@@ -50,6 +50,7 @@ type upgrade struct {
 
 // TestUpgradeUnderLoad takes the steps of docs/upgrade.md, and with another release those back.
 func TestUpgradeUnderLoad(t *testing.T) {
+	bounds.SkipInShort(t)
 	u := &upgrade{
 		T:          t,
 		scheduler:  &rollout{namespace: metav1.NamespaceSystem, name: names.SchedulerName},

@@ -16,6 +16,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/test/abuse"
+	"g8s.host/gpu-scheduler/test/bounds"
 )
 
 // unreadable are PodGroups that a cluster stores whose CRD has no bounds, and what their members are told.
@@ -171,6 +172,7 @@ func TestMembersThatDiffer(t *testing.T) {
 
 // TestAHugeGangStopsNobody: 2,000 members for which there is no room, woken again and again.
 func TestAHugeGangStopsNobody(t *testing.T) {
+	bounds.SkipInShort(t)
 	e := newEnv(t)
 	const members = 2000
 	e.must(e.group("huge", map[string]any{"minMember": int64(members)}))

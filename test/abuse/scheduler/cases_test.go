@@ -17,11 +17,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
 // TestOthersArePlaced does hostile things, each while pods of others come and go.
 func TestOthersArePlaced(t *testing.T) {
+	bounds.SkipInShort(t)
 	tests := map[string]func(*env){
 		"amounts whose arithmetic does not end":            (*env).amountsWithoutEnd,
 		"pods that have as much compared as they may":      (*env).largestSpecs,

@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"g8s.host/gpu-scheduler/test/abuse"
+	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -28,6 +29,7 @@ const (
 // leave the nodes for which they wait. The pods of others are placed as fast as if those were not there, and the scheduler rests when nothing
 // changes.
 func TestACrowdOfOneNamespace(t *testing.T) {
+	bounds.SkipInShort(t)
 	e := newEnv(t)
 	stop := e.watchOthers()
 	time.Sleep(watched)

@@ -24,6 +24,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/sandbox"
 	"g8s.host/gpu-scheduler/test/abuse"
+	"g8s.host/gpu-scheduler/test/bounds"
 )
 
 // some is how many of something to make: few as a part of all tests.
@@ -117,6 +118,7 @@ var attacks = map[string]attack{
 
 // TestNoConnectionTakesTheServerFromOthers: those who say nothing, or say it slowly, or too often, or take it back at once.
 func TestNoConnectionTakesTheServerFromOthers(t *testing.T) {
+	bounds.SkipInShort(t)
 	makeEndless(t)
 	g := launch(t)
 	for name, kind := range attacks {
@@ -238,6 +240,7 @@ func readSlowly(ctx context.Context, _ *target, c net.Conn) {
 // TestAPageThatIsNotTakenHoldsNoPlace: who asks for as many large pages of output as may be read at once, and takes none of
 // them, can read all else, and so can everybody; under several names they do not keep others from output either.
 func TestAPageThatIsNotTakenHoldsNoPlace(t *testing.T) {
+	bounds.SkipInShort(t)
 	makeSuspended(t, "quiet", training("quiet"))
 	makePrinting(t, "pages", aPage)
 	g := launch(t)

@@ -16,6 +16,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/server"
 	"g8s.host/gpu-scheduler/test/abuse"
+	"g8s.host/gpu-scheduler/test/bounds"
 )
 
 // hostile is one kind of request of the attacker.
@@ -101,6 +102,7 @@ func batch(n int) string {
 
 // TestNoRequestTakesTheServerFromOthers: one caller sends many of each kind, several at a time.
 func TestNoRequestTakesTheServerFromOthers(t *testing.T) {
+	bounds.SkipInShort(t)
 	flood := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte(`{"status":"success","data":{"resultType":"matrix","result":[`))

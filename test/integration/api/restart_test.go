@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/test/bounds"
 )
 
 // program builds gpuctl-server.
@@ -48,6 +49,7 @@ func secure(t *testing.T, caFile string) *http.Client {
 // TestARestartLosesNoAcceptedJob ends the program, which has a certificate and the ServiceAccount of the manifests, while
 // clients submit: in order, and by force. Every job that was answered with 201 is there.
 func TestARestartLosesNoAcceptedJob(t *testing.T) {
+	bounds.SkipInShort(t)
 	options := sandbox.ServerOptions{Binary: program(t), Args: []string{"--rate=1000", "--burst=1000"}}
 	process, err := cluster.StartServer(t.Context(), options)
 	if err != nil {

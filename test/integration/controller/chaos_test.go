@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"g8s.host/gpu-scheduler/pkg/workload"
+	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/clustertest"
 )
 
@@ -49,6 +50,7 @@ func randomFault(random *rand.Rand) fault {
 // TestRandomFaults has nodes die and come back, forever and for a while, under jobs of all kinds, and kills the controller
 // meanwhile: each job is whole again in time, none ran twice, and no pool ever lost more nodes to us than it may.
 func TestRandomFaults(t *testing.T) {
+	bounds.SkipInShort(t)
 	t.Logf("-seed %d", *seed)
 	random := rand.New(rand.NewPCG(*seed, 0))
 	budget := watchBudget(t)

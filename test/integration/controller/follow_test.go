@@ -15,6 +15,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/sandbox"
 	"g8s.host/gpu-scheduler/pkg/submit"
 	"g8s.host/gpu-scheduler/pkg/workload"
+	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/clustertest"
 )
 
@@ -107,6 +108,7 @@ func TestAJobAfterOneThatFailed(t *testing.T) {
 // TestARetryWaitsForThePodsOfItsLastRun: what the job starts after has ended long ago, and a pod of the run that was cancelled
 // still writes.
 func TestARetryWaitsForThePodsOfItsLastRun(t *testing.T) {
+	bounds.SkipInShort(t)
 	t.Parallel()
 	e := newEnv(t)
 	e.Submit(clustertest.Job{Name: "first", GPUs: 1, Pod: map[string]string{sandbox.AnnotationRunFor: "1s"}})

@@ -248,6 +248,7 @@ func TestADeadNodeIsGivenBack(t *testing.T) {
 
 // TestATransientFaultHealsItself: a node that is away for less long than the bound loses no pod.
 func TestATransientFaultHealsItself(t *testing.T) {
+	bounds.SkipInShort(t)
 	t.Parallel()
 	e := newEnv(t)
 	pod := e.Start(clustertest.Job{Name: "sft", GPUs: 8})[0]
@@ -265,6 +266,7 @@ func TestATransientFaultHealsItself(t *testing.T) {
 
 // TestAFlappingNodeMakesNoStorm: it is closed once, and gets new pods long after it has calmed down.
 func TestAFlappingNodeMakesNoStorm(t *testing.T) {
+	bounds.SkipInShort(t)
 	t.Parallel()
 	e := newEnv(t)
 	pod := e.Start(clustertest.Job{Name: "sft", GPUs: 8})[0]
@@ -291,6 +293,7 @@ func TestAFlappingNodeMakesNoStorm(t *testing.T) {
 // TestTooManyDeadNodesAreNobodysWord: two of five nodes are more than the budget, so that both wait; when one of them is
 // back, the other one is dead.
 func TestTooManyDeadNodesAreNobodysWord(t *testing.T) {
+	bounds.SkipInShort(t)
 	t.Parallel()
 	e := newEnv(t)
 	first, second := e.Start(clustertest.Job{Name: "a", GPUs: 8})[0], e.Start(clustertest.Job{Name: "b", GPUs: 8})[0]
@@ -308,6 +311,7 @@ func TestTooManyDeadNodesAreNobodysWord(t *testing.T) {
 
 // TestAPodThatIsNotToBeMovedStays until a person decides.
 func TestAPodThatIsNotToBeMovedStays(t *testing.T) {
+	bounds.SkipInShort(t)
 	t.Parallel()
 	e := newEnv(t)
 	pod := e.Start(clustertest.Job{Name: "sft", GPUs: 8, Pod: map[string]string{names.AnnotationNoMigration: names.True}})[0]
@@ -365,6 +369,7 @@ func TestANewLeaderKnowsHowLongANodeIsSilent(t *testing.T) { // not beside the o
 
 // TestANodeWithABadConditionIsClosed: something on the node has found a GPU that is broken, and then says that it is mended.
 func TestANodeWithABadConditionIsClosed(t *testing.T) {
+	bounds.SkipInShort(t)
 	t.Parallel()
 	e := newEnv(t)
 	pod := e.Start(clustertest.Job{Name: "sft", GPUs: 8})[0]

@@ -14,6 +14,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/clustertest"
 )
 
@@ -145,6 +146,7 @@ func TestAMemberKeepsItsFailures(t *testing.T) {
 
 // TestAWholeGangIsDisruptedTwice: its members have no failures, and the gang is whole again soon.
 func TestAWholeGangIsDisruptedTwice(t *testing.T) {
+	bounds.SkipInShort(t)
 	t.Parallel()
 	e := newEnv(t)
 	members := e.Start(clustertest.Job{Name: "pretrain", GPUs: 8, Nodes: 5})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/clustertest"
 )
 
@@ -38,6 +39,7 @@ func (e *env) reserve(from, to time.Time, more string) (status func() names.GPUR
 
 // TestAReservationTellsWhoIsInTheWay, as its window begins while a pod is there that may not be.
 func TestAReservationTellsWhoIsInTheWay(t *testing.T) {
+	bounds.SkipInShort(t)
 	t.Parallel()
 	e := newEnv(t)
 	pod := e.Start(clustertest.Job{Name: "sft", GPUs: 1})[0]

@@ -21,11 +21,13 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"g8s.host/gpu-scheduler/cli"
+	"g8s.host/gpu-scheduler/test/bounds"
 )
 
 // TestAStepThatTakesTooLong moves a pod in whose place none may be created, with an API server that answers at once and with one that is
 // slow: what was done is said, what was not, how to go on, and the exit code is that of a timeout.
 func TestAStepThatTakesTooLong(t *testing.T) {
+	bounds.SkipInShort(t)
 	for name, slow := range map[string]time.Duration{"at once": 0, "slowly": 400 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t)

@@ -33,6 +33,7 @@ const pollEvery = 300 * time.Millisecond
 
 // TestDocuments tries all that the documents show, on one cluster, in the order in which they show it.
 func TestDocuments(t *testing.T) {
+	bounds.SkipInShort(t)
 	api := serve(t)
 	for _, name := range folders {
 		t.Run(name, func(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/notice"
 	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/clustertest"
 )
 
@@ -168,6 +169,7 @@ func (e *env) countNoticed(pods []*corev1.Pod) (count int) {
 
 // TestATimeThatIsOverEndsTheWait of one that never answers: for a gang, and for a job on one node.
 func TestATimeThatIsOverEndsTheWait(t *testing.T) {
+	bounds.SkipInShort(t)
 	for _, nodes := range []int{2, 1} {
 		t.Run(fmt.Sprint("nodes=", nodes), func(t *testing.T) {
 			e := newEnv(t)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"g8s.host/gpu-scheduler/pkg/doctor"
+	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/stand"
 )
 
@@ -89,6 +90,7 @@ func study(t *testing.T) string {
 // TestTheCaseStudyAndOursInEitherOrder: whoever has followed the case study finds that by the doctor, does what docs/install.md says, and has all
 // of ours; and so where it is applied over ours.
 func TestTheCaseStudyAndOursInEitherOrder(t *testing.T) {
+	bounds.SkipInShort(t)
 	for name, withHelm := range map[string]bool{"Helm": true, "kubectl": false} {
 		t.Run("it was there first, "+name, func(t *testing.T) {
 			t.Cleanup(func() { removeBoth(t, withHelm) })

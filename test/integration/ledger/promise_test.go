@@ -22,6 +22,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/ledger"
 	"g8s.host/gpu-scheduler/pkg/ledger/store"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -288,6 +289,7 @@ func TestWithoutALedgerDeadlinesAloneCount(t *testing.T) {
 
 // TestALedgerThatComesLaterIsLearntFrom: it is asked again each minute.
 func TestALedgerThatComesLaterIsLearntFrom(t *testing.T) {
+	bounds.SkipInShort(t)
 	l := newLine(t)
 	before := l.keep(0)
 	if err := before.Kill(); err != nil {

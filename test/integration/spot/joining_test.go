@@ -12,6 +12,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/fakecloud"
 )
 
@@ -49,6 +50,7 @@ func machinesOf(name string) (out []fakecloud.Machine) {
 // TestSecretsThatComeLate are seen when they come, by both SpotPools that name them, and machines that cannot join are not bought again
 // and again, whoever controls them; they are when what they run changes. Their public addresses are shown.
 func TestSecretsThatComeLate(t *testing.T) {
+	bounds.SkipInShort(t)
 	e, other := newEnv(t, "late"), newEnv(t, "sharing")
 	both := []*env{e, other}
 	e.passes(func(context.Context, time.Time) {}) // and no machine has a kubelet

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/test/bounds"
 )
 
 // TestMachinesComeForWhatWaitsAndGo follows a SpotPool from its minimum to its maximum and back, and until nothing is left of it.
@@ -48,6 +49,7 @@ func TestMachinesComeForWhatWaitsAndGo(t *testing.T) {
 
 // TestHalfAGangThatIsInterruptedIsReplacedWhole takes one of two machines back, under a gang that saves its state when it is told.
 func TestHalfAGangThatIsInterruptedIsReplacedWhole(t *testing.T) {
+	bounds.SkipInShort(t)
 	t.Parallel()
 	e := newEnv(t, "gang")
 	e.must(e.simulated("minimum: 2, maximum: 2"))
@@ -85,6 +87,7 @@ func TestHalfAGangThatIsInterruptedIsReplacedWhole(t *testing.T) {
 
 // TestNoPodIsBoundToAMachineThatBoots, though its node is there and has the labels of its pool.
 func TestNoPodIsBoundToAMachineThatBoots(t *testing.T) {
+	bounds.SkipInShort(t)
 	t.Parallel()
 	e := newEnv(t, "boots")
 	e.must(strings.Replace(e.simulated("minimum: 2, maximum: 2"), "bootSeconds: 2", "bootSeconds: 15", 1))
@@ -166,6 +169,7 @@ func TestWhatASpotPoolMayAsk(t *testing.T) {
 
 // TestTheExampleWorks applies what docs/spot.md says.
 func TestTheExampleWorks(t *testing.T) {
+	bounds.SkipInShort(t)
 	t.Parallel()
 	text, err := os.ReadFile("../../../examples/spot/simulated.yaml")
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
+	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/fakecloud"
 )
 
@@ -83,6 +84,7 @@ func host(ctx context.Context, m fakecloud.Machine, now time.Time, silent map[st
 // TestMachinesOfTencentCloud has machines taken back without a notice, calls throttled and answers lost, and kills the controller
 // again and again. Then it searches all that there is for the values of the Secrets.
 func TestMachinesOfTencentCloud(t *testing.T) {
+	bounds.SkipInShort(t)
 	e := newEnv(t, "tencent")
 	e.hosts()
 	e.must(`{apiVersion: v1, kind: Secret, metadata: {name: account, namespace: g8s-spot}, stringData: {secretId: ` + canaryID + `, secretKey: "` + canaryKey + `\n"}}`)

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"g8s.host/gpu-scheduler/manifests"
+	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/golden"
 )
 
@@ -75,6 +76,7 @@ func alerts(t *testing.T) []string {
 }
 
 func TestRules(t *testing.T) {
+	bounds.SkipInShort(t) // promtool is built for minutes
 	tests, err := os.ReadFile("testdata/rules_test.yaml")
 	if err != nil {
 		t.Fatal(err)

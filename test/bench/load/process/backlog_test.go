@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"g8s.host/gpu-scheduler/test/bench/load"
+	"g8s.host/gpu-scheduler/test/bounds"
 )
 
 // TestOursIsNoSlowerThanHalfOfStock runs both schedulers once as processes and fails on a loss far outside of noise.
 // `make bench` measures in earnest.
 func TestOursIsNoSlowerThanHalfOfStock(t *testing.T) {
+	bounds.SkipInShort(t)
 	const pods = 600
 	lab, err := NewLab(t.Context(), load.Fleet{Nodes: 500, Pools: 4}, t.Output())
 	if err != nil {

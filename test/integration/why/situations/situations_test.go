@@ -10,6 +10,7 @@ import (
 	"g8s.host/gpu-scheduler/cli"
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/reason"
+	"g8s.host/gpu-scheduler/test/bounds"
 )
 
 // situation is one reason for which a job does not run.
@@ -30,6 +31,7 @@ const atLeast = 40
 
 // TestTheAdviceHelps makes each situation, asks why, and does what the answer says: then the job runs.
 func TestTheAdviceHelps(t *testing.T) {
+	bounds.SkipInShort(t)
 	groups := map[string]map[string]situation{
 		"the wrong nodes": wrongNodes, "no room": noRoom, "several nodes": severalNodes, "not let in": notLetIn,
 		"closed nodes": closedNodes, "cannot be read": cannotBeRead, "volumes": volumes, "does not start": doesNotStart,
