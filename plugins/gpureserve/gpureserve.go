@@ -113,7 +113,8 @@ func (p *Plugin) Filter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, n
 	return fwk.NewStatus(fwk.Unschedulable, string(reason.KeptForWhole.Text))
 }
 
-// SignPod adds nothing: nodes are only kept from pods whose score depends on the forecast, and GPUScore does not sign those.
+// SignPod adds nothing: GPUScore signs no pod with GPUs whose score depends on the forecast, and of the others Filter judges the node that
+// kube-scheduler takes from the list of an equal pod.
 func (*Plugin) SignPod(context.Context, *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	return nil, nil
 }

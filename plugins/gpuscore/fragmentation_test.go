@@ -131,6 +131,9 @@ func TestPodsThatFollowTheDemandAreNotPlacedInBatches(t *testing.T) {
 	if _, status := plugin.SignPod(t.Context(), pod); status.IsSuccess() {
 		t.Error("the pod is signed, so that the next one like it would reuse its scores")
 	}
+	if _, status := plugin.SignPod(t.Context(), st.MakePod().Name("web").Obj()); !status.IsSuccess() {
+		t.Errorf("a pod without GPUs: %v, want it signed, for it changes what its own node is worth alone", status)
+	}
 }
 
 // TestPodsThatNeverFitChangeNoScore lets pods wait that ask for what no node has, some so much that sums would wrap.

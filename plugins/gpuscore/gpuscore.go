@@ -223,7 +223,8 @@ func (s *state) spreadsReplicas() bool {
 }
 
 // SignPod identifies pods that the plugin treats alike: those with equal wants, under one policy. Replicas that are to be spread are excluded,
-// because the next one should not follow the first, and so are pods whose score depends on the demand.
+// because the next one should not follow the first, and so are pods with GPUs whose score depends on the demand: each changes what the next is
+// worth everywhere. A pod without GPUs changes only its node, which kube-scheduler scores again.
 func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	s, err := p.stateFor(pod)
 	if err != nil {
@@ -232,7 +233,7 @@ func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment
 	if s.spreadsReplicas() {
 		return nil, fwk.NewStatus(fwk.Unschedulable, reasonReplicas)
 	}
-	if s.strategy == configv1.LeastFragmentation && p.Devices != nil {
+	if s.strategy == configv1.LeastFragmentation && p.Devices != nil && !s.wants.Request.IsZero() {
 		return nil, fwk.NewStatus(fwk.Unschedulable, reasonForecast)
 	}
 	return []fwk.SignFragment{
