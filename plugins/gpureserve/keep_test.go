@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
@@ -307,9 +306,12 @@ func TestThePluginHearsOfPodsThatLeave(t *testing.T) {
 		defer c.mu.Unlock()
 		return len(c.since) > 0
 	}
+	// The informer misses what happens between its list and its watch, so the pod comes and goes until it has seen that.
 	for deadline := time.Now().Add(10 * time.Second); runs() && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		err := client.CoreV1().Pods("").Delete(t.Context(), "x", metav1.DeleteOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
+		if err := client.CoreV1().Pods("").Delete(t.Context(), "x", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.CoreV1().Pods("").Create(t.Context(), onNode("x", "used", "1"), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
