@@ -12,11 +12,9 @@ go test ./cli -run '^TestReferencePages$' -update >/dev/null
 
 # The tables of docs/yaml.md, and the skeletons of gpuctl init, from the tables of fields.
 go test ./pkg/workload -run '^(TestDocs|TestSkeletonsAreValid)$' -update >/dev/null
-# The routes of docs/api.md, the document, and a client made from it by a generator that had no part in writing it.
+# The routes of docs/api.md, and the document.
 go test ./pkg/server -run '^TestDocs' -update >/dev/null
 chmod 644 docs/api.md docs/openapi-3.0.json
-(cd hack/tools/openapi && go tool oapi-codegen -generate types,client -package apiclient \
-  -o ../../../test/integration/api/apiclient/client.gen.go ../../../docs/openapi-3.0.json)
 
 # The CRD of PodGroups, from the types of the very scheduler-plugins that we build, within bounds. Its others are not used
 # here.

@@ -1,16 +1,18 @@
-// Module openapi pins the generator of clients from the OpenAPI document. It is a module of its own so that its
-// libraries never decide the versions of ours, nor those of the linters.
-module g8s.host/gpu-scheduler/hack/tools/openapi
+module g8s.host/gpu-scheduler/test/integration/api/generated/go
 
 go 1.26.0
 
 tool github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen
 
+require github.com/oapi-codegen/runtime v1.1.2
+
 require (
+	github.com/apapsch/go-jsonmerge/v2 v2.0.0 // indirect
 	github.com/dprotaso/go-yit v0.0.0-20220510233725-9ba8df137936 // indirect
 	github.com/getkin/kin-openapi v0.133.0 // indirect
 	github.com/go-openapi/jsonpointer v0.21.0 // indirect
 	github.com/go-openapi/swag v0.23.0 // indirect
+	github.com/google/uuid v1.5.0 // indirect
 	github.com/josharian/intern v1.0.0 // indirect
 	github.com/mailru/easyjson v0.7.7 // indirect
 	github.com/mohae/deepcopy v0.0.0-20170929034955-c48cc78d4826 // indirect
