@@ -16,9 +16,9 @@ import (
 	"g8s.host/gpu-scheduler/pkg/agent/binding"
 	"g8s.host/gpu-scheduler/pkg/agent/hardware"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/condition"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/gpu/fault"
-	"g8s.host/gpu-scheduler/pkg/nodestate"
 )
 
 // oldestKubelet is the first version that always passes CDI devices of device plugins on to the runtime.
@@ -74,18 +74,18 @@ func computeChanges(node *corev1.Node, view *View, records []binding.Record, unf
 // addConditions adds conditions that differ from the node's, or all of them if the agent has not written for a while.
 func (c *changes) addConditions(node *corev1.Node, conditions []corev1.NodeCondition, now metav1.Time) {
 	for i := range conditions {
-		condition := &conditions[i]
-		condition.LastHeartbeatTime, condition.LastTransitionTime = now, now
-		before := nodestate.ConditionOf(node, condition.Type)
-		if before != nil && before.Status == condition.Status {
-			condition.LastTransitionTime = before.LastTransitionTime
-			if before.Reason == condition.Reason && before.Message == condition.Message {
+		is := &conditions[i]
+		is.LastHeartbeatTime, is.LastTransitionTime = now, now
+		before := condition.OfNode(node, is.Type)
+		if before != nil && before.Status == is.Status {
+			is.LastTransitionTime = before.LastTransitionTime
+			if before.Reason == is.Reason && before.Message == is.Message {
 				continue
 			}
 		}
-		c.conditions, c.urgent = append(c.conditions, *condition), true
+		c.conditions, c.urgent = append(c.conditions, *is), true
 	}
-	if heard := nodestate.ConditionOf(node, names.ConditionAgentReady); len(c.conditions) == 0 && heard != nil {
+	if heard := condition.OfNode(node, names.ConditionAgentReady); len(c.conditions) == 0 && heard != nil {
 		if since := now.Sub(heard.LastHeartbeatTime.Time); since >= heartbeat || since < 0 {
 			c.conditions = conditions
 		}

@@ -2,13 +2,13 @@ package defrag
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/condition"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/gpuquota"
 	"g8s.host/gpu-scheduler/pkg/reservation"
@@ -49,8 +49,7 @@ func FactsOf(s *snapshot.Snapshot) *Facts {
 // isUnschedulable reports whether our scheduler found no node for a pod that requests GPUs.
 func isUnschedulable(pod *corev1.Pod) bool {
 	request, _ := gpu.RequestOf(pod) // a request that cannot be read is not zero
+	c := condition.OfPod(pod, corev1.PodScheduled)
 	return names.IsOurScheduler(pod.Spec.SchedulerName) && pod.DeletionTimestamp == nil && !request.IsZero() &&
-		slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-			return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
-		})
+		c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
 }

@@ -5,8 +5,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/condition"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/nodestate"
 	"g8s.host/gpu-scheduler/pkg/phrase"
@@ -105,12 +107,7 @@ func evictionDelay(pod *corev1.Pod, f *Facts) (time.Duration, bool) {
 }
 
 func readyCondition(node *corev1.Node) corev1.NodeCondition {
-	for _, condition := range node.Status.Conditions {
-		if condition.Type == corev1.NodeReady {
-			return condition
-		}
-	}
-	return corev1.NodeCondition{}
+	return ptr.Deref(condition.OfNode(node, corev1.NodeReady), corev1.NodeCondition{})
 }
 
 // templatePod returns a pod as the job's controller creates it, nil if the job's object may not be read or is gone.

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/condition"
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/nodestate"
 	"g8s.host/gpu-scheduler/pkg/phrase"
@@ -60,7 +61,7 @@ func PlanRecovery(node *corev1.Node, force bool) (Recovered, error) {
 	}
 	out := Recovered{Node: node.Name, Uncordoned: node.Spec.Unschedulable, Trusted: slices.ContainsFunc(node.Spec.Taints, isSuspect)}
 	if record, err := nodestate.ReadRecord(node); err == nil && record.Condition != "" && out.Trusted && !force {
-		if isTrue(node, record.Condition) {
+		if condition.IsNodeTrue(node, corev1.NodeConditionType(record.Condition)) {
 			return Recovered{}, &NotWellError{
 				Node: node.Name, Condition: record.Condition, ConditionMessage: messageOf(node, record.Condition, corev1.ConditionTrue, true), Ready: true,
 			}
@@ -93,12 +94,6 @@ func (r Recovered) mergePatch(node *corev1.Node) ([]byte, error) {
 }
 
 func isSuspect(t corev1.Taint) bool { return t.Key == names.TaintSuspect }
-
-func isTrue(node *corev1.Node, condition string) bool {
-	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return string(c.Type) == condition && c.Status == corev1.ConditionTrue
-	})
-}
 
 // messageOf returns the message of a condition that has a status, or has another one, depending on has.
 func messageOf(node *corev1.Node, condition string, status corev1.ConditionStatus, has bool) string {

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
 
+	"g8s.host/gpu-scheduler/pkg/condition"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/nodestate"
 )
@@ -14,10 +15,7 @@ import (
 // IsReady reports whether a node is up: its kubelet reports it, and Kubernetes does not consider it lost. Either changes before the other when a
 // node goes down, and when it comes back.
 func IsReady(node *corev1.Node) bool {
-	says := slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
-	return says && !slices.ContainsFunc(node.Spec.Taints, isOfNotReady)
+	return condition.IsNodeTrue(node, corev1.NodeReady) && !slices.ContainsFunc(node.Spec.Taints, isOfNotReady)
 }
 
 // IsOpen reports whether a node accepts new pods: it is ready, not cordoned, and not closed by one of our controllers. Other taints are ignored,

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/condition"
 	"g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
@@ -97,13 +98,11 @@ func newHolding(pod *corev1.Pod, node *corev1.Node) *Holding {
 
 // boundAt returns when a pod was bound, as the API server recorded it. A pod created on its node was bound at its creation.
 func boundAt(pod *corev1.Pod) time.Time {
-	for i := range pod.Status.Conditions {
-		c := &pod.Status.Conditions[i]
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && !c.LastTransitionTime.IsZero() {
-			return laterTime(c.LastTransitionTime.Time, pod.CreationTimestamp.Time).UTC()
-		}
+	bound := condition.TrueOfPod(pod, corev1.PodScheduled)
+	if bound == nil || bound.LastTransitionTime.IsZero() {
+		return pod.CreationTimestamp.UTC()
 	}
-	return pod.CreationTimestamp.UTC()
+	return laterTime(bound.LastTransitionTime.Time, pod.CreationTimestamp.Time).UTC()
 }
 
 // gpusOf returns the GPUs that the scheduler assigned to a pod, each once; none if another scheduler bound it.
@@ -275,12 +274,11 @@ func finishedAt(pod *corev1.Pod) (last time.Time, ok bool) {
 }
 
 func disruptedAt(pod *corev1.Pod) time.Time {
-	for i := range pod.Status.Conditions {
-		if c := &pod.Status.Conditions[i]; c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
-			return c.LastTransitionTime.Time
-		}
+	disrupted := condition.TrueOfPod(pod, corev1.DisruptionTarget)
+	if disrupted == nil {
+		return time.Time{}
 	}
-	return time.Time{}
+	return disrupted.LastTransitionTime.Time
 }
 
 // firstFailure returns the exit code of the container that failed first.

@@ -2,12 +2,12 @@
 package minruntime
 
 import (
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/condition"
 )
 
 // maxUserPriority is the highest priority of users. Services of the cluster are above.
@@ -33,11 +33,9 @@ func beganAt(pod *corev1.Pod) time.Time {
 	if pod.Status.StartTime != nil {
 		return pod.Status.StartTime.Time
 	}
-	i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue
-	})
-	if i < 0 {
+	bound := condition.TrueOfPod(pod, corev1.PodScheduled)
+	if bound == nil {
 		return time.Time{}
 	}
-	return pod.Status.Conditions[i].LastTransitionTime.Time
+	return bound.LastTransitionTime.Time
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
+
+	"g8s.host/gpu-scheduler/pkg/condition"
 )
 
 // LabelKubelet, on a simulated node, defines whether its kubelet runs; [KubeletStopped] is its only value. kwok ignores such nodes and their pods. It
@@ -72,9 +73,8 @@ func markPods(ctx context.Context, client kubernetes.Interface, node string, fro
 
 // runsMarked reports whether a pod runs and is marked ready, or not ready, without a reason. With a reason the pod itself caused it.
 func runsMarked(pod *corev1.Pod, status corev1.ConditionStatus) bool {
-	return pod.Status.Phase == corev1.PodRunning && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == status && c.Reason == ""
-	})
+	ready := condition.OfPod(pod, corev1.PodReady)
+	return pod.Status.Phase == corev1.PodRunning && ready != nil && ready.Status == status && ready.Reason == ""
 }
 
 // StartKubelet starts the kubelet of a simulated node again: the node is ready, and pods that were deleted meanwhile end.

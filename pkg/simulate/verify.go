@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/condition"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/simulate/recording"
 )
@@ -181,12 +182,11 @@ func (v *verifier) updatePending(ctx context.Context, before, pod *corev1.Pod) e
 
 // refusalMessage identifies a refusal; "" is none.
 func refusalMessage(pod *corev1.Pod) string {
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse && condition.Reason == corev1.PodReasonUnschedulable {
-			return condition.Message
-		}
+	c := condition.OfPod(pod, corev1.PodScheduled)
+	if c == nil || c.Status != corev1.ConditionFalse || c.Reason != corev1.PodReasonUnschedulable {
+		return ""
 	}
-	return ""
+	return c.Message
 }
 
 // verifyDecision repeats the decision about a pod, and then applies the recorded one.

@@ -63,6 +63,8 @@ var rules = []rule{
 		why: "the read model serves CLI, API and console alike"},
 	{tree: "pkg/fit/...", forbidden: []string{kubernetes, ours("plugins"), ours("cli")}, direct: talks,
 		why: "what keeps a pod from a node follows from the two alone"},
+	{tree: "pkg/condition", forbidden: []string{kubernetes, "k8s.io/client-go", ours("plugins"), ours("cli")}, direct: talks,
+		why: "gpuctl and the agent find conditions with it"},
 	{tree: "pkg/nodestate", forbidden: []string{kubernetes, "k8s.io/client-go", ours("plugins"), ours("cli")}, direct: talks,
 		why: "what is wrong with a node is written on it"},
 	{tree: "pkg/minruntime", forbidden: []string{kubernetes, "k8s.io/client-go", ours("plugins"), ours("cli")}, direct: talks,

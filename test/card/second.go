@@ -5,7 +5,7 @@ import (
 	"time"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
-	"g8s.host/gpu-scheduler/pkg/nodestate"
+	"g8s.host/gpu-scheduler/pkg/condition"
 	"g8s.host/gpu-scheduler/pkg/sandbox/realnode"
 	"g8s.host/gpu-scheduler/test/otherplugin"
 )
@@ -19,9 +19,9 @@ func showSecondPlugin(t *testing.T, b *bed) string {
 	t.Cleanup(plugin.Stop)
 	time.Sleep(4 * time.Second)
 	with := b.offered(t, g8s.ResourceGPU)
-	condition := "none"
-	if ready := nodestate.ConditionOf(b.current(t), g8s.ConditionAgentReady); ready != nil {
-		condition = text("%s (%s)", ready.Status, ready.Reason)
+	said := "none"
+	if ready := condition.OfNode(b.current(t), g8s.ConditionAgentReady); ready != nil {
+		said = text("%s (%s)", ready.Status, ready.Reason)
 	}
 	b.create(t, withCard(pod("second", "see")))
 	asked := "nobody" // the scheduler leaves the node alone
@@ -34,5 +34,5 @@ func showSecondPlugin(t *testing.T, b *bed) string {
 	plugin.Stop()
 	time.Sleep(10 * time.Second)
 	gone := b.offered(t, g8s.ResourceGPU)
-	return text("recorded: kubelet offers %d with both and %d once the other is gone, asks %s for a pod meanwhile, and GPUAgentReady is %s", with, gone, asked, condition)
+	return text("recorded: kubelet offers %d with both and %d once the other is gone, asks %s for a pod meanwhile, and GPUAgentReady is %s", with, gone, asked, said)
 }

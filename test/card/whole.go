@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/condition"
 	"g8s.host/gpu-scheduler/pkg/gpu"
-	"g8s.host/gpu-scheduler/pkg/nodestate"
 	"g8s.host/gpu-scheduler/pkg/sandbox/realnode"
 )
 
@@ -90,7 +90,7 @@ func showRestarts(t *testing.T, b *bed) string {
 		eventually(t, "the card to be offered after "+part.name+" was killed", func(context.Context) bool {
 			node := b.current(t)
 			quantity := node.Status.Allocatable[g8s.ResourceGPU]
-			ready := nodestate.ConditionOf(node, corev1.NodeReady)
+			ready := condition.OfNode(node, corev1.NodeReady)
 			return quantity.Value() == int64(len(b.cards)) && ready != nil && ready.Status == corev1.ConditionTrue
 		})
 		time.Sleep(3 * time.Second) // in which a card that is taken for free would be given away

@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/condition"
 	"g8s.host/gpu-scheduler/pkg/controller/traced"
-	"g8s.host/gpu-scheduler/pkg/nodestate"
 )
 
 // Name is the controller's name in logs and metrics.
@@ -60,7 +60,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	ready := nodestate.ConditionOf(&node, g8s.ConditionAgentReady)
+	ready := condition.OfNode(&node, g8s.ConditionAgentReady)
 	if ready == nil || ready.Status == corev1.ConditionUnknown || ready.Reason == g8s.ReasonNoAgent {
 		r.forgetNode(node.Name)
 		return ctrl.Result{}, nil
@@ -95,7 +95,7 @@ func (r *Reconciler) forgetNode(node string) {
 func (r *Reconciler) markUnknown(ctx context.Context, node *corev1.Node) error {
 	changed := node.DeepCopy()
 	for _, kind := range []corev1.NodeConditionType{g8s.ConditionAgentReady, g8s.ConditionGPUsHealthy} {
-		condition := nodestate.ConditionOf(changed, kind)
+		condition := condition.OfNode(changed, kind)
 		if condition == nil {
 			continue
 		}

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
-	"g8s.host/gpu-scheduler/pkg/nodestate"
+	"g8s.host/gpu-scheduler/pkg/condition"
 )
 
 // TestAnAgentThatFallsSilent: what it said becomes unknown, once, after the time of three heartbeats by our own clock, and not for
@@ -22,15 +22,15 @@ func TestAnAgentThatFallsSilent(t *testing.T) {
 	noon := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 	now := testingclock.NewFakePassiveClock(noon)
 	long := metav1.NewTime(noon.Add(-1000 * time.Hour)) // by the node's clock
-	condition := func(kind corev1.NodeConditionType, status corev1.ConditionStatus, reason string) corev1.NodeCondition {
+	withStatus := func(kind corev1.NodeConditionType, status corev1.ConditionStatus, reason string) corev1.NodeCondition {
 		return corev1.NodeCondition{Type: kind, Status: status, Reason: reason, LastHeartbeatTime: long, LastTransitionTime: long}
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
 		{Type: corev1.NodeReady, Status: corev1.ConditionTrue},
-		condition(g8s.ConditionAgentReady, corev1.ConditionTrue, "Serving"), condition(g8s.ConditionGPUsHealthy, corev1.ConditionTrue, "AllHealthy"),
+		withStatus(g8s.ConditionAgentReady, corev1.ConditionTrue, "Serving"), withStatus(g8s.ConditionGPUsHealthy, corev1.ConditionTrue, "AllHealthy"),
 	}}}
 	left := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "left"}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
-		condition(g8s.ConditionAgentReady, corev1.ConditionFalse, g8s.ReasonNoAgent),
+		withStatus(g8s.ConditionAgentReady, corev1.ConditionFalse, g8s.ReasonNoAgent),
 	}}}
 	c := fake.NewClientBuilder().WithObjects(node, left).WithStatusSubresource(node).Build()
 	told := events.NewFakeRecorder(10)
@@ -49,8 +49,8 @@ func TestAnAgentThatFallsSilent(t *testing.T) {
 		return result.RequeueAfter, &read
 	}
 	status := func(node *corev1.Node) (out string) {
-		for _, condition := range node.Status.Conditions {
-			out += string(condition.Status) + " "
+		for _, c := range node.Status.Conditions {
+			out += string(c.Status) + " "
 		}
 		return out
 	}
@@ -60,7 +60,7 @@ func TestAnAgentThatFallsSilent(t *testing.T) {
 	now.SetTime(noon.Add(silentAfter - time.Second))
 	_, read := look("n")
 	beat := metav1.NewTime(long.Add(time.Minute))
-	nodestate.ConditionOf(read, g8s.ConditionAgentReady).LastHeartbeatTime = beat
+	condition.OfNode(read, g8s.ConditionAgentReady).LastHeartbeatTime = beat
 	if err := c.Status().Update(t.Context(), read); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestAnAgentThatFallsSilent(t *testing.T) {
 		t.Errorf("after a heartbeat: %s, looked at again in %s", status(read), again)
 	}
 	now.SetTime(now.Now().Add(silentAfter))
-	if again, read := look("n"); again != 0 || status(read) != "True Unknown Unknown " || nodestate.ConditionOf(read, g8s.ConditionAgentReady).Reason != g8s.ReasonAgentSilent {
+	if again, read := look("n"); again != 0 || status(read) != "True Unknown Unknown " || condition.OfNode(read, g8s.ConditionAgentReady).Reason != g8s.ReasonAgentSilent {
 		t.Errorf("after too long: %s, looked at again in %s", status(read), again)
 	}
 	for range 2 {

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/condition"
 	"g8s.host/gpu-scheduler/pkg/controller/index"
 	"g8s.host/gpu-scheduler/pkg/controller/traced"
 )
@@ -95,11 +96,7 @@ func wantsNotification(object client.Object) bool {
 
 func isDisrupted(object client.Object) bool {
 	pod, ok := object.(*corev1.Pod)
-	if !ok {
-		return false
-	}
-	_, disrupted := disruptionOf(pod)
-	return disrupted
+	return ok && condition.TrueOfPod(pod, corev1.DisruptionTarget) != nil
 }
 
 // jobOf returns a request for the Job of a pod.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/condition"
 	"g8s.host/gpu-scheduler/pkg/jobplan"
 )
 
@@ -68,11 +69,8 @@ func dueEnd(job *batchv1.Job, now time.Time) string {
 
 // endOf returns when a Job ended; now if that is unknown.
 func endOf(job *batchv1.Job, now time.Time) time.Time {
-	for _, condition := range job.Status.Conditions {
-		ended := condition.Type == batchv1.JobComplete || condition.Type == batchv1.JobFailed
-		if ended && condition.Status == corev1.ConditionTrue {
-			return condition.LastTransitionTime.Time
-		}
+	if ended := condition.TrueOfJob(job, batchv1.JobComplete, batchv1.JobFailed); ended != nil {
+		return ended.LastTransitionTime.Time
 	}
 	if at, err := time.Parse(time.RFC3339, job.Annotations[g8s.AnnotationCancelledAt]); err == nil {
 		return at
@@ -102,9 +100,12 @@ func dueEvictions(before *evicted, job *batchv1.Job, pods []corev1.Pod, now time
 		out = nil
 	}
 	for i := range pods {
-		condition, ok := disruptionOf(&pods[i])
-		at := condition.LastTransitionTime.Time
-		if !ok || !at.After(told) || now.Sub(at) > newsTTL {
+		disrupted := condition.TrueOfPod(&pods[i], corev1.DisruptionTarget)
+		if disrupted == nil {
+			continue
+		}
+		at := disrupted.LastTransitionTime.Time
+		if !at.After(told) || now.Sub(at) > newsTTL {
 			continue
 		}
 		if out == nil {
@@ -112,17 +113,8 @@ func dueEvictions(before *evicted, job *batchv1.Job, pods []corev1.Pod, now time
 		}
 		out.pods[string(pods[i].UID)] = true
 		if !at.Before(out.last) {
-			out.last, out.why = at, cmp.Or(condition.Reason, "Evicted")
+			out.last, out.why = at, cmp.Or(disrupted.Reason, "Evicted")
 		}
 	}
 	return out
-}
-
-func disruptionOf(pod *corev1.Pod) (corev1.PodCondition, bool) {
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.DisruptionTarget && condition.Status == corev1.ConditionTrue {
-			return condition, true
-		}
-	}
-	return corev1.PodCondition{}, false
 }

@@ -8,11 +8,11 @@ import (
 	"unicode"
 
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/condition"
 )
 
 // Notification is a notification about a job.
@@ -50,12 +50,11 @@ var endVerbs = map[string]string{g8s.NotifySucceeded: "succeeded", g8s.NotifyFai
 
 // whyFailed returns Kubernetes' message about a failed Job.
 func whyFailed(job *batchv1.Job) string {
-	for _, condition := range job.Status.Conditions {
-		if condition.Type == batchv1.JobFailed && condition.Status == corev1.ConditionTrue {
-			return fmt.Sprintf(" (%s: %s). See: gpuctl why %s -n %s", condition.Reason, condition.Message, job.Name, job.Namespace)
-		}
+	failed := condition.TrueOfJob(job, batchv1.JobFailed)
+	if failed == nil {
+		return ""
 	}
-	return ""
+	return fmt.Sprintf(" (%s: %s). See: gpuctl why %s -n %s", failed.Reason, failed.Message, job.Name, job.Namespace)
 }
 
 // evictionNotification returns the notification of evicted pods.

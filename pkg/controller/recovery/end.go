@@ -12,13 +12,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"g8s.host/gpu-scheduler/pkg/condition"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
 // endPods sets terminating pods to Failed on a node that we have declared dead. Kubernetes' pod garbage collector does the same, on the same
 // conditions (kubernetes v1.37, pkg/controller/podgc/gc_controller.go, gcTerminating), and then deletes them; but it runs only every 20 s.
 func (r *Reconciler) endPods(ctx context.Context, node *corev1.Node) error {
-	if !hasTaint(node, isOutOfServiceByUs) || isReady(node) {
+	if !hasTaint(node, isOutOfServiceByUs) || condition.IsNodeTrue(node, corev1.NodeReady) {
 		return nil
 	}
 	pods, err := r.podsOn(ctx, node.Name)
@@ -43,23 +44,5 @@ func (r *Reconciler) endPods(ctx context.Context, node *corev1.Node) error {
 func isStuck(object client.Object) bool {
 	pod, ok := object.(*corev1.Pod)
 	return ok && pod.DeletionTimestamp != nil && pod.Spec.NodeName != "" && !gpu.HasEnded(pod) && IsOurs(pod) &&
-		controllerutil.ContainsFinalizer(pod, batchv1.JobTrackingFinalizer) && isDisrupted(pod)
-}
-
-func isDisrupted(pod *corev1.Pod) bool {
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.DisruptionTarget {
-			return condition.Status == corev1.ConditionTrue
-		}
-	}
-	return false
-}
-
-func isReady(node *corev1.Node) bool {
-	for _, condition := range node.Status.Conditions {
-		if condition.Type == corev1.NodeReady {
-			return condition.Status == corev1.ConditionTrue
-		}
-	}
-	return false
+		controllerutil.ContainsFinalizer(pod, batchv1.JobTrackingFinalizer) && condition.TrueOfPod(pod, corev1.DisruptionTarget) != nil
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/condition"
 	"g8s.host/gpu-scheduler/pkg/controller/evictions"
 	"g8s.host/gpu-scheduler/pkg/controller/gangs"
 	"g8s.host/gpu-scheduler/pkg/eviction"
@@ -81,7 +82,7 @@ func applyStep(node *corev1.Node, step Step) (*corev1.Node, error) {
 	}
 	if step.Suspect {
 		value := g8s.SuspectCondition
-		if !isReady(node) {
+		if !condition.IsNodeTrue(node, corev1.NodeReady) {
 			value = g8s.SuspectNotReady
 		}
 		taints = append(taints, corev1.Taint{Key: g8s.TaintSuspect, Value: value, Effect: corev1.TaintEffectNoSchedule})

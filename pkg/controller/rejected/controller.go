@@ -22,10 +22,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/condition"
 	"g8s.host/gpu-scheduler/pkg/controller/replace"
 	"g8s.host/gpu-scheduler/pkg/controller/traced"
 	"g8s.host/gpu-scheduler/pkg/gpu"
-	"g8s.host/gpu-scheduler/pkg/nodestate"
 )
 
 // Name is the controller's name in logs and metrics.
@@ -89,10 +89,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 
 // isRecent reports whether a pod was given its node so lately that its rejection says something about the node now.
 func isRecent(pod *corev1.Pod, now time.Time) bool {
-	for i := range pod.Status.Conditions {
-		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
-			return now.Sub(c.LastTransitionTime.Time) < recent
-		}
+	if bound := condition.TrueOfPod(pod, corev1.PodScheduled); bound != nil {
+		return now.Sub(bound.LastTransitionTime.Time) < recent
 	}
 	return now.Sub(pod.CreationTimestamp.Time) < recent
 }
@@ -104,7 +102,7 @@ func (r *Reconciler) closeNode(ctx context.Context, pod *corev1.Pod) error {
 		return client.IgnoreNotFound(err)
 	}
 	changed := node.DeepCopy()
-	ready := nodestate.ConditionOf(changed, g8s.ConditionAgentReady)
+	ready := condition.OfNode(changed, g8s.ConditionAgentReady)
 	if ready == nil || ready.Status != corev1.ConditionTrue {
 		return nil
 	}
@@ -124,7 +122,7 @@ func (r *Reconciler) closeNode(ctx context.Context, pod *corev1.Pod) error {
 
 // markDisrupted says of a Job's pod that it was disrupted, before the Job controller has counted it.
 func (r *Reconciler) markDisrupted(ctx context.Context, pod *corev1.Pod) error {
-	if !replace.HasFinalizer(pod) || isDisrupted(pod) {
+	if !replace.HasFinalizer(pod) || condition.OfPod(pod, corev1.DisruptionTarget) != nil {
 		return nil
 	}
 	changed := pod.DeepCopy()
@@ -140,13 +138,4 @@ func (r *Reconciler) markDisrupted(ctx context.Context, pod *corev1.Pod) error {
 	}
 	rejections.Inc()
 	return nil
-}
-
-func isDisrupted(pod *corev1.Pod) bool {
-	for i := range pod.Status.Conditions {
-		if pod.Status.Conditions[i].Type == corev1.DisruptionTarget {
-			return true
-		}
-	}
-	return false
 }

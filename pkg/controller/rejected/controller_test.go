@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/condition"
 	"g8s.host/gpu-scheduler/pkg/nodestate"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
@@ -84,8 +85,9 @@ func TestARejectedPod(t *testing.T) {
 			if closes := closed != nil && closed.Reason == g8s.ReasonPodRejected; closes != tc.closes || len(told.Events) > 1 || closes != (len(told.Events) == 1) {
 				t.Errorf("closed %v with %d events, want %v", closes, len(told.Events), tc.closes)
 			}
-			if isDisrupted(&pod) != tc.disrupted || len(after.Status.Conditions) != len(node.Status.Conditions) {
-				t.Errorf("disrupted %v, want %v; conditions of the node %v", isDisrupted(&pod), tc.disrupted, after.Status.Conditions)
+			disrupted := condition.OfPod(&pod, corev1.DisruptionTarget) != nil
+			if disrupted != tc.disrupted || len(after.Status.Conditions) != len(node.Status.Conditions) {
+				t.Errorf("disrupted %v, want %v; conditions of the node %v", disrupted, tc.disrupted, after.Status.Conditions)
 			}
 		})
 	}

@@ -21,6 +21,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/condition"
 )
 
 // Plan is the actions for the pods of a Job.
@@ -74,13 +75,8 @@ func Decide(job *batchv1.Job, pods []*corev1.Pod) (Plan, error) {
 
 // isOver reports whether a Job creates no more pods.
 func isOver(job *batchv1.Job) bool {
-	return job.DeletionTimestamp != nil || slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
-		switch c.Type {
-		case batchv1.JobComplete, batchv1.JobFailed, batchv1.JobFailureTarget, batchv1.JobSuccessCriteriaMet:
-			return c.Status == corev1.ConditionTrue
-		}
-		return false
-	})
+	return job.DeletionTimestamp != nil ||
+		condition.TrueOfJob(job, batchv1.JobComplete, batchv1.JobFailed, batchv1.JobFailureTarget, batchv1.JobSuccessCriteriaMet) != nil
 }
 
 func isReleasable(job *batchv1.Job, pod *corev1.Pod) bool {

@@ -71,7 +71,7 @@ func inPhase(phase corev1.PodPhase) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Status.Phase = phase }
 }
 
-func condition(kind corev1.PodConditionType, status corev1.ConditionStatus) func(*corev1.Pod) {
+func withCondition(kind corev1.PodConditionType, status corev1.ConditionStatus) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: kind, Status: status})
 	}
@@ -101,7 +101,7 @@ func TestDecide(t *testing.T) {
 			job: job(), pods: []*corev1.Pod{disrupted("a", none)},
 		},
 		"a condition that is not true is none": {
-			job: job(), pods: []*corev1.Pod{disrupted("a", none, condition(corev1.DisruptionTarget, corev1.ConditionFalse))},
+			job: job(), pods: []*corev1.Pod{disrupted("a", none, withCondition(corev1.DisruptionTarget, corev1.ConditionFalse))},
 		},
 		"one that the Job controller is done with is left alone": {
 			job: job(), pods: []*corev1.Pod{disrupted("a", func(p *corev1.Pod) { p.Finalizers = nil })},
@@ -114,7 +114,7 @@ func TestDecide(t *testing.T) {
 				j.Spec.PodFailurePolicy = policy(rule(batchv1.PodFailurePolicyActionFailJob, "Doomed"),
 					rule(batchv1.PodFailurePolicyActionIgnore, corev1.DisruptionTarget))
 			}),
-			pods: []*corev1.Pod{disrupted("a", condition("Doomed", corev1.ConditionTrue)), disrupted("b")}, release: []string{"b"},
+			pods: []*corev1.Pod{disrupted("a", withCondition("Doomed", corev1.ConditionTrue)), disrupted("b")}, release: []string{"b"},
 		},
 		"a rule on exit codes that comes first is for the Job controller": {
 			job: job(func(j *batchv1.Job) {

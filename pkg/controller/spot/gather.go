@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/condition"
 	"g8s.host/gpu-scheduler/pkg/controller/gangs"
 	"g8s.host/gpu-scheduler/pkg/controller/index"
 	"g8s.host/gpu-scheduler/pkg/controller/pools"
@@ -169,7 +170,7 @@ func instanceOf(node *corev1.Node) string {
 }
 
 func (r *Reconciler) nodeFacts(ctx context.Context, v *view, node *corev1.Node) (Node, error) {
-	out := Node{Name: node.Name, Instance: instanceOf(node), Origin: originOf(node), Ready: isReady(node)}
+	out := Node{Name: node.Name, Instance: instanceOf(node), Origin: originOf(node), Ready: condition.IsNodeTrue(node, corev1.NodeReady)}
 	out.Alive = out.Ready
 	if out.Ready && v.facts.Answered && !v.listsMachine(out) {
 		var err error
@@ -243,12 +244,6 @@ func podsOn(ctx context.Context, reader client.Reader, where client.MatchingFiel
 		}
 	}
 	return out, nil
-}
-
-func isReady(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
 }
 
 // readDemand reads the demand for GPUs of the pool.

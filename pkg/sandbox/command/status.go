@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/condition"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
 )
@@ -135,7 +136,7 @@ func sumByPool(nodes []corev1.Node) []poolRow {
 		row := rows[gpu.PoolOf(node)]
 		row.pool = gpu.PoolOf(node)
 		row.nodes++
-		if isReady(node) {
+		if condition.IsNodeTrue(node, corev1.NodeReady) {
 			row.ready++
 		}
 		count := node.Status.Allocatable[g8s.ResourceGPU]
@@ -151,10 +152,4 @@ func sumByPool(nodes []corev1.Node) []poolRow {
 		sorted = append(sorted, rows[pool])
 	}
 	return sorted
-}
-
-func isReady(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
 }

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"g8s.host/gpu-scheduler/pkg/nodestate"
+	"g8s.host/gpu-scheduler/pkg/condition"
 )
 
 const (
@@ -108,7 +108,7 @@ func acceptsPods(node *corev1.Node) bool {
 			return false
 		}
 	}
-	condition := nodestate.ConditionOf(node, corev1.NodeReady)
+	condition := condition.OfNode(node, corev1.NodeReady)
 	return condition != nil && condition.Status == corev1.ConditionTrue
 }
 
@@ -117,7 +117,7 @@ func notReadyReason(node *corev1.Node) string {
 	if node == nil {
 		return "it has not registered"
 	}
-	if condition := nodestate.ConditionOf(node, corev1.NodeReady); condition != nil {
+	if condition := condition.OfNode(node, corev1.NodeReady); condition != nil {
 		return condition.Message
 	}
 	return "it has no condition yet"
