@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"g8s.host/gpu-scheduler/test/conformance/ours"
@@ -24,11 +25,13 @@ const (
 // Built are the programs of some suites.
 type Built struct {
 	root, module, programs string
+	upstream               string // the folder of Kubernetes' sources, which has their version in its name
 	suites                 []string
 	// Missing are the suites that are not built.
 	Missing []string
 	// Took is for how long each suite ran, with each scheduler, and how long building them took.
 	Took map[string]time.Duration
+	mu   sync.Mutex // guards Took
 }
 
 // Build writes the tests and builds some suites, all where none is named. What is built is the same for both schedulers.
@@ -41,7 +44,8 @@ func Build(ctx context.Context, root string, suites []string) (*Built, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding the sources of Kubernetes: %w", err)
 	}
-	all, err := Generate(strings.TrimSpace(string(upstream)), root, b.module)
+	b.upstream = strings.TrimSpace(string(upstream))
+	all, err := Generate(b.upstream, root, b.module)
 	if err != nil {
 		return nil, err
 	}
@@ -87,10 +91,26 @@ func (b *Built) program(suite string) string {
 	return filepath.Join(b.programs, name+".test")
 }
 
-// Run runs the suites, one after the other, with a scheduler. A test that fails and is no known difference is run again, so often.
-func (b *Built) Run(ctx context.Context, scheduler string, known []Difference, again int) (Results, error) {
+// setTook records for how long something ran.
+func (b *Built) setTook(what string, took time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.Took[what] = took
+}
+
+// Rules are those of a run.
+type Rules struct {
+	Known []Difference
+	// Again is how often a test is run again that fails and is no known difference.
+	Again int
+	// GoesOn says that suites are taken over from an earlier run of the same programs.
+	GoesOn bool
+}
+
+// Run runs the suites, one after the other, with a scheduler.
+func (b *Built) Run(ctx context.Context, scheduler string, rules Rules) (Results, error) {
 	if scheduler == Stock {
-		known = nil
+		rules.Known = nil
 	}
 	log, err := os.Create(filepath.Join(b.root, "bin/conformance", scheduler+".log"))
 	if err != nil {
@@ -99,25 +119,37 @@ func (b *Built) Run(ctx context.Context, scheduler string, known []Difference, a
 	defer func() { _ = log.Close() }() // what is missing of it fails no run
 	results := Results{}
 	for _, suite := range b.suites {
-		begin := time.Now()
-		if err := b.runSuite(ctx, scheduler, suite, "", results, log); err != nil {
+		if rules.GoesOn && b.takeOver(scheduler, suite, results) {
+			continue
+		}
+		if err := b.judgeSuite(ctx, scheduler, suite, rules, results, log); err != nil {
 			return nil, err
 		}
-		for range again {
-			failed := unexpected(results, suite, known)
-			if len(failed) == 0 {
-				break
-			}
-			fmt.Fprintf(os.Stderr, "%s, %s: %s once more\n", scheduler, suite, strings.Join(failed, ", "))
-			if err := b.runSuite(ctx, scheduler, suite, "^("+strings.Join(failed, "|")+")$", results, log); err != nil {
-				return nil, err
-			}
-		}
-		b.Took[scheduler+" "+suite] = time.Since(begin)
-		fmt.Fprintf(os.Stderr, "%s, %s: %d passed, %d failed, in %s\n", scheduler, suite,
-			results.count(suite, pass, true), results.count(suite, fail, true), time.Since(begin).Round(time.Second))
 	}
 	return results, nil
+}
+
+// judgeSuite runs a suite, those of its tests again that fail, and keeps what became of it.
+func (b *Built) judgeSuite(ctx context.Context, scheduler, suite string, rules Rules, results Results, log io.Writer) error {
+	begin := time.Now()
+	if err := b.runSuite(ctx, scheduler, suite, "", results, log); err != nil {
+		return err
+	}
+	for range rules.Again {
+		failed := unexpected(results, suite, rules.Known)
+		if len(failed) == 0 {
+			break
+		}
+		fmt.Fprintf(os.Stderr, "%s, %s: %s once more\n", scheduler, suite, strings.Join(failed, ", "))
+		if err := b.runSuite(ctx, scheduler, suite, "^("+strings.Join(failed, "|")+")$", results, log); err != nil {
+			return err
+		}
+	}
+	took := time.Since(begin)
+	b.setTook(scheduler+" "+suite, took)
+	fmt.Fprintf(os.Stderr, "%s, %s: %d passed, %d failed, in %s\n", scheduler, suite,
+		results.count(suite, pass, true), results.count(suite, fail, true), took.Round(time.Second))
+	return b.keep(scheduler, suite, results, took)
 }
 
 // limit is how long a suite may run.

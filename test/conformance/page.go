@@ -25,7 +25,7 @@ type Run struct {
 const head = `# Kubernetes' own tests of its scheduler
 
 Written by ` + "`make conformance`" + `: ` + "`test/integration/scheduler`" + ` of Kubernetes %s, run on %s with our plugins, settings and wrappers, and as it is
-with the stock scheduler, by the same programs. Building them took %s, running them %s and %s, one suite after the other.
+with the stock scheduler, by the same programs. Building them took %s, running them %s and %s, one suite after the other and both schedulers beside each other.
 
 A test that fails with ours and is not listed [below](#what-differs) fails the run, and so does one that is listed and does not fail, or does not
 pass with stock. What fails is run once more before it counts.
