@@ -1,7 +1,6 @@
 package coscheduling
 
 import (
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"g8s.host/gpu-scheduler/pkg/gang/phase"
 )
 
 const (
@@ -21,14 +22,8 @@ const (
 	wholeCountTTL = time.Second
 )
 
-// arrivals track how gangs assemble, by PodGroup. A controller creates one member after the other. An attempt for each new member would cost an
+// arrival is how a gang assembles, by PodGroup. A controller creates one member after the other. An attempt for each new member would cost an
 // attempt, an event and a write, and each would only say that more members are still to come.
-type arrivals struct {
-	mu    sync.Mutex
-	gangs map[types.NamespacedName]*arrival
-}
-
-// arrival is the state of the members of one gang that have entered the queue.
 type arrival struct {
 	// heldMembers are the members held out of the queue, until more arrive or the last one has been tried for all.
 	heldMembers sets.Set[types.UID]
@@ -38,8 +33,6 @@ type arrival struct {
 	timer *time.Timer
 	// wholeAt is when the gang was whole, zero while it is not.
 	wholeAt time.Time
-	// livePods is how many live pods named the PodGroup at the last count, less those that have gone since: a lower bound.
-	livePods int
 	// triedIncomplete says that members are tried although the gang is incomplete, so that their status says what is missing.
 	triedIncomplete bool
 }
@@ -55,135 +48,127 @@ const (
 )
 
 // decideQueued decides about a member that enters the queue.
-func (a *arrivals) decideQueued(group types.NamespacedName, pod types.UID, now time.Time) enqueueDecision {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	known := a.gangs[group]
+func (a *arrival) decideQueued(pod types.UID, now time.Time) enqueueDecision {
 	switch {
-	case known == nil:
-		return decisionCount
-	case known.triedIncomplete || now.Before(known.wholeAt.Add(wholeCountTTL)):
-		known.heldMembers.Delete(pod)
+	case a.triedIncomplete || now.Before(a.wholeAt.Add(wholeCountTTL)):
+		a.heldMembers.Delete(pod)
 		return decisionEnqueue
-	case !known.wholeAt.IsZero():
+	case !a.wholeAt.IsZero():
 		return decisionCount
 	}
-	if !known.heldMembers.Has(pod) {
-		known.heldMembers.Insert(pod)
-		known.due--
-		known.timer.Reset(arrivalWindow)
+	if !a.heldMembers.Has(pod) {
+		a.heldMembers.Insert(pod)
+		a.due--
+		a.timer.Reset(arrivalWindow)
 	}
-	if known.due > 0 {
+	if a.due > 0 {
 		return decisionHold
 	}
 	return decisionCount
 }
 
+// recordCount records how many members are missing, and decides about the given one.
+func (a *arrival) recordCount(pod types.UID, due int, now time.Time) enqueueDecision {
+	if a.due = due; due <= 0 {
+		if a.wholeAt.IsZero() && a.timer != nil {
+			a.timer.Reset(lastWindow)
+		}
+		a.wholeAt = now
+		a.heldMembers.Delete(pod)
+		return decisionEnqueue
+	}
+	a.wholeAt = time.Time{}
+	if a.triedIncomplete {
+		return decisionEnqueue
+	}
+	a.heldMembers.Insert(pod)
+	return decisionHold
+}
+
+// stopTimer ends the wait for further members.
+func (a *arrival) stopTimer() {
+	if a != nil && a.timer != nil {
+		a.timer.Stop()
+		a.timer = nil
+	}
+}
+
+// changeArrival changes how the members of a PodGroup have arrived, if anything is known of that.
+func (r *gangs) changeArrival(group types.NamespacedName, what func(*arrival)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.changeArrivalLocked(group, what)
+}
+
+// changeArrivalLocked is changeArrival with the lock held.
+func (r *gangs) changeArrivalLocked(group types.NamespacedName, what func(*arrival)) {
+	if s, ok := r.states[gang{group: group}]; ok && s.arrival != nil {
+		r.applyChange(gang{group: group}, s, func(s *gangState) {
+			what(s.arrival)
+			s.SetAssembling(len(s.arrival.heldMembers) > 0)
+		})
+	}
+}
+
+// decideQueued decides about a member that enters the queue.
+func (r *gangs) decideQueued(group types.NamespacedName, pod types.UID, now time.Time) (as enqueueDecision) {
+	as = decisionCount
+	r.changeArrival(group, func(a *arrival) { as = a.decideQueued(pod, now) })
+	return as
+}
+
 // recordCount records how many members are missing, and returns whether the given member is held out of the queue. It calls try with the
 // held members if no more have arrived for a while, or if none has been released since the gang became whole, as in a process that does not
 // lead. Only in the first case do the members just need to report that the gang is incomplete.
-func (a *arrivals) recordCount(group types.NamespacedName, pod types.UID, due int, now time.Time, try func(kept sets.Set[types.UID], told bool)) enqueueDecision {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	known := a.gangs[group]
-	if known == nil {
-		if a.gangs == nil {
-			a.gangs = map[types.NamespacedName]*arrival{}
+func (r *gangs) recordCount(group types.NamespacedName, pod types.UID, due int, now time.Time, try func(kept sets.Set[types.UID], told bool)) (as enqueueDecision) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.ensureState(gang{group: group}); s.arrival == nil {
+		s.arrival = &arrival{heldMembers: sets.New[types.UID]()}
+	}
+	as = decisionEnqueue
+	r.changeArrivalLocked(group, func(a *arrival) {
+		if as = a.recordCount(pod, due, now); as == decisionHold && a.timer == nil {
+			a.timer = time.AfterFunc(arrivalWindow, func() {
+				if kept, told := r.takeHeld(group, a); len(kept) > 0 {
+					try(kept, told)
+				}
+			})
 		}
-		known = &arrival{heldMembers: sets.New[types.UID]()}
-		a.gangs[group] = known
-	}
-	if known.due = due; due <= 0 {
-		if known.wholeAt.IsZero() && known.timer != nil {
-			known.timer.Reset(lastWindow)
-		}
-		known.wholeAt = now
-		known.heldMembers.Delete(pod)
-		return decisionEnqueue
-	}
-	known.wholeAt = time.Time{}
-	if known.triedIncomplete {
-		return decisionEnqueue
-	}
-	known.heldMembers.Insert(pod)
-	if known.timer == nil {
-		known.timer = time.AfterFunc(arrivalWindow, func() {
-			if kept, told := a.takeHeld(group, known); len(kept) > 0 {
-				try(kept, told)
-			}
-		})
-	}
-	return decisionHold
+	})
+	return as
 }
 
 // takeHeld releases the held members and returns them, and whether their gang is incomplete. of is the expected arrival; nil stands for the current
 // one, if its gang is whole.
-func (a *arrivals) takeHeld(group types.NamespacedName, of *arrival) (kept sets.Set[types.UID], told bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	known := a.gangs[group]
-	if known == nil || of != nil && of != known || of == nil && known.wholeAt.IsZero() {
-		return nil, false
-	}
-	known.triedIncomplete = known.wholeAt.IsZero()
-	kept = known.heldMembers
-	known.heldMembers = sets.New[types.UID]()
-	if known.timer != nil {
-		known.timer.Stop()
-		known.timer = nil
-	}
-	return kept, known.triedIncomplete
-}
-
-// forgetGang drops the state of a gang.
-func (a *arrivals) forgetGang(group types.NamespacedName) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if known := a.gangs[group]; known != nil && known.timer != nil {
-		known.timer.Stop()
-	}
-	delete(a.gangs, group)
+func (r *gangs) takeHeld(group types.NamespacedName, of *arrival) (kept sets.Set[types.UID], told bool) {
+	r.changeArrival(group, func(a *arrival) {
+		if of != nil && of != a || of == nil && a.wholeAt.IsZero() {
+			return
+		}
+		a.triedIncomplete = a.wholeAt.IsZero()
+		kept, told = a.heldMembers, a.triedIncomplete
+		a.heldMembers = sets.New[types.UID]()
+		a.stopTimer()
+	})
+	return kept, told
 }
 
 // requireRecount forces a count of a gang when its next member enters the queue.
-func (a *arrivals) requireRecount(group types.NamespacedName) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if known := a.gangs[group]; known != nil {
-		known.due = 0
-		if !known.wholeAt.IsZero() {
-			known.wholeAt = known.wholeAt.Add(-wholeCountTTL)
+func (r *gangs) requireRecount(group types.NamespacedName) {
+	r.changeArrival(group, func(a *arrival) {
+		if a.due = 0; !a.wholeAt.IsZero() {
+			a.wholeAt = a.wholeAt.Add(-wholeCountTTL)
 		}
-	}
-}
-
-// recordDeparture records that a pod no longer names a PodGroup, and reports whether it may have been the last one.
-func (a *arrivals) recordDeparture(group types.NamespacedName) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	known := a.gangs[group]
-	if known == nil {
-		return false
-	}
-	known.livePods--
-	return known.livePods <= 0
-}
-
-// setLivePods sets how many live pods name a PodGroup.
-func (a *arrivals) setLivePods(group types.NamespacedName, count int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if known := a.gangs[group]; known != nil {
-		known.livePods = count
-	}
+	})
 }
 
 // holdsMembers reports whether members of a gang are held out of the queue.
-func (a *arrivals) holdsMembers(group types.NamespacedName) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	known := a.gangs[group]
-	return known != nil && len(known.heldMembers) > 0
+func (r *gangs) holdsMembers(group types.NamespacedName) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	s, ok := r.states[gang{group: group}]
+	return ok && s.arrival != nil && len(s.arrival.heldMembers) > 0
 }
 
 // holdIncompleteGang holds a member out of the queue while its gang is incomplete and more members are arriving. It counts every pod with the label;
@@ -196,13 +181,13 @@ func (p *Plugin) holdIncompleteGang(pod *corev1.Pod, name types.NamespacedName) 
 	if group != nil && group.problem != "" || p.finished.hasFinishedSibling(pod) {
 		return nil
 	}
-	as := p.arrivals.decideQueued(name, pod.UID, now)
+	as := p.gangs.decideQueued(name, pod.UID, now)
 	if as == decisionCount {
 		due := 1 // it is counted as soon as its PodGroup is there
 		if group != nil {
 			due = group.minMember - p.countGroupPods(name)
 		}
-		as = p.arrivals.recordCount(name, pod.UID, due, now, func(kept sets.Set[types.UID], told bool) { p.activateHeld(name, kept, told) })
+		as = p.gangs.recordCount(name, pod.UID, due, now, func(kept sets.Set[types.UID], told bool) { p.activateHeld(name, kept, told) })
 	}
 	if as == decisionHold && pod.Status.NominatedNodeName == "" {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "members of its gang still come")
@@ -213,22 +198,9 @@ func (p *Plugin) holdIncompleteGang(pod *corev1.Pod, name types.NamespacedName) 
 // releaseHeldMembers activates the held members once the outcome of the member that was tried for all is known: it found no place, another
 // leader had bound it, or it is gone.
 func (p *Plugin) releaseHeldMembers(name types.NamespacedName) {
-	if kept, _ := p.arrivals.takeHeld(name, nil); len(kept) > 0 {
+	if kept, _ := p.gangs.takeHeld(name, nil); len(kept) > 0 {
 		p.activateHeld(name, kept, true)
 	}
-}
-
-// forgetArrivals drops the state of a PodGroup whose last pod is gone, when a pod no longer names it. A full count for each departing member of
-// a large gang would take seconds.
-func (p *Plugin) forgetArrivals(name types.NamespacedName) {
-	if !p.arrivals.recordDeparture(name) {
-		return
-	}
-	if count := p.countGroupPods(name); count > 0 {
-		p.arrivals.setLivePods(name, count)
-		return
-	}
-	p.arrivals.forgetGang(name)
 }
 
 // countGroupPods returns how many live pods name a PodGroup.
@@ -265,7 +237,7 @@ func (p *Plugin) activateHeld(name types.NamespacedName, kept sets.Set[types.UID
 			continue
 		}
 		if rest && len(waiting) == 0 && unusableReason(group) == "" {
-			p.gangStates.restGang(gangOf(pod, group), len(kept), now)
+			p.gangs.changeState(gangOf(pod, group), func(s *phase.Gang) { s.QueueBehind(now.Add(time.Duration(len(kept)) * restPerMember)) })
 		}
 		waiting[nameOf(pod).String()] = pod
 	}

@@ -294,7 +294,7 @@ func TestWhatIsKeptOfArrivalsGoesWithThem(t *testing.T) {
 			a.must(a.pods.Delete(pod))
 			a.podGone(pod)
 		}
-		if n := len(a.arrivals.gangs); n != 0 {
+		if n := len(a.gangs.states); n != 0 {
 			t.Errorf("%d gangs are kept", n)
 		}
 		time.Sleep(time.Hour)
@@ -330,8 +330,8 @@ func TestALargeGangThatEndsIsNotCountedForEachOfItsMembers(t *testing.T) {
 		if index.asked > 20 {
 			t.Errorf("counted %d times as they are deleted", index.asked)
 		}
-		if len(a.gangStates.gangs)+len(a.arrivals.gangs) > 0 {
-			t.Errorf("%d gangs and %d arrivals are kept", len(a.gangStates.gangs), len(a.arrivals.gangs))
+		if len(a.gangs.states) > 0 {
+			t.Errorf("%d gangs are kept", len(a.gangs.states))
 		}
 		time.Sleep(time.Hour)
 	})
@@ -353,8 +353,8 @@ func TestAPodThatGoesFromGangToGangLeavesNothingBehind(t *testing.T) {
 			a.PreEnqueue(a.Context(), pod)
 			a.refuse(pod)
 		}
-		if len(a.gangStates.gangs) != 1 || len(a.arrivals.gangs) != 1 {
-			t.Errorf("%d gangs and %d arrivals are kept, want one", len(a.gangStates.gangs), len(a.arrivals.gangs))
+		if len(a.gangs.states) != 2 {
+			t.Errorf("%d states are kept, want that of one gang and that of the arrivals of its PodGroup", len(a.gangs.states))
 		}
 		time.Sleep(time.Hour)
 	})

@@ -191,7 +191,7 @@ func (p *Plugin) lacksOnlyRoom(group *podGroup, m *members, refused fwk.NodeToSt
 	if group.minMember == 1 {
 		return lacksRoom(refused, p.nodeNames())
 	}
-	return !p.gangStates.waitsByChoice(gangOf(m.waiting[0], group)) && (refused == nil || refused.Get("").Plugin() == Name)
+	return !p.gangs.stateOf(gangOf(m.waiting[0], group)).WaitsByChoice() && (refused == nil || refused.Get("").Plugin() == Name)
 }
 
 // nodeNames returns the names of the nodes of the snapshot.
@@ -285,7 +285,7 @@ func (p *Plugin) findEarliestStart(group *podGroup, m *members, now time.Time, b
 	b := p.newSnapshot(nodes)
 	b.keptWhole = keptWhole(nodes, refused)
 	b.kept, _ = p.nominatedAsks(gangOf(m.waiting[0], group), group, m)
-	of := p.newPendingMembers(group.layout, neededMembers(group, m), m)
+	of := newPendingMembers(group.layout, neededMembers(group.needs(), m), m, p.gangs.nodesOf)
 	if of.varied {
 		return nil, false
 	}
@@ -296,9 +296,9 @@ func (p *Plugin) findEarliestStart(group *podGroup, m *members, now time.Time, b
 	on := newNodeDomain(group.layout, seats, b)
 	on.setSegments(of)
 	f := newForecast(on, now, forecastBudget, reservation.GoneBy)
-	standing := f.nodeNumbers(p.gangStates.nodesOf(m.placed))
+	standing := f.nodeNumbers(p.gangs.nodesOf(m.placed))
 	if fits, _ := gangplan.Make(f.newProblem(of.classes, standing, f.freeCapacity)); fits != nil {
-		return f.keepReservation(before, p.isBackingOff(gangOf(m.waiting[0], group), now)), true
+		return keepReservation(before, p.gangs.stateOf(gangOf(m.waiting[0], group)).IsBackingOff(now)), true
 	}
 	latest := now.Add(p.startReservations.Horizon())
 	first = f.earliestStartBy(of.classes, standing, latest, comparableReservation(before, false))
@@ -319,25 +319,9 @@ func comparableReservation(before *backfill.StartReservation, expected bool) *ba
 	return before
 }
 
-// earliestStartBy returns where members fit first by a time, nil for nowhere. It prefers the places of an existing reservation, as long as they start
-// there by then.
-func (f *forecast) earliestStartBy(waiting []podClass, standing []int, latest time.Time, before *backfill.StartReservation) *backfill.StartReservation {
-	at, plan := f.findEarliestStart(waiting, standing, latest, nil)
-	if plan == nil || f.left < 0 {
-		return nil
-	}
-	if before != nil {
-		again, same := f.findEarliestStart(waiting, standing, latest, before)
-		if same != nil && f.left >= 0 && (!again.After(at) || !again.After(before.At)) {
-			at, plan = again, same
-		}
-	}
-	return f.newReservation(waiting, plan, at)
-}
-
 // keepReservation keeps the reservation of a job that has room now and only backs off for a moment. It returns nil if something other than room keeps
 // the job out.
-func (*forecast) keepReservation(before *backfill.StartReservation, backsOff bool) *backfill.StartReservation {
+func keepReservation(before *backfill.StartReservation, backsOff bool) *backfill.StartReservation {
 	if before == nil || !backsOff {
 		return nil
 	}

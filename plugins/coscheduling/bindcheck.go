@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+
+	"g8s.host/gpu-scheduler/pkg/gang/phase"
 )
 
 // bindRefusal is a pod whose Binding would be refused, and the words of the refusal.
@@ -44,7 +46,7 @@ func (p *Plugin) checkBindings(members []*corev1.Pod, to map[types.UID]string) *
 	ctx, cancel := context.WithTimeout(context.Background(), p.bindCheckTimeout)
 	defer cancel()
 	var refused *bindRefusal
-	err := p.forEachPod(ctx, members, func(ctx context.Context, pod *corev1.Pod) error {
+	err := forEachPod(ctx, members, func(ctx context.Context, pod *corev1.Pod) error {
 		if one := p.checkBind(ctx, pod, to[pod.UID]); one != nil {
 			return one
 		}
@@ -63,7 +65,7 @@ func (p *Plugin) cancelPreemption(g gang, move *preemptionCandidate, preemptor *
 		p.withdrawNotices(preemptorKey(g))
 	}
 	p.RecordRefusal(refused.pod, refused.words)
-	p.gangStates.cancelPreemption(g)
+	p.gangs.changeKnown(g, (*phase.Gang).CancelPreemption)
 	klog.Background().Info("No pod leaves for one whose binding would be refused", "pod", klog.KObj(refused.pod), "victims", len(move.victims), "refusal", refused.words)
 	p.handle.Activate(klog.Background(), map[string]*corev1.Pod{nameOf(preemptor).String(): preemptor})
 }

@@ -11,6 +11,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"g8s.host/gpu-scheduler/pkg/gang/phase"
 )
 
 // refuses has the API server foresee that it binds no pod of a name, and returns how often it was asked.
@@ -52,12 +54,12 @@ func TestNobodyLeavesForAGangOfWhichOneWouldBeRefused(t *testing.T) {
 	if _, evicted, _ := l.refuse(first); len(evicted) > 0 || asked.Load() > before || !strings.Contains(l.told, "not this one") {
 		t.Errorf("it is told %q, %v are evicted, and asked %d times more", l.told, evicted, asked.Load()-before)
 	}
-	*now = now.Add(baseBackoff)
+	*now = now.Add(phase.BaseBackoff)
 	if _, evicted, _ := l.refuse(first); len(evicted) > 0 || asked.Load() == before {
 		t.Errorf("%v are evicted a minute later, when it is asked %d times more", evicted, asked.Load()-before)
 	}
 	l.refuses("")
-	*now = now.Add(2 * baseBackoff)
+	*now = now.Add(2 * phase.BaseBackoff)
 	if _, evicted, nominated := l.refuse(first); len(evicted) != 2 || len(nominated) != 2 {
 		t.Errorf("%v are evicted when nothing refuses any more, and nominated %v", evicted, nominated)
 	}

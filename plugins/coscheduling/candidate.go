@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/pkg/gangplan"
 	"g8s.host/gpu-scheduler/pkg/notice"
 	"g8s.host/gpu-scheduler/pkg/reason"
@@ -54,8 +55,8 @@ type preemptionAttempt struct {
 // findPreemption returns the victims that make room for as many members as needed, nil if none do, and why. If only is not nil, only those pods may
 // leave.
 func (p *Plugin) findPreemption(ctx context.Context, g gang, group *podGroup, m *members, b clusterSnapshot, only sets.Set[types.UID]) (*preemptionCandidate, preemptionFailure) {
-	waiting := neededMembers(group, m)
-	of := p.newPendingMembers(group.layout, waiting, m)
+	waiting := neededMembers(group.needs(), m)
+	of := newPendingMembers(group.layout, waiting, m, p.gangs.nodesOf)
 	if of.varied {
 		return nil, preemptionFailure{}
 	}
@@ -69,8 +70,8 @@ func (p *Plugin) findPreemption(ctx context.Context, g gang, group *podGroup, m 
 	}
 	s := newNodeDomain(group.layout, seats, b)
 	s.setSegments(of)
-	q := &preemptionAttempt{Plugin: p, nodeDomain: s, own: g, kinds: of.classes, pending: of, standing: s.nodeNumbers(p.gangStates.nodesOf(m.placed)), collector: p.censusOf(s, g, below, only),
-		left: p.searchLimit, barred: slices.Repeat([]sets.Set[string]{p.gangStates.planOf(g).excludedNodes()}, len(of.classes))}
+	q := &preemptionAttempt{Plugin: p, nodeDomain: s, own: g, kinds: of.classes, pending: of, standing: s.nodeNumbers(p.gangs.nodesOf(m.placed)), collector: p.censusOf(s, g, below, only),
+		left: p.searchLimit, barred: slices.Repeat([]sets.Set[string]{p.gangs.planOf(g).excludedNodes()}, len(of.classes))}
 	if q.isReplay() {
 		q.left = math.MaxInt / (2 * budgetMultiple)
 	}
@@ -89,13 +90,13 @@ func (p *Plugin) isReplay() bool { return p.replay || p.now().IsZero() }
 func (q *preemptionAttempt) findCandidate(ctx context.Context) (move *preemptionCandidate, why string, done bool) {
 	var kept *victimSearch
 	if q.collector.only == nil {
-		kept = q.gangStates.victimSearchFor(q.own, podsFingerprint(q.allMembers()), q.Plugin.now())
+		kept = q.gangs.victimSearchFor(q.own, podsFingerprint(q.allMembers()), q.Plugin.now())
 		q.barred = kept.addBarred(q.barred)
 	}
 	if kept != nil && q.countPods() > maxPodsAtOnce {
 		if move, why, done = q.searchLargePool(ctx, kept); done {
 			kept.cut = kept.cut && move == nil
-			q.gangStates.endVictimSearch(q.own)
+			q.gangs.endVictimSearch(q.own)
 		}
 		return move, why, done
 	}
@@ -112,10 +113,10 @@ func (q *preemptionAttempt) findCandidate(ctx context.Context) (move *preemption
 	move, why = q.findPassingPlan(ctx, &r, nil, nil)
 	if kept != nil {
 		kept.cut = r.cut && move == nil
-		q.gangStates.endVictimSearch(q.own)
+		q.gangs.endVictimSearch(q.own)
 	}
 	if move == nil && q.left < 0 {
-		q.gangStates.pausePreemption(q.own, q.Plugin.now().Add(baseBackoff))
+		q.gangs.changeState(q.own, func(s *phase.Gang) { s.PausePreemption(q.Plugin.now().Add(phase.BaseBackoff)) })
 	}
 	return move, why, true
 }
@@ -198,7 +199,7 @@ func (q *preemptionAttempt) dryRunPlan(ctx context.Context, units []int, plan *g
 			others[node] = q.occupants.gonePods(node, func(int) bool { return true })
 		}
 	}
-	return q.dryRunPlacement(ctx, &placement{nodeDomain: q.nodeDomain, kinds: q.kinds, plan: plan, leaving: leaving, others: others})
+	return q.dryRunner().dryRunPlacement(ctx, &plannedPlacement{nodeDomain: q.nodeDomain, kinds: q.kinds, plan: plan, leaving: leaving, others: others})
 }
 
 func (q *preemptionAttempt) newCandidate(units []int, plan *gangplan.Plan) *preemptionCandidate {

@@ -75,19 +75,17 @@ type Plugin struct {
 	checkBinding     func(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, node string) string
 	bindCheckTimeout time.Duration
 	departures       *departures
-	preemptions      *preemptionNotices
+	preemptions      *notices
 	resumptions      *resumptions
 	queuePositions   *queuePositions
 	// searchLimit is how many pods one search for victims may visit.
 	searchLimit int
-	gangStates  gangStates
-	// arrivals are the gangs that are not whole yet.
-	arrivals arrivals
+	// gangs has the state of each gang.
+	gangs *gangs
 	// labelCounts counts the pods with the label of each PodGroup.
 	labelCounts      labelCounts
 	tables           capacityTables
 	latestGeneration latestGeneration
-	searchBackoffs   searchBackoffs
 	// tracksSinglePods says that state exists for a pod without a gang.
 	tracksSinglePods atomic.Bool
 	// lastPostFiltered is the pod of the last PostFilter call. Only the scheduling loop uses it.
@@ -131,7 +129,7 @@ type Dependencies struct {
 
 // Factory returns what builds the plugin for each profile, from scheduler-plugins' CoschedulingArgs.
 func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
-	shared := &shared{&departures{}, &preemptionNotices{}, &resumptions{}, &queuePositions{}}
+	shared := &shared{&departures{}, &notices{}, &resumptions{}, &queuePositions{}}
 	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		return newPlugin(ctx, obj, handle, deps, shared)
 	}
@@ -140,7 +138,7 @@ func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle
 // shared is state that all profiles have in common.
 type shared struct {
 	departures     *departures
-	preemptions    *preemptionNotices
+	preemptions    *notices
 	resumptions    *resumptions
 	queuePositions *queuePositions
 }
@@ -186,6 +184,7 @@ func newPlugin(ctx context.Context, obj runtime.Object, handle fwk.Handle, deps 
 	if plugin.now == nil {
 		plugin.now = time.Now
 	}
+	plugin.gangs = plugin.newGangs()
 	deps.StartReservations.SetPositionFunc(plugin.backfillPosition)
 	plugin.quotas.GatherBy(plugin.evictionUnit)
 	if err := plugin.watchNotified(pods); err != nil {
@@ -275,7 +274,7 @@ func (p *Plugin) placeOf(pod *corev1.Pod) place {
 		}
 		return placeGone
 	}
-	if p.gangStates.hasPod(pod.UID) {
+	if p.gangs.hasPod(pod.UID) {
 		return placeHeld
 	}
 	return placeNone

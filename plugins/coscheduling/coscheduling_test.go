@@ -15,6 +15,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	pkggang "g8s.host/gpu-scheduler/pkg/gang"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -62,8 +63,8 @@ func TestWhoCounts(t *testing.T) {
 		"one is of another namespace":                   {others: [2][]change{{boundTo("n0")}, {boundTo("n1"), func(p *corev1.Pod) { p.Namespace = "other" }}}, reason: "current pods number: 2"},
 		"one has failed":                                {others: [2][]change{{boundTo("n0")}, {boundTo("n1"), func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }}}, reason: "current pods number: 2"},
 		"one is bound to a node that is gone":           {others: [2][]change{{boundTo("n0")}, {boundTo("no-more")}}, reason: "current pods number: 2"},
-		"one is held back by a gate":                    {others: [2][]change{{boundTo("n0")}, {func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "q"}} }}}, reason: reasonGated},
-		"one is another scheduler's":                    {others: [2][]change{{boundTo("n0")}, {func(p *corev1.Pod) { p.Spec.SchedulerName = "x" }}}, reason: reasonForeign},
+		"one is held back by a gate":                    {others: [2][]change{{boundTo("n0")}, {func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "q"}} }}}, reason: string(reason.GangGated.Text)},
+		"one is another scheduler's":                    {others: [2][]change{{boundTo("n0")}, {func(p *corev1.Pod) { p.Spec.SchedulerName = "x" }}}, reason: string(reason.GangForeign.Text)},
 		"one was bound by another scheduler":            {others: [2][]change{{boundTo("n0")}, {boundTo("n1"), func(p *corev1.Pod) { p.Spec.SchedulerName = "x" }}}, starts: true},
 		"they have other controllers, as an MPIJob has": {others: [2][]change{{boundTo("n0"), ownedBy("launcher")}, {boundTo("n1")}}, reason: "minMember of group: 3; the 1 of other owners with its label would make it whole: if they belong to it, give the PodGroup the annotation g8s.host/several-owners=true"},
 		"they have, and the PodGroup says so": {
@@ -108,7 +109,7 @@ func TestMembersWaitForEachOther(t *testing.T) {
 		t.Errorf("activated %q, want the others, when the first has its place", got)
 	}
 	g := gangOf(pods[0], l.groups.getGroup(mustGroup(pods[0])))
-	if !l.gangStates.hasBegun(g, 3) {
+	if !l.gangs.hasBegun(g, 3) {
 		t.Error("the gang has not begun")
 	}
 	if _, status := l.PostFilter(t.Context(), framework.NewCycleState(), pods[2], nil); status.Message() != reasonNoRoomForAll {
@@ -119,7 +120,7 @@ func TestMembersWaitForEachOther(t *testing.T) {
 			t.Errorf("%s keeps its place, though a sibling found none", held.pod.Name)
 		}
 	}
-	if l.gangStates.hasBegun(g, 3) || l.gangStates.lastFailure(g).IsZero() {
+	if l.gangs.hasBegun(g, 3) || l.gangs.stateOf(g).FailedAt().IsZero() {
 		t.Error("the gang gave up its places, and counts as begun, or as one that never failed")
 	}
 	l.held = nil
@@ -131,8 +132,8 @@ func TestMembersWaitForEachOther(t *testing.T) {
 			t.Errorf("%s waits, though all have a place", held.pod.Name)
 		}
 	}
-	if len(l.held) != 2 || l.gangStates.countWaiting(g) != 0 || !l.gangStates.lastFailure(g).IsZero() {
-		t.Errorf("%d were held, %d wait still; the gang that started failed at %v", len(l.held), l.gangStates.countWaiting(g), l.gangStates.lastFailure(g))
+	if len(l.held) != 2 || l.gangs.stateOf(g).Waiting != 0 || !l.gangs.stateOf(g).FailedAt().IsZero() {
+		t.Errorf("%d were held, %d wait still; the gang that started failed at %v", len(l.held), l.gangs.stateOf(g).Waiting, l.gangs.stateOf(g).FailedAt())
 	}
 }
 
@@ -170,8 +171,8 @@ func TestWhatIsKeptShrinks(t *testing.T) {
 		}
 		l.PostFilter(t.Context(), framework.NewCycleState(), a, nil) // its cycle was still under way
 	}
-	if len(l.gangStates.gangs)+len(l.gangStates.pods) > 0 {
-		t.Errorf("%d gangs and %d pods are kept after all have gone", len(l.gangStates.gangs), len(l.gangStates.pods))
+	if len(l.gangs.states)+len(l.gangs.places) > 0 {
+		t.Errorf("%d gangs and %d pods are kept after all have gone", len(l.gangs.states), len(l.gangs.places))
 	}
 }
 
@@ -205,7 +206,7 @@ func TestGangsThatNeverHadAPlaceAreForgotten(t *testing.T) {
 				l.must(l.pods.Delete(pod))
 				l.podGone(pod)
 			}
-			if got := len(l.gangStates.gangs); got != test.want {
+			if got := len(l.gangs.states); got != test.want {
 				t.Errorf("%d gangs are kept, want %d", got, test.want)
 			}
 		})
@@ -383,7 +384,7 @@ func TestSiblingsAreQueuedAsThoseOfAGangThatHasBegun(t *testing.T) {
 	a := l.member("a")
 	l.member("b")
 	begun := false
-	l.onActivate = func() { begun = l.gangStates.hasBegun(gang{group: mustGroup(a), owner: "job"}, 2) }
+	l.onActivate = func() { begun = l.gangs.hasBegun(gang{group: mustGroup(a), owner: "job"}, 2) }
 	if _, waits := l.try(a); !waits {
 		t.Fatal("the first does not wait")
 	}

@@ -98,21 +98,6 @@ func (t *nodeCosts) costOn(q *preemptionAttempt, node, role int) nodeCost {
 	return t.costs[number]
 }
 
-// victimCost is a pod that may be evicted by its priority and quotas.
-type victimCost struct {
-	rank, loss, gpus int64
-}
-
-// insertVictim inserts a candidate behind those that cost no more.
-func (w *podLosses) insertVictim(one victimCost) {
-	at := len(w.victims)
-	w.victims = append(w.victims, one)
-	for ; at > 0 && (w.victims[at-1].rank > one.rank || w.victims[at-1].rank == one.rank && w.victims[at-1].loss > one.loss); at-- {
-		w.victims[at] = w.victims[at-1]
-	}
-	w.victims[at] = one
-}
-
 // evictablePods returns the evictable pods on a node, the cheapest first, and the GPUs of terminating pods. The list is valid until the next call.
 func (q *preemptionAttempt) evictablePods(node int) (some []victimCost, freed int64) {
 	w, guarantees := &q.tables.weights, q.quotas.HasAny()

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -69,9 +70,11 @@ func BenchmarkAGangThatWaits(b *testing.B) {
 				if result, _ := l.PostFilter(b.Context(), cs, first, nil); result != nil {
 					b.Fatal("others leave")
 				}
-				l.gangStates.recordRefusal(g, refusal{on: basis{nodes: 1}}) // something has changed
-				l.gangStates.markUnhelpful(g, time.Time{}, "", "")
-				l.gangStates.recordRefusal(g, refusal{})
+				l.gangs.changeState(g, func(s *phase.Gang) {
+					s.RecordVerdict(phase.Verdict{On: phase.Basis{Nodes: 1}}) // something has changed
+					s.MarkUnhelpful(time.Time{}, "", "", false)
+					s.RecordVerdict(phase.Verdict{})
+				})
 			}
 		})
 	}

@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"g8s.host/gpu-scheduler/pkg/gang/phase"
 )
 
 const (
@@ -21,18 +23,12 @@ type departures struct {
 	mu sync.Mutex
 	// asked are the evicted pods and until when they count. The zero time means as long as the eviction is under way.
 	asked    map[types.UID]departure
-	refusals map[types.UID]evictionBackoff
+	refusals map[types.UID]phase.Backoff
 }
 
 type departure struct {
 	pod   *corev1.Pod
 	until time.Time
-}
-
-// evictionBackoff is the backoff of a pod whose eviction was refused: its end and its duration.
-type evictionBackoff struct {
-	until    time.Time
-	duration time.Duration
 }
 
 // beginEvictions records that pods are about to be evicted.
@@ -79,15 +75,16 @@ func (d *departures) recordRefusal(pod types.UID, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.refusals == nil {
-		d.refusals = map[types.UID]evictionBackoff{}
+		d.refusals = map[types.UID]phase.Backoff{}
 	}
 	for uid, one := range d.refusals {
-		if now.After(one.until.Add(maxRefusalBackoff)) {
+		if now.After(one.Until.Add(maxRefusalBackoff)) {
 			delete(d.refusals, uid)
 		}
 	}
-	long := min(max(firstRefusalBackoff, 2*d.refusals[pod].duration), maxRefusalBackoff)
-	d.refusals[pod] = evictionBackoff{until: now.Add(long), duration: long}
+	backoff := d.refusals[pod]
+	backoff.GrowBackoff(firstRefusalBackoff, maxRefusalBackoff, now)
+	d.refusals[pod] = backoff
 }
 
 // refusedPods returns the pods that are spared now.
@@ -96,7 +93,7 @@ func (d *departures) refusedPods(now time.Time) map[types.UID]bool {
 	defer d.mu.Unlock()
 	stays := make(map[types.UID]bool, len(d.refusals))
 	for uid, one := range d.refusals {
-		if now.Before(one.until) {
+		if now.Before(one.Until) {
 			stays[uid] = true
 		}
 	}

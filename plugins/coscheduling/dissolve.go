@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
+
+	"g8s.host/gpu-scheduler/pkg/gang/phase"
 )
 
 const (
@@ -24,22 +26,25 @@ const (
 func (p *Plugin) releasePartialGang(g gang, group *podGroup, m *members, pod *corev1.Pod) {
 	now := p.now()
 	ours := placedBy(pod.Spec.SchedulerName, m.placed)
-	if half := p.isPartiallyBound(g, group, m, ours, now); !half || p.finished.hasFinishedSibling(pod) || p.gangStates.awaitsDepartures(g, now) {
-		p.gangStates.partiallyBoundSince(g, time.Time{})
+	if half := p.isPartiallyBound(g, group, m, ours, now); !half || p.finished.hasFinishedSibling(pod) || p.gangs.stateOf(g).AwaitsDepartures(now) {
+		p.gangs.changeKnown(g, (*phase.Gang).EndPartial)
 		return
 	}
-	since := p.gangStates.partiallyBoundSince(g, now)
+	var since time.Time
+	p.gangs.changeState(g, func(s *phase.Gang) { since = s.BeginPartial(now) })
 	if left := completeWithin - now.Sub(since); left > 0 {
 		if since.Equal(now) { // the first attempt that detects it
-			time.AfterFunc(left, func() { p.activatePending(g, group, oneMember()) }) // this pod may have been recreated by then
+			p.gangs.planAttempt(g, phase.BoundInPart, now.Add(left)) // this pod may have been recreated by then
 		}
 		return
 	}
 	if !newBudgets(p.budgets, p.departures.uncountedPods(now)).allowsEviction(ours) {
 		return
 	}
-	p.gangStates.partiallyBoundSince(g, time.Time{})
-	p.gangStates.holdBackStart(g)
+	p.gangs.changeKnown(g, func(s *phase.Gang) {
+		s.EndPartial()
+		s.HoldBackStart()
+	})
 	p.departures.beginEvictions(ours)
 	p.pendingWrites.Add(1)
 	go func() {
@@ -51,9 +56,11 @@ func (p *Plugin) releasePartialGang(g gang, group *podGroup, m *members, pod *co
 		gone := sets.New[types.UID]()
 		// The condition is written to all of them first: it lets a later attempt, or another leader, recognize the rest of a gang whose release
 		// has begun.
-		err := p.forEachPod(ctx, ours, func(ctx context.Context, member *corev1.Pod) error { return p.writeEvictionReason(ctx, member, why) })
+		err := forEachPod(ctx, ours, func(ctx context.Context, member *corev1.Pod) error {
+			return p.evictor().writeEvictionReason(ctx, member, why)
+		})
 		if err == nil {
-			gone, err = p.evictAll(ctx, ours, why, isRefusal, func() bool { return true })
+			gone, err = p.evictor().evictAll(ctx, ours, why, isRefusal, func() bool { return true })
 		}
 		if p.departures.endEvictions(ours, gone.Has, p.now()); err != nil {
 			logger.Error(err, "Could not end half a gang, which is tried again")
@@ -61,24 +68,4 @@ func (p *Plugin) releasePartialGang(g gang, group *podGroup, m *members, pod *co
 		}
 		logger.V(2).Info("Half a gang ends, as there is no room for the rest of it", "members", len(ours))
 	}()
-}
-
-// partiallyBoundSince records that a gang is partially bound at a time, and returns since when. The zero time clears the record.
-func (p *gangStates) partiallyBoundSince(g gang, now time.Time) time.Time {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	r, ok := p.gangs[g]
-	switch {
-	case now.IsZero():
-		if ok {
-			r.partialSince = time.Time{}
-		}
-		return now
-	case !ok:
-		r = p.ensureState(g)
-	}
-	if r.partialSince.IsZero() {
-		r.partialSince = now
-	}
-	return r.partialSince
 }

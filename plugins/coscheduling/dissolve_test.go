@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+
+	"g8s.host/gpu-scheduler/pkg/gang/phase"
 )
 
 // bornAt is a pod that was made some seconds after noon, and boundAfter one that was bound then.
@@ -81,9 +83,12 @@ func TestHalfAGangThatCannotBeCompletedEnds(t *testing.T) {
 		}},
 		"one that others are asked again to leave for": {after: 20 * time.Second, change: func(l *lab, first *corev1.Pod) {
 			g := gangOf(first, l.groups.getGroup(mustGroup(first)))
-			l.gangStates.recordEvictions(g, l.now())
-			l.gangStates.ensureState(g).writeBackoff = baseBackoff
-			l.gangStates.backOffWrites(g, l.now())
+			l.gangs.changeState(g, func(s *phase.Gang) {
+				s.RecordEvictions(l.now())
+				for s.WriteBackoff() < phase.BaseBackoff {
+					s.BackOffWrites(l.now())
+				}
+			})
 		}},
 		"one that a disruption budget protects": {after: 20 * time.Second, change: func(l *lab, _ *corev1.Pod) { l.budget("a", 0) }},
 		"one of which some have succeeded already": {after: 20 * time.Second, change: func(l *lab, _ *corev1.Pod) {
@@ -217,7 +222,7 @@ func TestAGangThatWasWholeIsHalfNoMore(t *testing.T) {
 	cs, _, _ := l.aim(waiting)
 	l.postFilter(cs, waiting)
 	l.Permit(t.Context(), cs, waiting, "n1")
-	l.gangStates.forgetPod(waiting.UID)
+	l.gangs.forgetPod(waiting.UID)
 	l.must(l.pods.Delete(waiting))
 	again := l.member("again", bornAt(22))
 	for range 3 {
@@ -264,24 +269,5 @@ func TestPodsThatNobodyMakesAgainAreNotEnded(t *testing.T) {
 		if got := l.isPartiallyBound(gang{owner: types.UID(fmt.Sprint(owned))}, group, m, m.placed, noon.Add(20*time.Second)); got != owned {
 			t.Errorf("with a controller %t: half a gang that ends: %t", owned, got)
 		}
-	}
-}
-
-// TestARoomThatComesInTimeSavesHalfAGang: the time begins anew when it is half placed again.
-func TestARoomThatComesInTimeSavesHalfAGang(t *testing.T) {
-	l := newLab(t, 1)
-	g := gang{owner: "job"}
-	if since := l.gangStates.partiallyBoundSince(g, noon); since != noon {
-		t.Errorf("half placed since %s", since)
-	}
-	if since := l.gangStates.partiallyBoundSince(g, noon.Add(time.Second)); since != noon {
-		t.Errorf("half placed since %s, want since it was found", since)
-	}
-	l.gangStates.partiallyBoundSince(g, time.Time{})
-	if since := l.gangStates.partiallyBoundSince(g, noon.Add(time.Minute)); since != noon.Add(time.Minute) {
-		t.Errorf("half placed since %s, want since it was found again", since)
-	}
-	if l.gangStates.partiallyBoundSince(gang{owner: "other"}, time.Time{}); len(l.gangStates.gangs) != 1 {
-		t.Errorf("%s is kept", fmt.Sprint(l.gangStates.gangs))
 	}
 }

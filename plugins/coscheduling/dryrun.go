@@ -25,6 +25,14 @@ type preFilterRunner interface {
 	RunPreFilterPlugins(context.Context, fwk.CycleState, *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string])
 }
 
+// dryRunner is what dry runs use of kube-scheduler.
+type dryRunner struct {
+	handle    fwk.Handle
+	framework Framework
+	// markState marks the state of a cycle as that of a dry run.
+	markState func(fwk.CycleState)
+}
+
 const (
 	// maxDryRunSteps bounds one dry run. A step is one filter call for one node, or the addition or removal of a pod for one class. The bound is half
 	// a second.
@@ -43,7 +51,7 @@ const (
 // spreading, and affinity between pods. The victims are removed from the nodes, then one member after the other is filtered on its node and
 // added to it.
 type dryRun struct {
-	*Plugin
+	dryRunner
 	*nodeDomain
 	ctx     context.Context
 	filters preFilterRunner
@@ -79,8 +87,8 @@ type rejection struct {
 	spread bool
 }
 
-// placement is the placement to dry-run.
-type placement struct {
+// plannedPlacement is the placement to dry-run.
+type plannedPlacement struct {
 	*nodeDomain
 	kinds []podClass
 	plan  *gangplan.Plan
@@ -89,19 +97,19 @@ type placement struct {
 }
 
 // dryRunPlacement returns what keeps a gang from its placement, nil for nothing known, and how many steps the check took.
-func (p *Plugin) dryRunPlacement(ctx context.Context, c *placement) (refused *rejection, steps int) {
-	filters, ok := p.handle.(preFilterRunner)
-	if !ok || p.framework.State == nil {
+func (d dryRunner) dryRunPlacement(ctx context.Context, c *plannedPlacement) (refused *rejection, steps int) {
+	filters, ok := d.handle.(preFilterRunner)
+	if !ok || d.framework.State == nil {
 		return nil, 0
 	}
-	r := &dryRun{Plugin: p, nodeDomain: c.nodeDomain, ctx: ctx, filters: filters, nodes: map[int]fwk.NodeInfo{}, classByHash: map[uint64]*filterClass{},
+	r := &dryRun{dryRunner: d, nodeDomain: c.nodeDomain, ctx: ctx, filters: filters, nodes: map[int]fwk.NodeInfo{}, classByHash: map[uint64]*filterClass{},
 		left: maxDryRunSteps, others: c.others, deviceNodes: sets.New[string](), taken: sets.New[int]()}
 	refused = r.runPlacement(c)
 	return refused, maxDryRunSteps - r.left
 }
 
 // runPlacement removes the victims and adds the members.
-func (r *dryRun) runPlacement(c *placement) *rejection {
+func (r *dryRun) runPlacement(c *plannedPlacement) *rejection {
 	of := make([][]*filterClass, len(c.kinds))
 	for role := range c.kinds {
 		for _, pod := range c.kinds[role].pods {
@@ -142,7 +150,7 @@ func (r *dryRun) classOf(pod *corev1.Pod, role int) (*filterClass, *rejection) {
 		return nil, nil
 	}
 	made := &filterClass{pod: pod, state: r.framework.State()}
-	made.state.Write(stateKey, &attempt{isDryRun: true})
+	r.markState(made.state)
 	var status *fwk.Status
 	made.within, status, _ = r.filters.RunPreFilterPlugins(r.ctx, made.state, pod)
 	if !status.IsSuccess() && status.Code() != fwk.Unschedulable { // which may pass without the victims

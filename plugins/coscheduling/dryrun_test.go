@@ -14,6 +14,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang/phase"
 )
 
 // filters are those of other plugins.
@@ -317,7 +318,7 @@ func apartFrom(labels ...string) *corev1.Affinity {
 func TestMembersThatSayMuchCostARehearsalMuch(t *testing.T) {
 	l := newRacks(t, 1)
 	l.among(&filters{})
-	r := &dryRun{Plugin: l.Plugin, nodeDomain: &nodeDomain{}, ctx: t.Context(), filters: handle{lab: l}, classByHash: map[uint64]*filterClass{}, left: maxDryRunSteps}
+	r := &dryRun{dryRunner: l.dryRunner(), nodeDomain: &nodeDomain{}, ctx: t.Context(), filters: handle{lab: l}, classByHash: map[uint64]*filterClass{}, left: maxDryRunSteps}
 	long := make([]string, 1000)
 	for i := range long {
 		long[i] = fmt.Sprintf("%0100d", i)
@@ -367,7 +368,7 @@ func TestRefusedNodesDoNotEndTheSearch(t *testing.T) {
 				for ; attempts < 30 && len(evicted) == 0; attempts++ {
 					cs, _, _ := l.aim(first)
 					_, evicted = l.postFilter(cs, first)
-					now = now.Add(2 * baseBackoff)
+					now = now.Add(2 * phase.BaseBackoff)
 				}
 				if len(evicted) != 128 || isOnOneOf(evicted[0], 5*rack) {
 					t.Errorf("%d pods leave after %d searches, want 128 of nodes that are not refused: %v", len(evicted), attempts, evicted)

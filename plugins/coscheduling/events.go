@@ -16,6 +16,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/cycle"
 	pkggang "g8s.host/gpu-scheduler/pkg/gang"
+	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/pkg/hint"
 )
 
@@ -66,12 +67,12 @@ func (p *Plugin) IsRepresentative(pod *corev1.Pod) bool {
 		return true
 	}
 	group := p.groups.getGroup(name)
-	if unusableReason(group) != "" || p.arrivals.holdsMembers(name) {
+	if unusableReason(group) != "" || p.gangs.holdsMembers(name) {
 		return false
 	}
 	g := gangOf(pod, group)
-	scout := p.gangStates.representativeOf(g)
-	return p.gangStates.isComplete(g, group.minMember) || scout == nameOf(pod) || !p.isPendingMember(scout, g, group)
+	scout := p.gangs.representativeOf(g)
+	return p.gangs.isComplete(g, group.minMember) || scout == nameOf(pod) || !p.isPendingMember(scout, g, group)
 }
 
 // isPendingMember reports whether a pod is a member of a gang without a place.
@@ -119,7 +120,7 @@ func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj a
 func (p *Plugin) filterBlockOf(member *corev1.Pod) *filterBlock {
 	name, ok := p.groups.groupOf(member)
 	if group := p.groups.getGroup(name); ok && group != nil {
-		return p.gangStates.currentBlock(gangOf(member, group), p.now())
+		return p.gangs.currentBlock(gangOf(member, group), p.now())
 	}
 	return nil
 }
@@ -165,7 +166,7 @@ func (p *Plugin) isNodeOpen(member *corev1.Pod, node *corev1.Node) bool {
 	if !ok || group == nil {
 		return false
 	}
-	all := p.gangStates.pendingClassesOf(gangOf(member, group))
+	all := p.gangs.pendingClassesOf(gangOf(member, group))
 	return all.hasOpenNode(node)
 }
 
@@ -250,7 +251,7 @@ func (p *Plugin) podChanged(object any) {
 		return
 	}
 	if group := p.groups.getGroup(name); group != nil {
-		p.gangStates.recordBinding(gangOf(pod, group), pod.UID, pod.Spec.NodeName, group.minMember)
+		p.gangs.recordBinding(gangOf(pod, group), pod.UID, pod.Spec.NodeName, group.minMember)
 		p.releaseIfWhole(pod, group)
 	}
 	p.releaseHeldMembers(name)
@@ -272,9 +273,9 @@ func (p *Plugin) podGone(object any) {
 // whether the gang has one owner, because the PodGroup may be gone before its pods.
 func (p *Plugin) forgetMember(pod *corev1.Pod) {
 	p.queuePositions.recordGone(pod.UID, p.now())
-	if g, ok := p.gangStates.forgetPod(pod.UID); ok {
+	if g, ok := p.gangs.forgetPod(pod.UID); ok {
 		if group := p.groups.getGroup(g.group); unusableReason(group) == "" && wasPreempted(pod) {
-			p.gangStates.markMemberLost(g, group.minMember)
+			p.gangs.changeKnown(g, func(s *phase.Gang) { s.RecordPreempted(group.minMember) })
 		}
 		p.dropEmptyGang(g)
 	}
@@ -294,7 +295,6 @@ func (p *Plugin) dropEmptyGroups(pod *corev1.Pod) {
 	for _, name := range pkggang.NamesFor(pod) {
 		p.dropEmptyGang(gang{group: name})
 		p.dropEmptyGang(gang{group: name, owner: ownerOf(pod)})
-		p.forgetArrivals(name)
 	}
 }
 
@@ -305,14 +305,14 @@ func (p *Plugin) groupChanged(before *podGroup, object any) {
 		return
 	}
 	name := types.NamespacedName{Namespace: group.Namespace, Name: group.Name}
-	p.arrivals.requireRecount(name)
+	p.gangs.requireRecount(name)
 	waiting, there, count := map[gang][]*corev1.Pod{}, map[gang]*corev1.Pod{}, 0
 	for _, pod := range p.groupPods(name) {
 		g := gangOf(pod, group)
 		there[g] = pod
 		switch at := p.placeOf(pod); {
 		case at == placeBound:
-			p.gangStates.recordBinding(g, pod.UID, pod.Spec.NodeName, group.minMember) // the pod may be older than its PodGroup
+			p.gangs.recordBinding(g, pod.UID, pod.Spec.NodeName, group.minMember) // the pod may be older than its PodGroup
 		case at == placeNone && len(pod.Spec.SchedulingGates) == 0:
 			waiting[g] = append(waiting[g], pod)
 			count++
@@ -322,7 +322,7 @@ func (p *Plugin) groupChanged(before *podGroup, object any) {
 	all := count == 0 || p.mayActivateAll(name, count)
 	for g, pods := range waiting {
 		if all {
-			p.gangStates.clearRejection(g)
+			p.gangs.changeKnown(g, (*phase.Gang).ClearRejection)
 		} else {
 			pods = pods[:min(len(pods), 1-len(tried))] // one member of all gangs together
 		}
@@ -362,7 +362,7 @@ func (p *Plugin) groupGone(object any) {
 // releaseIfWhole admits the members waiting in Permit if their gang has become whole in the meantime.
 func (p *Plugin) releaseIfWhole(pod *corev1.Pod, group *podGroup) {
 	g := gangOf(pod, group)
-	if p.gangStates.countWaiting(g) == 0 || group.problem != "" {
+	if p.gangs.stateOf(g).Waiting == 0 || group.problem != "" {
 		return
 	}
 	if m := p.membersOf(pod, group); len(m.placed)+countPlace(p.placeOf(pod)) >= group.minMember {

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/ptr"
+
+	"g8s.host/gpu-scheduler/pkg/gang/phase"
 )
 
 // preemptForGang evicts pods of lower priority for a gang without room: as many as needed, and none unless all members get a place. It returns the
@@ -22,7 +24,7 @@ func (p *Plugin) preemptForGang(ctx context.Context, g gang, group *podGroup, m 
 		return "", ""
 	}
 	// Without a node the result of kube-scheduler's own preemption, which runs first, would stand: that the pod goes nowhere.
-	if p.gangStates.awaitsDepartures(g, p.now()) {
+	if p.gangs.stateOf(g).AwaitsDepartures(p.now()) {
 		return pod.Status.NominatedNodeName, ""
 	}
 	node, why, due := p.awaitNotified(g, pod)
@@ -41,22 +43,23 @@ func (p *Plugin) preemptForGang(ctx context.Context, g gang, group *podGroup, m 
 func (p *Plugin) isPreemptionHeld(g gang, group *podGroup, m *members) (holdsBack bool, why string) {
 	now := p.now()
 	p.restoreBackoff(g, m.waiting...)
-	if abstains, why := p.gangStates.isPreemptionBlocked(g, now); abstains {
+	state := p.gangs.stateOf(g)
+	if holds, why := state.PreemptionHold(now); holds {
 		p.nominateMembers(m.waiting, nil) // its nominations would keep other pods from nodes that it does not use
-		p.ensureWakeTimer(g, group, now)
+		p.planProtectionRetry(g, now)
 		return true, why
 	}
 	request := p.quotaRequest(group, m)
-	if p.gangStates.waitsByChoice(g) || !p.mayEvict(m.waiting) && !request.IsEntitled() || overQuotaReason(request) != "" {
+	if state.WaitsByChoice() || !p.mayEvict(m.waiting) && !request.IsEntitled() || overQuotaReason(request) != "" {
 		return true, ""
 	}
-	if p.isBackingOff(g, now) || p.gangStates.isUnhelpful(g, now) {
-		p.ensureWakeTimer(g, group, now)
-		return true, p.gangStates.protectionReason(g)
+	if state.IsBackingOff(now) || state.IsUnhelpful(now) {
+		p.planProtectionRetry(g, now)
+		return true, state.ProtectionReason()
 	}
-	if turn := p.searchBackoffs.nextSearchTime(g, now); turn.After(now) {
-		p.activateAt(g, group, turn, p.IsRepresentative)
-		return true, p.gangStates.protectionReason(g)
+	if turn := p.gangs.nextSearchTime(g, now); turn.After(now) {
+		p.gangs.planAttempt(g, phase.SearchTurn, turn)
+		return true, state.ProtectionReason()
 	}
 	return false, ""
 }
@@ -75,21 +78,21 @@ func (p *Plugin) attemptPreemption(ctx context.Context, g gang, group *podGroup,
 	b.kept, _ = p.nominatedAsks(g, group, m)
 	move, setback := p.findPreemption(ctx, g, group, m, b, due)
 	if move != nil {
-		p.searchBackoffs.forgetGang(g, p.now())
+		p.gangs.endSearches(g)
 	} else if !p.replay {
-		p.searchBackoffs.backOffSearch(g, setback.podsSearched, p.now())
+		p.gangs.backOffSearch(g, setback.podsSearched)
 	}
 	switch {
 	case move == nil && due != nil:
-		p.abandonNotices(g, group, m)
+		p.abandonNotices(g, m)
 		return "", ""
 	case move == nil && setback.unfinished:
 		p.nominateMembers(m.waiting, nil)
-		p.activateAt(g, group, p.searchBackoffs.nextSearchTime(g, p.now()), p.IsRepresentative) // the search continues then
+		p.gangs.planAttempt(g, phase.SearchTurn, p.gangs.nextSearchTime(g, p.now())) // the search continues then
 		return "", ""
 	case move == nil:
 		p.nominateMembers(m.waiting, nil)
-		return "", p.backOffGang(g, group, setback)
+		return "", p.backOffGang(g, setback)
 	case len(move.victims) == 0:
 		p.withdrawNotices(preemptorKey(g))
 		return p.awaitTerminatingPods(move, m, pod), ""
@@ -116,15 +119,4 @@ func (p *Plugin) mayEvict(waiting []*corev1.Pod) bool {
 	return !slices.ContainsFunc(waiting, func(pod *corev1.Pod) bool {
 		return ptr.Deref(pod.Spec.PreemptionPolicy, corev1.PreemptLowerPriority) == corev1.PreemptNever
 	})
-}
-
-// nominatedFirst sorts nominated members before those beyond minMember.
-func nominatedFirst(members []*corev1.Pod) []*corev1.Pod {
-	rest := func(pod *corev1.Pod) int {
-		if pod.Status.NominatedNodeName == "" {
-			return 1
-		}
-		return 0
-	}
-	return slices.SortedStableFunc(slices.Values(members), func(a, b *corev1.Pod) int { return rest(a) - rest(b) })
 }

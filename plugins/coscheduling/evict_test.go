@@ -22,6 +22,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -252,7 +253,7 @@ func TestARetryKeepsThePlace(t *testing.T) {
 	if again, more, _ := l.refuse(pods[0]); again != node || len(more) > 0 {
 		t.Errorf("tried again at once it goes to %q, and %v are evicted, want %q", again, more, node)
 	}
-	later := l.now().Add(evictionSettleTime)
+	later := l.now().Add(phase.SettleTime)
 	l.now = func() time.Time { return later }
 	if again, more, _ := l.refuse(pods[0]); again != node || len(more) > 0 {
 		t.Errorf("tried again while the other leaves it goes to %q, and %v are evicted, want %q", again, more, node)
@@ -275,7 +276,7 @@ func TestASearchHasAnEnd(t *testing.T) {
 	if _, evicted, _ := l.refuse(pod); len(evicted) > 0 {
 		t.Errorf("it was tried again at once, and %v are evicted", evicted)
 	}
-	now := time.Now().Add(2 * baseBackoff)
+	now := time.Now().Add(2 * phase.BaseBackoff)
 	l.now = func() time.Time { return now }
 	if _, evicted, _ := l.refuse(pod); !slices.Equal(evicted, []string{"low"}) {
 		t.Errorf("%v are evicted later, want low", evicted)
@@ -381,7 +382,7 @@ func TestWritesThatMeetOthersAreRepeated(t *testing.T) {
 			l.client.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 				return true, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: tc.there}}, nil
 			})
-			err := l.evictPod(t.Context(), l.running(0, "low", 1, ofPriority(-1)), evictionReason{preemptor: l.member("a")})
+			err := l.evictor().evictPod(t.Context(), l.running(0, "low", 1, ofPriority(-1)), evictionReason{preemptor: l.member("a")})
 			if (err != nil) != tc.again {
 				t.Errorf("evicting: %v", err)
 			}

@@ -23,48 +23,29 @@ type evictionReason struct {
 	note             string
 }
 
-// reasonIncomplete is the DisruptionTarget reason for members of a partially bound gang.
-const reasonIncomplete = "IncompleteGang"
-
-// preemptionReason is the eviction reason for pods that leave for a gang, or for a single pod from whose quota they borrowed GPUs.
-func preemptionReason(g gang, by *corev1.Pod) evictionReason {
-	note, counts := "preempted by the gang of pod "+by.Name, forGang
-	if g.isSinglePod() {
-		counts = forQuota
-		note = "preempted by pod " + by.Name + ", whose namespace is guaranteed the GPUs"
-	}
-	return evictionReason{condition: corev1.PodReasonPreemptionByScheduler, event: "Preempted", metricLabel: counts, preemptor: by, note: note}
-}
-
-// releaseReason is the eviction reason for members of a partially bound gang that is released because there is no room for another member.
-func releaseReason(without *corev1.Pod) evictionReason {
-	return evictionReason{condition: reasonIncomplete, event: "Dissolved", metricLabel: forPartialGang, preemptor: without,
-		note: "ended since there is no room for pod " + without.Name + " and its gang starts as a whole or not at all"}
-}
-
 // writeEvictionReason writes the eviction reason to a pod.
-func (p *Plugin) writeEvictionReason(ctx context.Context, victim *corev1.Pod, why evictionReason) error {
+func (e evictor) writeEvictionReason(ctx context.Context, victim *corev1.Pod, why evictionReason) error {
 	condition := corev1.PodCondition{
 		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: why.condition,
 		Message:            why.preemptor.Spec.SchedulerName + ": " + why.note,
-		LastTransitionTime: metav1.NewTime(p.now()),
+		LastTransitionTime: metav1.NewTime(e.now()),
 	}
-	return p.patchStatus(ctx, victim, types.StrategicMergePatchType, map[string]any{"conditions": []corev1.PodCondition{condition}})
+	return e.patchStatus(ctx, victim, types.StrategicMergePatchType, map[string]any{"conditions": []corev1.PodCondition{condition}})
 }
 
 // recordEviction records an event with the eviction reason of a pod.
-func (p *Plugin) recordEviction(victim *corev1.Pod, why evictionReason) {
-	p.handle.EventRecorder().Eventf(victim, why.preemptor, corev1.EventTypeNormal, why.event, "Evicting", "%s", why.note)
+func (e evictor) recordEviction(victim *corev1.Pod, why evictionReason) {
+	e.handle.EventRecorder().Eventf(victim, why.preemptor, corev1.EventTypeNormal, why.event, "Evicting", "%s", why.note)
 }
 
 // recordNotice records an event about a preemption notice: until when the pod has time, or that it may stay.
-func (p *Plugin) recordNotice(pod *corev1.Pod, told notice.Notice, leaves bool) {
+func (e evictor) recordNotice(pod *corev1.Pod, told notice.Notice, leaves bool) {
 	if !leaves {
-		p.handle.EventRecorder().Eventf(pod, nil, corev1.EventTypeNormal, "PreemptionWithdrawn", "Keeping", "it may stay: nobody takes its place any more")
+		e.handle.EventRecorder().Eventf(pod, nil, corev1.EventTypeNormal, "PreemptionWithdrawn", "Keeping", "it may stay: nobody takes its place any more")
 		return
 	}
 	by := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: told.For.Namespace, Name: told.For.Pod}}
-	p.handle.EventRecorder().Eventf(pod, by, corev1.EventTypeWarning, "PreemptionNotice", "Noticing",
+	e.handle.EventRecorder().Eventf(pod, by, corev1.EventTypeWarning, "PreemptionNotice", "Noticing",
 		"it is to leave by %s for pod %s/%s: save your work and set the annotation %s", told.Until.Format(time.RFC3339),
 		told.For.Namespace, told.For.Pod, names.AnnotationCheckpointedAt)
 }

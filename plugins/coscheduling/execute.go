@@ -2,37 +2,24 @@ package coscheduling
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"net/http"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
 
-	"g8s.host/gpu-scheduler/pkg/conflict"
+	"g8s.host/gpu-scheduler/pkg/gang/phase"
 )
 
 const (
-	// maxConcurrentWrites is how many requests of one gang run concurrently, and writeTimeout how long all of them may take.
-	maxConcurrentWrites = 8
-	writeTimeout        = 30 * time.Second
+	// writeTimeout is how long all writes for one gang may take.
+	writeTimeout = 30 * time.Second
 	// bindCheckTimeout is how long the API server has to say whether it would bind the members of a gang. No answer by then counts as yes.
 	bindCheckTimeout = 5 * time.Second
-	// firstWriteRetry is the delay before the first retry after a failed write. It doubles each time, up to baseBackoff.
-	firstWriteRetry = time.Second
 	// busyWebhookRetry is the delay from which on a webhook that reports to be busy counts as refusing.
-	busyWebhookRetry = 4 * firstWriteRetry
+	busyWebhookRetry = 4 * phase.FirstWriteRetry
 )
 
 // executePreemption checks that all victims may be evicted, nominates the members, and then evicts, concurrently with the scheduling of other
@@ -40,7 +27,7 @@ const (
 func (p *Plugin) executePreemption(g gang, move *preemptionCandidate, members []*corev1.Pod, preemptor *corev1.Pod) {
 	p.departures.beginEvictions(move.victims)
 	if move.notices == nil {
-		p.gangStates.beginWrites(g)
+		p.gangs.changeState(g, (*phase.Gang).BeginWrites)
 	}
 	p.pendingWrites.Add(1)
 	go func() {
@@ -53,9 +40,11 @@ func (p *Plugin) executePreemption(g gang, move *preemptionCandidate, members []
 		ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 		defer cancel()
 		isRefusal := p.refusalPredicate(g)
-		err := p.dryRunEvictions(ctx, move.victims, isRefusal)
+		err := p.evictor().dryRunEvictions(ctx, move.victims, isRefusal)
 		if err == nil {
-			err = p.forEachPod(ctx, members, func(ctx context.Context, pod *corev1.Pod) error { return p.writeNomination(ctx, pod, move.to[pod.UID]) })
+			err = forEachPod(ctx, members, func(ctx context.Context, pod *corev1.Pod) error {
+				return p.evictor().writeNomination(ctx, pod, move.to[pod.UID])
+			})
 		}
 		gone := sets.New[types.UID]()
 		if err == nil && p.hasPlacedMember(members, move) {
@@ -71,7 +60,7 @@ func (p *Plugin) executePreemption(g gang, move *preemptionCandidate, members []
 			p.retryPreemption(g, move, members)
 			return
 		}
-		p.gangStates.endWrites(g, p.now())
+		p.gangs.changeKnown(g, func(s *phase.Gang) { s.EndWrites(p.now()) })
 		logger.V(2).Info("Pods leave for a gang", "victims", len(move.victims), "members", len(move.to), "told", move.notices != nil)
 	}()
 }
@@ -85,11 +74,7 @@ func (p *Plugin) retryPreemption(g gang, move *preemptionCandidate, members []*c
 	if !p.areMembersAlive(members, move) {
 		p.nominateMembers(withNominations(move, members), nil)
 	}
-	siblings := make(map[string]*corev1.Pod, len(members))
-	for _, pod := range members {
-		siblings[nameOf(pod).String()] = pod
-	}
-	time.AfterFunc(p.gangStates.backOffWrites(g, p.now()), func() { p.handle.Activate(klog.Background(), siblings) })
+	p.gangs.changeKnown(g, func(s *phase.Gang) { s.PlanAttempt(phase.WriteFailed, s.BackOffWrites(p.now())) })
 }
 
 // withNominations returns members as they are after their nominations were written, which the informers may not show yet.
@@ -102,100 +87,12 @@ func withNominations(move *preemptionCandidate, members []*corev1.Pod) []*corev1
 	return written
 }
 
-// dryRunEvictions dry-runs the eviction of all pods before any is evicted: evicting some pods for a gang that another pod keeps out would be in vain.
-// Pods whose eviction the API server refuses are spared for a while.
-func (p *Plugin) dryRunEvictions(ctx context.Context, victims []*corev1.Pod, isRefusal func(error) bool) error {
-	var mu sync.Mutex
-	var first error
-	_ = p.forEachPod(ctx, victims, func(ctx context.Context, victim *corev1.Pod) error {
-		if err := p.dryRunEviction(ctx, victim, isRefusal); err != nil {
-			mu.Lock()
-			defer mu.Unlock()
-			if first == nil {
-				first = err
-			}
-		}
-		return nil // the remaining pods are still checked
-	})
-	return first
-}
-
-// dryRunEviction dry-runs the eviction of a pod. An admission webhook that does not support dry runs does not count as a refusal.
-func (p *Plugin) dryRunEviction(ctx context.Context, victim *corev1.Pod, isRefusal func(error) bool) error {
-	if p.handle.GetWaitingPod(victim.UID) != nil {
-		return nil
-	}
-	err := p.handle.ClientSet().CoreV1().Pods(victim.Namespace).Delete(ctx, victim.Name, metav1.DeleteOptions{
-		Preconditions: metav1.NewUIDPreconditions(string(victim.UID)), DryRun: []string{metav1.DryRunAll},
-	})
-	if err == nil || !isDenial(err) && (apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsBadRequest(err)) {
-		return nil
-	}
-	p.recordEvictionRefusal(victim, isRefusal(err))
-	return fmt.Errorf("asking whether pod %s may be evicted: %w", klog.KObj(victim), err)
-}
-
-// recordEvictionRefusal spares a pod for a while if the API server refuses its eviction.
-func (p *Plugin) recordEvictionRefusal(victim *corev1.Pod, refused bool) {
-	if refused {
-		p.departures.recordRefusal(victim.UID, p.now())
-	}
-}
-
-// isRefusal reports whether the API server refused for good, and was not merely unreachable or busy. A webhook that does not answer is an
-// internal error.
-func isRefusal(err error) bool {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return false
-	}
-	switch status.Status().Code {
-	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return false
-	}
-	return true
-}
-
-// isDenial reports whether an admission webhook denied the request. The webhook chooses the status, so its type says nothing. The text is the
-// API server's own (ToStatusErr in pkg/admission/plugin/webhook/errors of k8s.io/apiserver).
-func isDenial(err error) bool {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return false
-	}
-	text := status.Status().Message
-	return strings.HasPrefix(text, "admission webhook ") && strings.Contains(text, " denied the request")
-}
-
 // refusalPredicate returns the predicate for refusals of a gang. A webhook that has repeatedly reported to be busy counts as refusing.
 func (p *Plugin) refusalPredicate(g gang) func(error) bool {
-	if p.gangStates.writeBackoff(g) < busyWebhookRetry {
+	if p.gangs.stateOf(g).WriteBackoff() < busyWebhookRetry {
 		return isRefusal
 	}
 	return func(err error) bool { return isRefusal(err) || isDenial(err) }
-}
-
-// errUnwanted says that the gang changed while its preemption was under way.
-var errUnwanted = errors.New("a member of the gang is gone, or has a place, meanwhile")
-
-// evictAll evicts pods as long as that is wanted. It returns the pods that were evicted, or may have been.
-func (p *Plugin) evictAll(ctx context.Context, victims []*corev1.Pod, why evictionReason, isRefusal func(error) bool, wanted func() bool) (sets.Set[types.UID], error) {
-	var mu sync.Mutex
-	gone := sets.New[types.UID]()
-	err := p.forEachPod(ctx, victims, func(ctx context.Context, victim *corev1.Pod) error {
-		if !wanted() {
-			return errUnwanted
-		}
-		err := p.evictPod(ctx, victim, why)
-		refused := isRefusal(err)
-		if p.recordEvictionRefusal(victim, refused); !refused {
-			mu.Lock()
-			defer mu.Unlock()
-			gone.Insert(victim.UID)
-		}
-		return err
-	})
-	return gone, err
 }
 
 // areMembersAlive reports whether all members with a planned place are still alive.
@@ -224,7 +121,9 @@ func (p *Plugin) nominateMembers(members []*corev1.Pod, to map[types.UID]string)
 		defer p.pendingWrites.Add(-1)
 		ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 		defer cancel()
-		if err := p.forEachPod(ctx, stale, func(ctx context.Context, pod *corev1.Pod) error { return p.writeNomination(ctx, pod, to[pod.UID]) }); err != nil {
+		if err := forEachPod(ctx, stale, func(ctx context.Context, pod *corev1.Pod) error {
+			return p.evictor().writeNomination(ctx, pod, to[pod.UID])
+		}); err != nil {
 			klog.Background().Error(err, "Could not end the nominations of a gang", "pod", klog.KObj(stale[0]))
 		}
 	}()
@@ -243,74 +142,17 @@ func (p *Plugin) keepNominated(members []*corev1.Pod, to map[types.UID]string) {
 	}
 }
 
-func (p *Plugin) forEachPod(ctx context.Context, pods []*corev1.Pod, write func(context.Context, *corev1.Pod) error) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(maxConcurrentWrites)
-	for _, pod := range pods {
-		group.Go(func() error { return write(ctx, pod) })
-	}
-	return group.Wait() //nolint:wrapcheck // it is one of ours
-}
-
-// writeNomination sets the nominated node of a pod, "" for none.
-func (p *Plugin) writeNomination(ctx context.Context, pod *corev1.Pod, node string) error {
-	if pod.Status.NominatedNodeName == node {
-		return nil
-	}
-	status := map[string]any{"nominatedNodeName": nil}
-	if node != "" {
-		status["nominatedNodeName"] = node
-	}
-	return p.patchStatus(ctx, pod, types.MergePatchType, status)
-}
-
-// evictPod deletes a pod the way kube-scheduler's own preemption does: it writes the reason, and rejects a pod that waits in Permit.
-func (p *Plugin) evictPod(ctx context.Context, victim *corev1.Pod, why evictionReason) error {
-	if waits := p.handle.GetWaitingPod(victim.UID); waits != nil {
-		waits.Reject(Name, "preempted")
-		evictions.WithLabelValues(why.metricLabel).Inc()
-		return nil
-	}
-	if err := p.writeEvictionReason(ctx, victim, why); err != nil {
-		return err
-	}
-	pods := p.handle.ClientSet().CoreV1().Pods(victim.Namespace)
-	err := conflict.Retry(retry.DefaultRetry, func() error {
-		return pods.Delete(ctx, victim.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(victim.UID))})
+// hasPlacedMember reports whether a member with a planned place has found one in the meantime, so that its gang needs none. It is not checked
+// after the first eviction: the rest of a unit that is evicted together would stay.
+func (p *Plugin) hasPlacedMember(members []*corev1.Pod, move *preemptionCandidate) bool {
+	return slices.ContainsFunc(members, func(pod *corev1.Pod) bool {
+		there := p.livePod(nameOf(pod), pod.UID)
+		return move.to[pod.UID] != "" && there != nil && there.Spec.NodeName != ""
 	})
-	if err != nil && !p.isGone(ctx, victim, err) {
-		return fmt.Errorf("evicting pod %s: %w", klog.KObj(victim), err)
-	}
-	if err == nil {
-		evictions.WithLabelValues(why.metricLabel).Inc()
-	}
-	p.recordEviction(victim, why)
-	return nil
 }
 
-// patchStatus patches the status of a pod, unless the pod is gone or replaced by another of its name.
-func (p *Plugin) patchStatus(ctx context.Context, pod *corev1.Pod, kind types.PatchType, status map[string]any) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": status})
-	if err != nil {
-		return fmt.Errorf("writing the status of pod %s: %w", klog.KObj(pod), err)
-	}
-	pods := p.handle.ClientSet().CoreV1().Pods(pod.Namespace)
-	err = conflict.Retry(retry.DefaultRetry, func() error {
-		_, err := pods.Patch(ctx, pod.Name, kind, patch, metav1.PatchOptions{}, "status")
-		return err //nolint:wrapcheck // it is told apart by its kind
-	})
-	if err != nil && !p.isGone(ctx, pod, err) {
-		return fmt.Errorf("changing the status of pod %s: %w", klog.KObj(pod), err)
-	}
-	return nil
-}
-
-// isGone reports whether a write failed because the pod is gone, or another pod has its name. The API server returns Conflict for that, and also
-// for concurrent writes to the pod.
-func (p *Plugin) isGone(ctx context.Context, pod *corev1.Pod, err error) bool {
-	if !apierrors.IsConflict(err) {
-		return apierrors.IsNotFound(err)
-	}
-	there, err := p.handle.ClientSet().CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
-	return apierrors.IsNotFound(err) || err == nil && there.UID != pod.UID
+// evictor returns what writes the decisions about pods.
+func (p *Plugin) evictor() evictor {
+	return evictor{handle: p.handle, now: p.now, departures: p.departures, plugin: Name,
+		countEviction: func(label string) { evictions.WithLabelValues(label).Inc() }}
 }

@@ -47,12 +47,8 @@ var blockingPlugins = map[string]func(member *corev1.Pod) blockingPlugin{
 // checked.
 var nodeLocalPlugins = sets.New("", Name, "GPUFilter", "NodeAffinity", "NodeName", "NodeResourcesFit", "NodeUnschedulable", "TaintToleration")
 
-const (
-	// maxBlockedPlaces is how many nodes and domains are remembered for one gang. Room on any other one activates the gang.
-	maxBlockedPlaces = 64
-	// maxReadBytes is how many bytes of members are read to check whether they are alike.
-	maxReadBytes = 1 << 20
-)
+// maxBlockedPlaces is how many nodes and domains are remembered for one gang. Room on any other one activates the gang.
+const maxBlockedPlaces = 64
 
 // newFilterBlock determines why a member is kept off nodes, nil if any event may change that.
 func (p *Plugin) newFilterBlock(pod *corev1.Pod, m *members, refused fwk.NodeToStatusReader) *filterBlock {
@@ -138,21 +134,6 @@ func (k *filterBlock) mayBlock(pod *corev1.Pod) bool {
 // mayHelp reports whether an arriving pod may let the member in.
 func (k *filterBlock) mayHelp(pod *corev1.Pod) bool {
 	return k != nil && slices.ContainsFunc(k.plugins, func(by blockingPlugin) bool { return by.mayHelp != nil && by.mayHelp(pod) })
-}
-
-// areAlike reports whether filters treat all waiting and all placed members like the given one. Otherwise other members may use room where that
-// one cannot go, and leave their room to it.
-func (m *members) areAlike(pod *corev1.Pod) bool {
-	own, read := hashPod(pod, 0)
-	for _, members := range [][]*corev1.Pod{m.waiting, m.placed} {
-		for _, other := range members {
-			of, bytes := hashPod(other, 0)
-			if read += bytes; read > maxReadBytes || of != own || !haveSameDemand(pod, other) {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 func blocksByAffinity(member *corev1.Pod) blockingPlugin {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
@@ -179,16 +180,16 @@ func TestWhatIsNewsToAGangThatIsKeptOut(t *testing.T) {
 				refused.Set(fmt.Sprint("n", i), fwk.NewStatus(fwk.Unschedulable, tc.says).WithPlugin(by))
 			}
 			for range 7 { // a minute by then
-				*now = now.Add(baseBackoff)
+				*now = now.Add(phase.BaseBackoff)
 				l.held = nil
 				l.outsideBy(pods, refused)
 			}
 			l.must(tc.what.tell(l, pods[2]))
-			*now = now.Add(minRejectionBackoff)
+			*now = now.Add(phase.MinRejectionBackoff)
 			if soon := !l.isKept(pods[2]); soon != tc.soon {
 				t.Errorf("it is tried soon: %t", soon)
 			}
-			*now = now.Add(baseBackoff)
+			*now = now.Add(phase.BaseBackoff)
 			if l.isKept(pods[2]) {
 				t.Error("it is never tried again")
 			}
@@ -214,7 +215,7 @@ func TestAThousandGangsThatAreKeptOutLetOthersComeAndGo(t *testing.T) {
 		gangs = append(gangs, pods)
 	}
 	for range 7 { // a minute by then
-		*now = now.Add(baseBackoff)
+		*now = now.Add(phase.BaseBackoff)
 		l.held = nil
 		for _, pods := range gangs {
 			l.outside(pods)
@@ -228,7 +229,7 @@ func TestAThousandGangsThatAreKeptOutLetOthersComeAndGo(t *testing.T) {
 			}
 		}
 	}
-	*now = now.Add(minRejectionBackoff)
+	*now = now.Add(phase.MinRejectionBackoff)
 	tried := 0
 	for _, pods := range gangs {
 		if !l.isKept(pods[1]) {

@@ -122,3 +122,19 @@ func (f *forecast) newReservation(waiting []podClass, plan *gangplan.Plan, at ti
 	}
 	return promise
 }
+
+// earliestStartBy returns where members fit first by a time, nil for nowhere. It prefers the places of an existing reservation, as long as they start
+// there by then.
+func (f *forecast) earliestStartBy(waiting []podClass, standing []int, latest time.Time, before *backfill.StartReservation) *backfill.StartReservation {
+	at, plan := f.findEarliestStart(waiting, standing, latest, nil)
+	if plan == nil || f.left < 0 {
+		return nil
+	}
+	if before != nil {
+		again, same := f.findEarliestStart(waiting, standing, latest, before)
+		if same != nil && f.left >= 0 && (!again.After(at) || !again.After(before.At)) {
+			at, plan = again, same
+		}
+	}
+	return f.newReservation(waiting, plan, at)
+}

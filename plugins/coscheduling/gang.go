@@ -2,17 +2,12 @@ package coscheduling
 
 import (
 	"fmt"
-	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
-	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	pkggang "g8s.host/gpu-scheduler/pkg/gang"
-	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
 // gang identifies a gang: the pods with the label of one PodGroup that one controller created. Pods of a deleted job, or of another job, are not
@@ -30,22 +25,6 @@ func gangOf(pod *corev1.Pod, group *podGroup) gang {
 		g.owner = ownerOf(pod)
 	}
 	return g
-}
-
-// ownerOf returns the controller of a pod, "" if it has none. For a ReplicaSet of a Deployment it returns the Deployment: during a rollout the
-// new pods belong with the old ones, of which only some leave for them. Such a ReplicaSet is named "<deployment>-<pod-template-hash>", and its
-// pods carry the hash as a label. So the pod alone is enough, whether or not the scheduler knows the ReplicaSet.
-func ownerOf(pod *corev1.Pod) types.UID {
-	owner := metav1.GetControllerOfNoCopy(pod)
-	if owner == nil {
-		return ""
-	}
-	if hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; owner.Kind == "ReplicaSet" && hash != "" {
-		if deployment, ok := strings.CutSuffix(owner.Name, "-"+hash); ok {
-			return types.UID("Deployment/" + deployment)
-		}
-	}
-	return owner.UID
 }
 
 func nameOf(pod *corev1.Pod) types.NamespacedName {
@@ -112,21 +91,6 @@ func gangKeys(object any) ([]string, error) {
 	return nil, nil
 }
 
-// members are the live pods of a gang, as seen from the one to be placed.
-type members struct {
-	// placed are the other members that have a place: bound, or on the way to it. bound counts those known to the API server.
-	placed []*corev1.Pod
-	bound  int
-	// waiting are the members that this scheduler has to place, the pod itself first.
-	waiting []*corev1.Pod
-	// gated counts members with scheduling gates, foreign counts members of another scheduler.
-	gated, foreign int
-	// segments are the segments of all members, computed on first use.
-	segments *segmentAssignment
-	// otherOwners counts pods that have the label and another owner. They are only counted if there are too few members.
-	otherOwners int
-}
-
 // place is where a pod stands.
 type place int
 
@@ -160,26 +124,4 @@ func membersOf(pod *corev1.Pod, group *podGroup, pods []*corev1.Pod, placeOf fun
 		}
 	}
 	return m
-}
-
-// totalCount returns the number of members.
-func (m *members) totalCount() int { return len(m.placed) + len(m.waiting) + m.gated + m.foreign }
-
-// missingReason returns why too few members can be placed, "" if there are enough.
-func (m *members) missingReason(want int) string {
-	ready := len(m.placed) + len(m.waiting)
-	switch all := m.totalCount(); {
-	case ready >= want:
-		return ""
-	case all < want:
-		text := reason.GangTooFew.FormatText(all, want)
-		if all+m.otherOwners >= want { // such as the launcher of an MPIJob
-			text += fmt.Sprintf("; the %d of other owners with its label would make it whole: if they belong to it, give the PodGroup "+
-				"the annotation %s=%s", m.otherOwners, names.AnnotationSeveralOwners, names.True)
-		}
-		return text
-	case ready+m.gated < want:
-		return reasonForeign
-	}
-	return reasonGated
 }

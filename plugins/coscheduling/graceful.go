@@ -10,6 +10,7 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/minruntime"
 	"g8s.host/gpu-scheduler/pkg/notice"
@@ -58,7 +59,7 @@ func (p *Plugin) evictOrNotify(g gang, move *preemptionCandidate, members []*cor
 		move.notices = p.planNotices(move.victims, by, lowestPriority(members), move.borrowers)
 	}
 	if move.notices == nil {
-		p.gangStates.recordEvictions(g, p.now().Add(evictionSettleTime))
+		p.gangs.changeState(g, func(s *phase.Gang) { s.RecordEvictions(p.now()) })
 	} else {
 		p.preemptions.beginPreemption(by, move.victims, move.notices, move.to)
 		p.requeuePreemptor(by.Key())
@@ -146,10 +147,10 @@ func nominatedStatus(why string) *fwk.Status {
 }
 
 // abandonNotices withdraws notices whose preemption no longer helps, and has the gang search for other victims.
-func (p *Plugin) abandonNotices(g gang, group *podGroup, m *members) {
+func (p *Plugin) abandonNotices(g gang, m *members) {
 	p.withdrawNotices(preemptorKey(g))
 	p.nominateMembers(m.waiting, nil)
-	p.activateAt(g, group, p.now().Add(firstWriteRetry), p.IsRepresentative)
+	p.gangs.planAttempt(g, phase.NoticesWithdrawn, p.now().Add(phase.FirstWriteRetry))
 }
 
 // PreemptionHoldReason returns why a pod evicts nothing for now: victims are leaving for it, or were notified and have time to save their work,

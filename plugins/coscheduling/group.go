@@ -20,8 +20,6 @@ import (
 // Bounds of a PodGroup. The CRD in manifests/crds has them as well, except maxTimeout, beyond which values have no further effect. A cluster may
 // have a CRD without them, so they are enforced here too.
 const (
-	// maxMembers is twice the nodes of the largest cluster that Kubernetes is made for.
-	maxMembers = 10_000
 	// maxTimeout is the longest that kube-scheduler lets a pod wait in Permit.
 	maxTimeout = 15 * time.Minute
 	// maxResources is how many resources one PodGroup may name: each is added up over all nodes.
@@ -46,6 +44,11 @@ type podGroup struct {
 	layout layout
 	// problem says which field is invalid and what to write instead; "" is none.
 	problem string
+}
+
+// needs returns what the gang needs to begin.
+func (g *podGroup) needs() needs {
+	return needs{minMember: g.minMember, minResources: g.minResources, layout: g.layout}
 }
 
 // sameRules reports whether two versions of a PodGroup have the same meaning for the scheduler.

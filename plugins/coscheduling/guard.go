@@ -9,6 +9,7 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/minruntime"
 	"g8s.host/gpu-scheduler/pkg/reason"
@@ -123,77 +124,27 @@ func (s *preemptionFailure) reasonMessage() string {
 // activates the gang then, and not before its backoff ends. There is no timer for budgets, because it is unknown when a budget allows an
 // eviction, and polling for many waiting gangs would slow down all others: they are retried when the cluster changes, and when kube-scheduler
 // flushes waiting pods, every five minutes.
-func (p *Plugin) backOffGang(g gang, group *podGroup, s preemptionFailure) string {
-	until := p.now().Add(baseBackoff)
-	told := s.reasonMessage()
-	if told == "" {
-		p.gangStates.markUnhelpful(g, until, s.why, "")
-		return s.why
-	}
-	p.gangStates.markUnhelpful(g, until, s.why, told)
-	if s.protectedUntil.IsZero() {
-		p.gangStates.disableTimer(g)
-		return cmp.Or(s.why, told)
-	}
+func (p *Plugin) backOffGang(g gang, s preemptionFailure) string {
+	now := p.now()
+	until, told := now.Add(phase.BaseBackoff), s.reasonMessage()
+	p.gangs.changeState(g, func(of *phase.Gang) { of.MarkUnhelpful(until, s.why, told, s.protectedUntil.IsZero()) })
 	if s.protectedUntil.After(until) {
-		until = minTime(s.protectedUntil, p.now().Add(maxBackoff)) // a timer of a day would outlive its gang
+		until = s.protectedUntil
 	}
-	if p.gangStates.hasNoEarlierWake(g, until, p.now()) {
-		p.activateAt(g, group, until, p.IsRepresentative)
+	if latest := now.Add(phase.MaxBackoff); until.After(latest) { // a timer of a day would outlive its gang
+		until = latest
+	}
+	if told != "" && !s.protectedUntil.IsZero() {
+		p.gangs.planAttempt(g, phase.VictimsProtected, until)
 	}
 	return cmp.Or(s.why, told)
 }
 
-// ensureWakeTimer ensures a timer for a gang with protected candidates at the end of its backoff, if it has none: the timer that has just ended may
-// have been set by an attempt before the last.
-func (p *Plugin) ensureWakeTimer(g gang, group *podGroup, now time.Time) {
-	if until := p.gangStates.missedWakeTime(g, now); until.After(now) {
-		p.activateAt(g, group, until, p.IsRepresentative)
-	}
-}
-
-// missedWakeTime returns when the backoff of a gang with protected candidates ends, if no timer covers that; zero otherwise.
-func (p *gangStates) missedWakeTime(g gang, now time.Time) time.Time {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	r, ok := p.gangs[g]
-	if !ok || r.protectionReason == "" || r.timerDisabled || r.wakeTime.After(now) {
-		return time.Time{}
-	}
-	if r.preemptionBackoffUntil.After(r.unhelpfulUntil) {
-		return r.preemptionBackoffUntil
-	}
-	return r.unhelpfulUntil
-}
-
-// disableTimer disables the timer of a gang with protected candidates.
-func (p *gangStates) disableTimer(g gang) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.ensureState(g).timerDisabled = true
-}
-
-func minTime(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
-}
-
-// hasNoEarlierWake reports whether no timer activates the gang by a given time.
-func (p *gangStates) hasNoEarlierWake(g gang, until, now time.Time) bool {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	r, ok := p.gangs[g]
-	return !ok || !r.wakeTime.After(now) || r.wakeTime.After(until)
-}
-
-// protectionReason returns why candidates of a gang are still protected by a min-runtime, "" if none are.
-func (p *gangStates) protectionReason(g gang) string {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	if r, ok := p.gangs[g]; ok {
-		return r.protectionReason
-	}
-	return ""
+// planProtectionRetry has a gang with protected victims tried at the end of its backoff, if it is not tried for them before.
+func (p *Plugin) planProtectionRetry(g gang, now time.Time) {
+	p.gangs.changeKnown(g, func(s *phase.Gang) {
+		if until := s.ProtectionRetry(); until.After(now) && !s.IsPlanned(phase.VictimsProtected) {
+			s.PlanAttempt(phase.VictimsProtected, until)
+		}
+	})
 }

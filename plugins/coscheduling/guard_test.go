@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -117,7 +118,7 @@ func TestAGangIsTriedWhenOthersMayLeave(t *testing.T) {
 				t.Fatalf("%v are evicted, and it is told %q after %q", evicted, l.told, said)
 			}
 			said = l.told
-			time.Sleep(2 * baseBackoff) // it is looked for others again, in vain
+			time.Sleep(2 * phase.BaseBackoff) // it is looked for others again, in vain
 		}
 		if tried := l.tried(); len(tried) > 0 {
 			t.Errorf("%v are tried, though nobody may leave", tried)
@@ -177,7 +178,7 @@ func TestAGangIsTriedWhoseTimerIsOfAnEarlierAttempt(t *testing.T) {
 		time.Sleep(12 * time.Second) // the timer of the first attempt
 		l.refuse(first)
 		l.forget()
-		time.Sleep(baseBackoff)
+		time.Sleep(phase.BaseBackoff)
 		synctest.Wait()
 		if tried := l.tried(); len(tried) == 0 {
 			t.Error("nobody is tried, though another may leave")

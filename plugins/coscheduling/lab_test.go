@@ -24,6 +24,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/devices"
 	pkggang "g8s.host/gpu-scheduler/pkg/gang"
+	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/pkg/optional"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
@@ -185,14 +186,26 @@ func newLab(t testing.TB, nodes int) *lab {
 		deviceCache: devices.NewCache(),
 		now:         time.Now,
 		searchLimit: searchBudget,
-		departures:  &departures{}, preemptions: &preemptionNotices{}, resumptions: &resumptions{}, queuePositions: &queuePositions{},
+		departures:  &departures{}, preemptions: &notices{}, resumptions: &resumptions{}, queuePositions: &queuePositions{},
 	}
+	l.gangs = l.newGangs()
 	for i := range nodes {
 		node := fixture.Node(fmt.Sprint("n", i)).GPUs(8, "T4").Obj()
 		l.must(indexer.Add(node))
 		l.infos = append(l.infos, nodeInfo(node))
 	}
 	return l
+}
+
+// newGangs has no state of any gang, and holds each change of phase against the table of phases.
+func (l *lab) newGangs() *gangs {
+	r := l.Plugin.newGangs()
+	r.onPhaseChange = func(g gang, from, to phase.Phase) {
+		if !from.MayPrecede(to) {
+			l.Errorf("gang %s/%s: %s follows %s, which the table of phases does not have", g.group, g.owner, to, from)
+		}
+	}
+	return r
 }
 
 func (l *lab) must(err error) {

@@ -114,7 +114,7 @@ func TestASearchGoesOnWhereItEnded(t *testing.T) {
 					}
 					_, evicted = l.postFilter(cs, first)
 					g := gangOf(first, l.groups.getGroup(mustGroup(first)))
-					if l.gangStates.gangs[g].search == nil && len(evicted) == 0 {
+					if l.gangs.states[g].search == nil && len(evicted) == 0 {
 						break
 					}
 					now = now.Add(time.Minute)
@@ -215,7 +215,7 @@ func TestManyAttemptsFindWhatOneWithoutAnEndDoes(t *testing.T) {
 		group := l.groups.getGroup(mustGroup(first))
 		search := func(effort int) (victims []string, attempts int) {
 			l.searchLimit = effort
-			l.gangStates.dropGang(gangOf(first, group))
+			l.gangs.dropGang(gangOf(first, group))
 			for attempts < 1000 {
 				m := l.membersOf(first, group)
 				attempts++
@@ -287,7 +287,7 @@ func BenchmarkALargePool(b *testing.B) {
 					defer runtime.UnlockOSThread()
 					worst, own, attempts := time.Duration(0), time.Duration(0), 0
 					for b.Loop() {
-						l.gangStates.dropGang(gangOf(first, group))
+						l.gangs.dropGang(gangOf(first, group))
 						for {
 							m := l.membersOf(first, group)
 							bearing := l.newSnapshot(l.infos)
@@ -325,7 +325,7 @@ func BenchmarkAGangForWhichAllLeave(b *testing.B) {
 			defer runtime.UnlockOSThread()
 			own, attempts := time.Duration(0), 0
 			for b.Loop() {
-				l.gangStates.dropGang(gangOf(first, group))
+				l.gangs.dropGang(gangOf(first, group))
 				for {
 					m := l.membersOf(first, group)
 					bearing := l.newSnapshot(l.infos)
@@ -380,7 +380,7 @@ func TestAGangOfManyKindsReadsFewNodes(t *testing.T) {
 			}
 			group := l.groups.getGroup(mustGroup(first))
 			m := l.membersOf(first, group)
-			why := lackOfRoom(group, &m, l.newSnapshot(l.infos))
+			why := l.newSnapshot(l.infos).lackOfRoom(group.needs(), &m)
 			if (why == "") != (tc.want == "") || !strings.Contains(why, tc.want) {
 				t.Errorf("it says %q, want %q", why, tc.want)
 			}

@@ -11,9 +11,9 @@ import (
 	"g8s.host/gpu-scheduler/pkg/notice"
 )
 
-// preemptionNotices are the pending preemptions with notices: which pods have to leave, and for which preemptor. In-memory decisions take
+// notices are the pending preemptions with notices: which pods have to leave, and for which preemptor. In-memory decisions take
 // precedence over whatever users write on their pods later. Only a new leader reads the annotations of pods, once. All profiles share it.
-type preemptionNotices struct {
+type notices struct {
 	mu   sync.Mutex
 	open map[notice.Key]*openPreemption
 	// keyByVictim is the preemption that each victim was notified of.
@@ -42,7 +42,7 @@ type notifiedPod struct {
 }
 
 // beginPreemption records that victims are notified. Victims that were notified for another preemptor now leave for this one.
-func (n *preemptionNotices) beginPreemption(by notice.Preemptor, victims []*corev1.Pod, plan map[types.UID]notice.Notice, to map[types.UID]string) {
+func (n *notices) beginPreemption(by notice.Preemptor, victims []*corev1.Pod, plan map[types.UID]notice.Notice, to map[types.UID]string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.open == nil {
@@ -59,12 +59,12 @@ func (n *preemptionNotices) beginPreemption(by notice.Preemptor, victims []*core
 		if n.keyByVictim[pod.UID] != key {
 			n.removeVictim(pod.UID)
 		}
-		a.notified[pod.UID], n.keyByVictim[pod.UID] = notifiedPod{nameOf(pod), plan[pod.UID]}, key
+		a.notified[pod.UID], n.keyByVictim[pod.UID] = notifiedPod{types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, plan[pod.UID]}, key
 	}
 }
 
 // removeVictim removes a victim from its preemption, and ends the preemption with its last victim.
-func (n *preemptionNotices) removeVictim(victim types.UID) {
+func (n *notices) removeVictim(victim types.UID) {
 	key, ok := n.keyByVictim[victim]
 	if !ok {
 		return
@@ -77,7 +77,7 @@ func (n *preemptionNotices) removeVictim(victim types.UID) {
 }
 
 // endPreemption drops a preemption.
-func (n *preemptionNotices) endPreemption(key notice.Key) {
+func (n *notices) endPreemption(key notice.Key) {
 	a := n.open[key]
 	if a == nil {
 		return
@@ -92,21 +92,21 @@ func (n *preemptionNotices) endPreemption(key notice.Key) {
 }
 
 // isEmpty reports whether no pod has a notice.
-func (n *preemptionNotices) isEmpty() bool {
+func (n *notices) isEmpty() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return len(n.open) == 0
 }
 
 // hasPreemption reports whether victims were notified for a preemptor.
-func (n *preemptionNotices) hasPreemption(key notice.Key) bool {
+func (n *notices) hasPreemption(key notice.Key) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.open[key] != nil
 }
 
 // notifiedVictims returns the notified victims of a preemptor, nil for none.
-func (n *preemptionNotices) notifiedVictims(key notice.Key) map[types.UID]notifiedPod {
+func (n *notices) notifiedVictims(key notice.Key) map[types.UID]notifiedPod {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if a := n.open[key]; a != nil {
@@ -116,7 +116,7 @@ func (n *preemptionNotices) notifiedVictims(key notice.Key) map[types.UID]notifi
 }
 
 // memberNode returns the node of a gang member whose victims were notified.
-func (n *preemptionNotices) memberNode(key notice.Key, member types.UID) string {
+func (n *notices) memberNode(key notice.Key, member types.UID) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if a := n.open[key]; a != nil {
@@ -126,7 +126,7 @@ func (n *preemptionNotices) memberNode(key notice.Key, member types.UID) string 
 }
 
 // preemptorOf returns the preemptor of a key.
-func (n *preemptionNotices) preemptorOf(key notice.Key) (notice.Preemptor, bool) {
+func (n *notices) preemptorOf(key notice.Key) (notice.Preemptor, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if a := n.open[key]; a != nil {
@@ -136,7 +136,7 @@ func (n *preemptionNotices) preemptorOf(key notice.Key) (notice.Preemptor, bool)
 }
 
 // noticeOn returns the notice on a pod, false for none.
-func (n *preemptionNotices) noticeOn(victim types.UID) (notice.Notice, bool) {
+func (n *notices) noticeOn(victim types.UID) (notice.Notice, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	key, ok := n.keyByVictim[victim]
@@ -147,7 +147,7 @@ func (n *preemptionNotices) noticeOn(victim types.UID) (notice.Notice, bool) {
 }
 
 // dropPreemption ends a preemption, and returns its notified victims.
-func (n *preemptionNotices) dropPreemption(key notice.Key) map[types.UID]notifiedPod {
+func (n *notices) dropPreemption(key notice.Key) map[types.UID]notifiedPod {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	a := n.open[key]
@@ -160,7 +160,7 @@ func (n *preemptionNotices) dropPreemption(key notice.Key) map[types.UID]notifie
 }
 
 // spareOthers removes the victims that no longer have to leave, and returns them.
-func (n *preemptionNotices) spareOthers(key notice.Key, leaving []*corev1.Pod) map[types.UID]notifiedPod {
+func (n *notices) spareOthers(key notice.Key, leaving []*corev1.Pod) map[types.UID]notifiedPod {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	a := n.open[key]
@@ -178,14 +178,14 @@ func (n *preemptionNotices) spareOthers(key notice.Key, leaving []*corev1.Pod) m
 }
 
 // recordVictimGone records that a victim is gone, or about to be.
-func (n *preemptionNotices) recordVictimGone(victim types.UID) {
+func (n *notices) recordVictimGone(victim types.UID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.removeVictim(victim)
 }
 
 // countAttempt counts how often a preemptor was allowed to evict victims whose time is over.
-func (n *preemptionNotices) countAttempt(key notice.Key) int {
+func (n *notices) countAttempt(key notice.Key) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if a := n.open[key]; a != nil {
@@ -196,7 +196,7 @@ func (n *preemptionNotices) countAttempt(key notice.Key) int {
 }
 
 // isDue reports whether a pod was allowed to evict victims whose time is over.
-func (n *preemptionNotices) isDue(key notice.Key) bool {
+func (n *notices) isDue(key notice.Key) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	a := n.open[key]
@@ -204,7 +204,7 @@ func (n *preemptionNotices) isDue(key notice.Key) bool {
 }
 
 // setTimer sets the timer of a preemption, in place of an earlier one.
-func (n *preemptionNotices) setTimer(key notice.Key, after time.Duration, look func()) {
+func (n *notices) setTimer(key notice.Key, after time.Duration, look func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	a := n.open[key]
@@ -218,7 +218,7 @@ func (n *preemptionNotices) setTimer(key notice.Key, after time.Duration, look f
 }
 
 // beginLeading reports whether this process has only now begun to lead.
-func (n *preemptionNotices) beginLeading() bool {
+func (n *notices) beginLeading() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	first := !n.isLeader
@@ -227,14 +227,14 @@ func (n *preemptionNotices) beginLeading() bool {
 }
 
 // hasBegunLeading reports whether this process has begun to lead.
-func (n *preemptionNotices) hasBegunLeading() bool {
+func (n *notices) hasBegunLeading() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.isLeader
 }
 
 // claimWatch reports whether the pods are not watched yet: one instance watches for all.
-func (n *preemptionNotices) claimWatch() bool {
+func (n *notices) claimWatch() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	first := !n.isWatching
@@ -243,7 +243,7 @@ func (n *preemptionNotices) claimWatch() bool {
 }
 
 // allowsEviction reports whether a preemptor may evict a pod. If it has notified victims, it may evict only those.
-func (n *preemptionNotices) allowsEviction(key notice.Key, victim types.UID) bool {
+func (n *notices) allowsEviction(key notice.Key, victim types.UID) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	a := n.open[key]

@@ -2,12 +2,10 @@ package coscheduling
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -15,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/pkg/notice"
 )
 
@@ -23,12 +22,12 @@ func (p *Plugin) evictVictims(ctx context.Context, g gang, move *preemptionCandi
 	if move.notices != nil {
 		return sets.New[types.UID](), p.notifyVictims(ctx, move, members)
 	}
-	return p.evictAll(ctx, move.victims, preemptionReason(g, preemptor), isRefusal, func() bool { return p.areMembersAlive(members, move) })
+	return p.evictor().evictAll(ctx, move.victims, preemptionReason(g, preemptor), isRefusal, func() bool { return p.areMembersAlive(members, move) })
 }
 
 // notifyVictims notifies the victims of a gang, as long as all its members are alive.
 func (p *Plugin) notifyVictims(ctx context.Context, move *preemptionCandidate, members []*corev1.Pod) error {
-	return p.forEachPod(ctx, move.victims, func(ctx context.Context, victim *corev1.Pod) error {
+	return forEachPod(ctx, move.victims, func(ctx context.Context, victim *corev1.Pod) error {
 		if !p.areMembersAlive(members, move) {
 			return errUnwanted
 		}
@@ -77,27 +76,14 @@ func (p *Plugin) writeNotice(ctx context.Context, name types.NamespacedName, uid
 		if leaves {
 			text = told.AnnotationText()
 		}
-		if err := p.setAnnotation(ctx, pod, names.AnnotationPreemptionNotice, text); err != nil {
+		if err := p.evictor().setAnnotation(ctx, pod, names.AnnotationPreemptionNotice, text); err != nil {
 			return err
 		}
-		p.recordNotice(pod, told, leaves)
+		p.evictor().recordNotice(pod, told, leaves)
 		if now, still := p.preemptions.noticeOn(uid); now == told && still == leaves {
 			return nil
 		}
 	}
-}
-
-// setAnnotation sets an annotation of a pod, nil removes it. It patches the status subresource, the only part of a pod that the scheduler may patch.
-func (p *Plugin) setAnnotation(ctx context.Context, pod *corev1.Pod, name string, value any) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "annotations": map[string]any{name: value}}})
-	if err != nil {
-		return fmt.Errorf("writing an annotation of pod %s: %w", klog.KObj(pod), err)
-	}
-	_, err = p.handle.ClientSet().CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
-	if err != nil && !p.isGone(ctx, pod, err) {
-		return fmt.Errorf("changing an annotation of pod %s: %w", klog.KObj(pod), err)
-	}
-	return nil
 }
 
 // requeuePreemptor activates a preemptor once the time of its notified victims is over, and sets a timer for that otherwise.
@@ -114,7 +100,7 @@ func (p *Plugin) requeuePreemptor(key notice.Key) {
 		p.withdrawNotices(key)
 	case until.IsZero():
 		p.activatePreemptor(by)
-		p.preemptions.setTimer(key, baseBackoff, func() { p.requeuePreemptor(key) }) // the eviction may have failed
+		p.preemptions.setTimer(key, phase.BaseBackoff, func() { p.requeuePreemptor(key) }) // the eviction may have failed
 	default:
 		p.preemptions.setTimer(key, until.Sub(now), func() { p.requeuePreemptor(key) })
 	}

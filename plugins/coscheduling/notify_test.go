@@ -12,6 +12,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang/phase"
 )
 
 // TestATellingThatFailsIsTriedOnceMore: nobody leaves who was not told, and nothing is kept of it.
@@ -29,7 +30,7 @@ func TestATellingThatFailsIsTriedOnceMore(t *testing.T) {
 	if _, evicted := l.tries("m0"); len(evicted) > 0 || len(l.noticed()) > 0 || !l.preemptions.isEmpty() {
 		t.Fatalf("%v are evicted, and %v are to leave", evicted, l.noticed())
 	}
-	*now = now.Add(2 * baseBackoff)
+	*now = now.Add(2 * phase.BaseBackoff)
 	if _, evicted := l.tries("m0"); len(evicted) > 0 || !slices.Equal(l.noticed(), []string{"asks", "other"}) {
 		t.Errorf("%v are evicted, and %v told then", evicted, l.noticed())
 	}

@@ -96,12 +96,12 @@ func (p *Plugin) currentPosition(pod *corev1.Pod) queuePosition {
 		return queuePosition{}
 	}
 	g := gangOf(pod, group)
-	t := queuePosition{hasBegun: p.gangStates.hasBegun(g, group.minMember), at: queuedSince(pod, group)}
-	if failed := p.gangStates.lastFailure(g); !failed.IsZero() {
+	t := queuePosition{hasBegun: p.gangs.hasBegun(g, group.minMember), at: queuedSince(pod, group)}
+	if failed := p.gangs.stateOf(g).FailedAt(); !failed.IsZero() {
 		t.at = failed
 	}
 	for _, of := range []gang{g, {group: g.group}} { // changes of a PodGroup must not delay other pods
-		if rests := p.gangStates.restUntil(of); rests.After(t.at) {
+		if rests := p.gangs.stateOf(of).QueuedBehind(); rests.After(t.at) {
 			t.at = rests
 		}
 	}

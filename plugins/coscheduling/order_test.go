@@ -18,6 +18,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -74,13 +75,13 @@ func TestTheQueueStaysInOrder(t *testing.T) {
 		g := gangs[random.IntN(len(gangs))]
 		switch random.IntN(4) {
 		case 0:
-			l.gangStates.markWaiting(g, "somebody-"+g.owner, "n0")
+			l.gangs.movePod(g, "somebody-"+g.owner, "n0", phase.WaitingStage)
 		case 1:
-			l.gangStates.recordFailure(g, noon.Add(time.Duration(random.IntN(60))*time.Minute))
+			l.gangs.changeState(g, func(s *phase.Gang) { s.RecordFailure(noon.Add(time.Duration(random.IntN(60))*time.Minute), 0) })
 		case 2:
-			l.gangStates.forgetPod("somebody-" + g.owner)
+			l.gangs.forgetPod("somebody-" + g.owner)
 		case 3:
-			l.gangStates.recordSuccess(g)
+			l.gangs.recordSuccess(g)
 		}
 		next, ok := heap.Pop(q).(fwk.QueuedEntityInfo)
 		if !ok {
@@ -100,8 +101,10 @@ func TestAChangeOfAPodGroupLetsOthersPass(t *testing.T) {
 	l := newLab(t, 1)
 	l.group("g", map[string]any{"minMember": int64(2)})
 	member := l.member("m")
-	g := gangOf(member, l.groups.getGroup(types.NamespacedName{Namespace: member.Namespace, Name: "g"}))
-	if !l.gangStates.mayActivateAll(g, 200, noon) || l.gangStates.mayActivateAll(g, 200, noon.Add(time.Second)) {
+	now := noon
+	l.now = func() time.Time { return now }
+	first := l.mayActivateAll(mustGroup(member), 200)
+	if now = noon.Add(time.Second); !first || l.mayActivateAll(mustGroup(member), 200) {
 		t.Error("it is not woken once within its rest")
 	}
 	l.PreEnqueue(t.Context(), member)
@@ -132,7 +135,7 @@ func TestTurnsAreForgotten(t *testing.T) {
 	other := queued(t, single, noon)
 	before := l.Less(queued(t, gone, noon), other)
 	l.podGone(gone)
-	l.gangStates.recordFailure(gang{group: types.NamespacedName{Namespace: "ns", Name: "g"}, owner: "job"}, noon.Add(time.Hour))
+	l.gangs.changeState(gang{group: types.NamespacedName{Namespace: "ns", Name: "g"}, owner: "job"}, func(s *phase.Gang) { s.RecordFailure(noon.Add(time.Hour), 0) })
 	if l.Less(queued(t, gone, noon), other) != before {
 		t.Error("a pod that may be in the queue still has another position as it is deleted")
 	}
@@ -156,7 +159,7 @@ func TestTheQueueAsksOneProfile(t *testing.T) {
 	asked.queuePositions, asked.groups = l.queuePositions, l.groups
 	l.group("g", map[string]any{"minMember": int64(2)}, func(g *unstructured.Unstructured) { g.SetCreationTimestamp(metav1.NewTime(noon)) })
 	member := l.member("m")
-	l.gangStates.markWaiting(gang{group: types.NamespacedName{Namespace: "ns", Name: "g"}, owner: "job"}, "sibling", "n0")
+	l.gangs.movePod(gang{group: types.NamespacedName{Namespace: "ns", Name: "g"}, owner: "job"}, "sibling", "n0", phase.WaitingStage)
 	other := fixture.Pod("other").Obj()
 	l.PreEnqueue(t.Context(), member)
 	asked.PreEnqueue(t.Context(), other)

@@ -6,10 +6,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/condition"
 	"g8s.host/gpu-scheduler/pkg/cycle"
+	"g8s.host/gpu-scheduler/pkg/gang/phase"
 )
 
 // isPartiallyBound reports whether we have partially bound a gang, and records it. The gang stays partial until it is whole, whichever members are
@@ -19,10 +20,10 @@ func (p *Plugin) isPartiallyBound(g gang, group *podGroup, m *members, ours []*c
 	if len(m.placed) != m.bound || m.bound >= group.minMember || len(ours) == 0 || slices.ContainsFunc(ours, hasNoController) {
 		return false
 	}
-	switch whole, partial := p.gangStates.wholeState(g); {
-	case whole:
+	switch state := p.gangs.stateOf(g); {
+	case state.WasWhole():
 		return false
-	case partial:
+	case state.IsPartial():
 		return true
 	}
 	isPlanned := func(pod *corev1.Pod) bool { return planOf(pod) != "" }
@@ -31,7 +32,7 @@ func (p *Plugin) isPartiallyBound(g gang, group *podGroup, m *members, ours []*c
 		half = isPartiallyPlaced(m, group, now)
 	}
 	if half {
-		p.gangStates.markPartial(g)
+		p.gangs.changeState(g, (*phase.Gang).MarkPartial)
 	}
 	return half
 }
@@ -101,9 +102,8 @@ func areCreatedBeforeBinding(m *members, group *podGroup, now time.Time) bool {
 
 // hasReleaseCondition reports whether a pod has the condition that it ends as a part of a partially bound gang.
 func hasReleaseCondition(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == reasonIncomplete
-	})
+	disrupted := condition.TrueOfPod(pod, corev1.DisruptionTarget)
+	return disrupted != nil && disrupted.Reason == reasonIncomplete
 }
 
 // boundAt returns when a pod was bound, as recorded by the API server; zero if unknown.
@@ -114,58 +114,6 @@ func boundAt(pod *corev1.Pod) time.Time {
 		}
 	}
 	return time.Time{}
-}
-
-// markPartial records that a gang is partially bound and was never whole.
-func (p *gangStates) markPartial(g gang) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.ensureState(g).partial = true
-}
-
-// markMemberLost records that a gang has lost a member to preemption. If fewer members than needed remain, the gang counts as partially bound
-// from now on.
-func (p *gangStates) markMemberLost(g gang, want int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if r, ok := p.gangs[g]; ok && r.bound.Len() > 0 && r.bound.Len() < want {
-		r.whole, r.partial = false, true
-	}
-}
-
-// wholeState returns whether a gang was seen whole, and whether it was found partially bound and not whole since.
-func (p *gangStates) wholeState(g gang) (whole, partial bool) {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	if r, ok := p.gangs[g]; ok {
-		return r.whole, r.partial
-	}
-	return false, false
-}
-
-// recordBinding records a member that the API server reports as bound, of a gang with the given minMember. That lets a process know whether a
-// gang was ever whole.
-func (p *gangStates) recordBinding(g gang, pod types.UID, node string, want int) {
-	p.markBound(g, pod, node)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	r := p.ensureState(g)
-	isWhole := r.bound.Len() >= want
-	if r.lostPlace.pod == pod || isWhole && !r.whole && (r.lostPlace.pod == "" || r.bound.Has(r.lostPlace.pod)) {
-		r.clearBackoff()
-	}
-	if isWhole {
-		r.whole, r.wholeSize, r.partial, r.partialSince = true, want, false, time.Time{}
-	}
-}
-
-// recordWholeSize records that a gang was whole with so many members.
-func (p *gangStates) recordWholeSize(g gang, members int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if r := p.ensureState(g); !r.whole {
-		r.whole, r.wholeSize = true, members
-	}
 }
 
 // completePlanSize returns the size of the largest complete plan by which some of the given pods were bound; 0 for none.
@@ -181,15 +129,4 @@ func completePlanSize(bound []*corev1.Pod) (members int) {
 		}
 	}
 	return members
-}
-
-// gangBindPlan returns the plan of the members that wait in Permit, and of the last member that they wait for.
-func (p *gangStates) gangBindPlan(g gang) *cycle.GangPlan {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	r := p.ensureState(g)
-	if r.bindPlan == nil {
-		r.bindPlan = &cycle.GangPlan{}
-	}
-	return r.bindPlan
 }

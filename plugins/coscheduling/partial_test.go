@@ -48,7 +48,7 @@ func TestMembersAreBoundByOnePlan(t *testing.T) {
 		t.Errorf("%q for one that is more than it takes", plan)
 	}
 	for _, name := range []string{"last", "more"} {
-		l.gangStates.forgetPod(types.UID(name))
+		l.gangs.forgetPod(types.UID(name))
 		l.must(l.pods.Delete(l.member(name)))
 	}
 	if plan := cycle.ReadPlanText(permit(l.member("again"))); !strings.HasSuffix(plan, "/1") {

@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"g8s.host/gpu-scheduler/pkg/gang/phase"
 )
 
 // PendingPartialGangs returns the waiting pods of a scheduler whose gangs are partially bound, after it has recorded the bound members. A new
@@ -22,7 +24,7 @@ func (p *Plugin) PendingPartialGangs(scheduler string) (waiting []*corev1.Pod) {
 			g := gangOf(pod, group)
 			switch at := p.placeOf(pod); {
 			case at == placeBound:
-				p.gangStates.recordBinding(g, pod.UID, pod.Spec.NodeName, group.minMember)
+				p.gangs.recordBinding(g, pod.UID, pod.Spec.NodeName, group.minMember)
 				p.forgetIfGone(pod)
 				there[g] = append(there[g], pod)
 			case at == placeNone && pod.Spec.SchedulerName == scheduler:
@@ -31,9 +33,9 @@ func (p *Plugin) PendingPartialGangs(scheduler string) (waiting []*corev1.Pod) {
 		}
 		for g, pods := range rest {
 			if members := completePlanSize(there[g]); members > 0 { // the gang was enlarged under another leader
-				p.gangStates.recordWholeSize(g, members)
+				p.gangs.changeState(g, func(s *phase.Gang) { s.RecordWholeSize(members) })
 			}
-			if p.gangStates.hasBegun(g, group.minMember) {
+			if p.gangs.hasBegun(g, group.minMember) {
 				waiting = append(waiting, pods...)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"g8s.host/gpu-scheduler/pkg/cycle"
+	"g8s.host/gpu-scheduler/pkg/gang/phase"
 )
 
 // defaultTimeout is how long members wait if neither the profile nor the PodGroup sets a timeout, as in scheduler-plugins.
@@ -34,23 +35,23 @@ func (p *Plugin) Permit(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 	last := 0
 	switch placed := len(m.placed) + 1; {
 	case placed < group.minMember:
-		cycle.WritePlan(state, p.gangStates.gangBindPlan(g))
-		first := p.gangStates.countWaiting(g) == 0
-		p.gangStates.markWaiting(g, pod.UID, node)
-		p.arrivals.takeHeld(name, nil)
+		cycle.WritePlan(state, p.gangs.gangBindPlan(g))
+		first := p.gangs.stateOf(g).Waiting == 0
+		p.gangs.movePod(g, pod.UID, node, phase.WaitingStage)
+		p.gangs.takeHeld(name, nil)
 		if first { // activate the others, which the queue now sorts as members of a gang that has begun
 			p.activateSiblings(pod, group)
 		}
 		return fwk.NewStatus(fwk.Wait), cmp.Or(group.timeout, p.args.timeout, defaultTimeout)
 	case placed == group.minMember: // members beyond minMember may be placed now
-		cycle.WritePlan(state, p.gangStates.gangBindPlan(g))
+		cycle.WritePlan(state, p.gangs.gangBindPlan(g))
 		last = 1
 		p.activateSiblings(pod, group)
 	}
-	p.gangStates.markPassed(g, pod.UID, node)
-	p.gangStates.recordSuccess(g)
+	p.gangs.movePod(g, pod.UID, node, phase.PassedStage)
+	p.gangs.recordSuccess(g)
 	if p.startReservations.HasAny() {
-		p.startReservations.EndReservation(gangJobName(g), append(p.gangStates.nodesOf(m.placed), node)...)
+		p.startReservations.EndReservation(gangJobName(g), append(p.gangs.nodesOf(m.placed), node)...)
 	}
 	p.allowWaiting(g, last)
 	return nil, 0
@@ -58,20 +59,20 @@ func (p *Plugin) Permit(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 
 // allowWaiting admits the members of a gang that wait in Permit, and so many more by the same plan.
 func (p *Plugin) allowWaiting(g gang, more int) {
-	waiting, plan := p.gangStates.takeWaiting(g)
+	waiting, plan := p.gangs.takeWaiting(g)
 	plan.SetDecision(p.now(), len(waiting)+more)
 	if len(waiting) == 0 {
 		return
 	}
 	for pod, node := range waiting {
-		p.gangStates.markPassed(g, pod, node)
+		p.gangs.movePod(g, pod, node, phase.PassedStage)
 	}
 	p.resolveWaiting(sets.KeySet(waiting), firstPollInterval, func(held fwk.WaitingPod) { held.Allow(Name) })
 }
 
 // rejectWaiting rejects the members of a gang that wait in Permit, so that no part of a gang keeps GPUs from other pods.
 func (p *Plugin) rejectWaiting(g gang, reason string) {
-	waiting, _ := p.gangStates.takeWaiting(g)
+	waiting, _ := p.gangs.takeWaiting(g)
 	if len(waiting) == 0 {
 		return
 	}
@@ -98,26 +99,12 @@ func (p *Plugin) resolveWaiting(members sets.Set[types.UID], again time.Duration
 	}
 }
 
-// activateSiblings activates the queued members of a gang.
-func (p *Plugin) activateSiblings(pod *corev1.Pod, group *podGroup) {
-	siblings := map[string]*corev1.Pod{}
-	own := gangOf(pod, group)
-	for _, other := range p.gangPods(own, group) {
-		if other.UID != pod.UID && gangOf(other, group) == own && p.placeOf(other) == placeNone {
-			siblings[nameOf(other).String()] = other
-		}
-	}
-	if len(siblings) > 0 {
-		p.handle.Activate(klog.Background(), siblings)
-	}
-}
-
 // Reserve does nothing: Permit counts the place.
 func (*Plugin) Reserve(context.Context, fwk.CycleState, *corev1.Pod, string) *fwk.Status { return nil }
 
 // Unreserve makes all waiting members give up their places when one loses its own.
 func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
-	g, ok := p.gangStates.forgetPod(pod.UID)
+	g, ok := p.gangs.forgetPod(pod.UID)
 	if !ok {
 		return // it had none, or gave it up with the others
 	}
@@ -130,7 +117,7 @@ func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 // and the nominations of the gang end.
 func (p *Plugin) endNominations(g gang, group *podGroup, m *members, pod *corev1.Pod) {
 	if len(m.placed)+len(m.waiting) > group.minMember {
-		p.gangStates.dropRepresentative(g, nameOf(pod))
+		p.gangs.dropRepresentative(g, nameOf(pod))
 	}
 	p.nominateMembers(m.waiting, nil)
 }
@@ -160,16 +147,16 @@ func (p *Plugin) handleNoNode(
 ) (*fwk.PostFilterResult, *fwk.Status) {
 	g, m := gangOf(pod, group), p.membersOf(pod, group)
 	if a := attemptFrom(state); a != nil && a.prefersDomain {
-		p.gangStates.markOutsideDomain(g, pod.UID)
+		p.gangs.markOutsideDomain(g, pod.UID)
 		return p.retryElsewhere(pod)
 	}
 	if p.toleratesMissing(pod, group, &m) {
 		return nil, fwk.NewStatus(fwk.Unschedulable) // the others keep their places
 	}
 	if beginsGang(state) {
-		p.gangStates.backOffPreemption(g, p.now())
+		p.gangs.changeKnown(g, func(s *phase.Gang) { s.BackOffPreemption(p.now()) })
 	}
-	if node := plannedNode(state); node != "" && p.gangStates.excludeNode(g, node) {
+	if node := plannedNode(state); node != "" && p.gangs.excludeNode(g, node) {
 		return p.retryElsewhere(pod)
 	}
 	why := ""
@@ -187,9 +174,9 @@ func (p *Plugin) handleNoNode(
 	}
 	p.releasePartialGang(g, group, &m, pod)
 	p.failGang(g)
-	waited, siblings := p.gangStates.countWaiting(g) > 0, reasonSibling
+	waited, siblings := p.gangs.stateOf(g).Waiting > 0, reasonSibling
 	if waited || beginsGang(state) {
-		if kept := p.holdRejectedGang(g, group, &m, pod, refused); kept != "" {
+		if kept := p.holdRejectedGang(g, &m, pod, refused); kept != "" {
 			why, siblings = kept, kept
 		} else if waited {
 			why = reasonNoRoomForAll
@@ -256,82 +243,19 @@ func (p *Plugin) isWithinTolerance(missing, want int) bool {
 // dropEmptyGang drops the state of a gang without pods, so that user-defined names, or successive Jobs with the same label, do not add up. It is
 // called for each departing member, and therefore does not go through a large gang each time.
 func (p *Plugin) dropEmptyGang(g gang) {
-	if !p.gangStates.mayBeGone(g) {
+	if !p.gangs.mayBeGone(g) {
 		return
 	}
 	if there := p.countGangPods(g); there > 0 {
-		p.gangStates.setLiveMembers(g, there)
+		p.gangs.changeKnown(g, func(s *phase.Gang) { s.SetLiveMembers(there) })
 		return
 	}
-	p.gangStates.dropGang(g)
-	p.searchBackoffs.forgetGang(g, p.now())
+	p.gangs.dropGang(g)
 	p.startReservations.EndReservation(gangJobName(g))
 }
 
-// failGang records that a member found no place, which ends the plan. A rejection during the backoff does not count as a failure, or a gang
-// whose members are tried all the time would back off forever.
+// failGang records that a member found no place, which ends the plan.
 func (p *Plugin) failGang(g gang) {
-	p.gangStates.setPlan(g, nil)
-	if now := p.now(); !p.isBackingOff(g, now) {
-		p.gangStates.recordFailure(g, now)
-	}
-}
-
-// retryAfterBackoff activates the members at the end of the backoff. No event in the cluster reports that, and they would wait until kube-scheduler
-// flushes its queue, after five minutes.
-func (p *Plugin) retryAfterBackoff(g gang, group *podGroup) {
-	if !p.gangStates.startTimer(g) {
-		return
-	}
-	time.AfterFunc(p.gangStates.lastFailure(g).Add(p.args.backoff).Sub(p.now()), func() {
-		p.gangStates.endTimer(g)
-		p.activatePending(g, group, anyMember)
-	})
-}
-
-// activateAt activates the chosen members at a time.
-func (p *Plugin) activateAt(g gang, group *podGroup, at time.Time, chosen func(*corev1.Pod) bool) {
-	if p.gangStates.setWakeTime(g, at) {
-		time.AfterFunc(at.Sub(p.now()), func() { p.activatePending(g, group, chosen) })
-	}
-}
-
-func anyMember(*corev1.Pod) bool { return true }
-
-// oneMember chooses the first member only.
-func oneMember() func(*corev1.Pod) bool {
-	chosen := false
-	return func(*corev1.Pod) bool {
-		first := !chosen
-		chosen = true
-		return first
-	}
-}
-
-// activatePending activates the chosen waiting members of a gang.
-func (p *Plugin) activatePending(g gang, group *podGroup, chosen func(*corev1.Pod) bool) {
-	waiting := map[string]*corev1.Pod{}
-	for _, pod := range p.gangPods(g, group) {
-		if gangOf(pod, group) == g && p.placeOf(pod) == placeNone && len(pod.Spec.SchedulingGates) == 0 && chosen(pod) {
-			waiting[nameOf(pod).String()] = pod
-		}
-	}
-	if len(waiting) > 0 {
-		p.handle.Activate(klog.Background(), waiting)
-	}
-}
-
-// setWakeTime sets when the members of a gang are activated, and reports whether that is a change.
-func (p *gangStates) setWakeTime(g gang, at time.Time) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	r := p.ensureState(g)
-	news := !r.wakeTime.Equal(at)
-	r.wakeTime = at
-	return news
-}
-
-// isBackingOff reports whether a gang is backing off after a member found no place.
-func (p *Plugin) isBackingOff(g gang, now time.Time) bool {
-	return p.args.backoff > 0 && now.Before(p.gangStates.lastFailure(g).Add(p.args.backoff))
+	p.gangs.setPlan(g, nil)
+	p.gangs.changeState(g, func(s *phase.Gang) { s.RecordFailure(p.now(), p.args.backoff) })
 }

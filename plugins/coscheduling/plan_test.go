@@ -200,13 +200,13 @@ func TestMembersWithoutAPlanStayInTheRack(t *testing.T) {
 	first := l.member("a")
 	l.member("b")
 	g := gangOf(first, l.groups.getGroup(mustGroup(first)))
-	l.gangStates.setPlan(g, &plan{})
+	l.gangs.setPlan(g, &plan{})
 	for _, node := range []string{"n2", "n4"} {
-		if !l.gangStates.excludeNode(g, node) {
+		if !l.gangs.excludeNode(g, node) {
 			t.Fatalf("%s is one too many", node)
 		}
 	}
-	if l.gangStates.excludeNode(g, "n6") {
+	if l.gangs.excludeNode(g, "n6") {
 		t.Error("three nodes are left out")
 	}
 	if _, nodes, reason := l.aim(first); !slices.Equal(nodes, []string{"n6", "n7"}) || reason != "" {

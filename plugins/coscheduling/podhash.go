@@ -97,3 +97,21 @@ func (i *podHash) writeBytes(data []byte) {
 func (i *podHash) writeInt(n int) {
 	_, _ = i.hash.Write(binary.AppendVarint(nil, int64(n)))
 }
+
+// maxReadBytes is how many bytes of members are read to check whether they are alike.
+const maxReadBytes = 1 << 20
+
+// areAlike reports whether filters treat all waiting and all placed members like the given one. Otherwise other members may use room where that
+// one cannot go, and leave their room to it.
+func (m *members) areAlike(pod *corev1.Pod) bool {
+	own, read := hashPod(pod, 0)
+	for _, members := range [][]*corev1.Pod{m.waiting, m.placed} {
+		for _, other := range members {
+			of, bytes := hashPod(other, 0)
+			if read += bytes; read > maxReadBytes || of != own || !haveSameDemand(pod, other) {
+				return false
+			}
+		}
+	}
+	return true
+}

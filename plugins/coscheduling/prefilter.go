@@ -9,8 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/ptr"
 
 	"g8s.host/gpu-scheduler/pkg/cycle"
+	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/pkg/gangplan"
 	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/reservation"
@@ -20,8 +22,6 @@ import (
 var (
 	reasonNoGroup = string(reason.GangUnknown.Text)
 	reasonBackoff = string(reason.GangTurnedAway.Text)
-	reasonGated   = string(reason.GangGated.Text)
-	reasonForeign = string(reason.GangForeign.Text)
 )
 
 const (
@@ -60,10 +60,10 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.
 		return p.joinRunningGang(state, g, group, &m, nodes)
 	}
 	if reason := p.refusalReason(g, group, &m, nodes, cycle.ReadChanges(state)); reason != "" {
-		p.gangStates.setRepresentative(g, pod, m.waiting)
+		p.gangs.setRepresentative(g, pod, m.waiting)
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
 	}
-	cycle := &attempt{isStarting: true, allowed: p.gangStates.planOf(g).allowedNodes(pod)}
+	cycle := &attempt{isStarting: true, allowed: p.gangs.planOf(g).allowedNodes(pod)}
 	state.Write(stateKey, cycle)
 	return cycle.preFilterResult(), nil
 }
@@ -104,17 +104,10 @@ func (p *Plugin) refusalReason(g gang, group *podGroup, m *members, nodes []fwk.
 	if reason := m.missingReason(group.minMember); reason != "" {
 		return reason
 	}
-	if p.isBackingOff(g, p.now()) {
-		p.retryAfterBackoff(g, group)
-		return reasonBackoff
+	if hold := p.gangs.stateOf(g).StartHold(p.now(), phase.Standing{Bound: m.bound, Placed: len(m.placed)}); hold.Reason != phase.NoReason {
+		return p.explainHold(g, hold)
 	}
-	if why := p.gangStates.startHoldReason(g, p.now()); why != "" && m.bound == 0 {
-		return why
-	}
-	if why := p.gangStates.rejectionReason(g, p.now()); why != "" && len(m.placed) == m.bound {
-		return why
-	}
-	if len(m.placed) > m.bound && (group.layout.isAny() || p.gangStates.planOf(g).includesPod(m.waiting[0])) {
+	if len(m.placed) > m.bound && (group.layout.isAny() || p.gangs.planOf(g).includesPod(m.waiting[0])) {
 		return "" // this process found room for all, and some siblings already hold places
 	}
 	b := p.newSnapshot(nodes)
@@ -123,22 +116,34 @@ func (p *Plugin) refusalReason(g gang, group *podGroup, m *members, nodes []fwk.
 		return reason
 	}
 	on := newBasis(len(nodes), p.latestGeneration.updateGeneration(nodes, p.handle.SnapshotSharedLister().NodeInfos(), changes), group, m)
-	on.quotas = p.quotas.Revision()
-	b.kept, on.nominated = p.nominatedAsks(g, group, m)
-	on.reservations, on.startReservations = p.reservationFingerprint(m.waiting), p.startReservations.Version()
-	before := p.gangStates.planOf(g)
-	on.excludedNodes, on.holdOutUntil = before.countExcluded(), group.holdOutUntil(m, p.now())
-	if reason := p.gangStates.refusalReason(g, on); reason != "" {
+	on.Quotas = p.quotas.Revision()
+	b.kept, on.Nominated = p.nominatedAsks(g, group, m)
+	on.Reservations, on.StartReservations = p.reservationFingerprint(m.waiting), p.startReservations.Version()
+	before := p.gangs.planOf(g)
+	on.ExcludedNodes, on.HoldOutUntil = before.countExcluded(), group.holdOutUntil(m, p.now())
+	if reason := p.gangs.stateOf(g).VerdictOn(on); reason != "" {
 		return reason
 	}
-	reason := lackOfRoom(group, m, b)
+	reason := b.lackOfRoom(group.needs(), m)
 	if reason == "" && !group.layout.isAny() && !before.isCurrentFor(on, m.waiting[0]) {
 		reason = p.planGang(g, group, m, b, on)
 	}
 	if reason != "" {
-		p.gangStates.recordRefusal(g, refusal{on: on, reason: reason, isChoice: isChoice(reason)})
+		p.gangs.changeState(g, func(s *phase.Gang) {
+			s.RecordVerdict(phase.Verdict{On: on, Reason: reason, IsChoice: isChoice(reason)})
+		})
 	}
 	return reason
+}
+
+// explainHold returns why members are not tried for now. Only the end of the backoff after a failure has no timer yet: no event in the cluster
+// reports it, and the members would wait until kube-scheduler flushes its queue, after five minutes.
+func (p *Plugin) explainHold(g gang, hold phase.Hold) string {
+	if hold.Reason != phase.MemberFailed {
+		return hold.Why
+	}
+	p.gangs.planAttempt(g, hold.Reason, hold.Until)
+	return reasonBackoff
 }
 
 // isChoice reports whether a gang waits voluntarily: there is room, and it waits for a better placement.
@@ -146,60 +151,6 @@ func isChoice(why string) bool {
 	_, one := reason.GangHoldsOut.Text.ParseValues(why)
 	_, each := reason.GangSegmentsHoldOut.Text.ParseValues(why)
 	return one || each
-}
-
-// lackOfRoom returns why there is no room for all members, "" if there may be some. It also returns "" if the members are of too many classes,
-// which would have to be planned one by one.
-func lackOfRoom(group *podGroup, m *members, b clusterSnapshot) string {
-	waiting := newPodClasses(m.waiting)
-	var seats []podSlot
-	unread := error(nil)
-	if !waiting.varied {
-		seats, unread = b.slotsFor(waiting.classes)
-	}
-	if name := lackingResource(group.minResources, m.placed, seats, b.nodes); name != "" {
-		return reason.GangLacksResource.Text.FormatText(name)
-	}
-	if waiting.varied || unread != nil { // GPUFilter reports what is wrong with the pod
-		return ""
-	}
-	why := b.capacityFor(waiting.classes, seats, len(m.placed)).refusalReason(group.minMember)
-	if why != "" || len(waiting.classes) == 1 {
-		return why
-	}
-	return b.lackOfRoomTogether(group, m, waiting.classes, seats)
-}
-
-// firstNodes are the numbers of nodes with room on which members of several classes are tried together before all nodes are. Usually they fit
-// there, and counting the room of thousands of nodes for pods that differ from all earlier ones takes longer than placing them.
-var firstNodes = [...]int{64, 1024}
-
-// lackOfRoomTogether returns why there is no room for members of several classes, each of which has room on its own.
-func (b clusterSnapshot) lackOfRoomTogether(group *podGroup, m *members, waiting []podClass, seats []podSlot) string {
-	want := group.minMember - len(m.placed)
-	count := func(s *nodeDomain, room func(node, role int, beside []int) int) int {
-		together := gangplan.CountPlaceable(s.newProblem(waiting, nil, room))
-		if together < want && want < len(m.waiting) {
-			together = max(together, gangplan.CountPlaceable(s.newProblem(countClassesAmong(waiting, neededMembers(group, m)), nil, room)))
-		}
-		return together
-	}
-	first := b
-	first.steps = nil // what must be searched for is searched on all
-	for _, most := range firstNodes {
-		if most >= len(b.nodes) {
-			break
-		}
-		if s := newPartialDomain(most, seats, first); count(s, s.freeCapacity) >= want {
-			return ""
-		}
-	}
-	s := newNodeDomain(layout{}, seats, b)
-	free := count(s, s.freeCapacity)
-	if free >= want {
-		return ""
-	}
-	return gangCapacity{placed: len(m.placed), free: free, empty: count(s, s.emptyCapacity)}.refusalReason(group.minMember)
 }
 
 // nominatedAsks returns the requests of pods that are nominated to nodes and come before the members of a gang: nominated by preemption or by gpuctl
@@ -249,9 +200,9 @@ func (p *Plugin) reservationFingerprint(waiting []*corev1.Pod) (of uint64) {
 }
 
 // newBasis returns the basis of a verdict on room, for a number of nodes and their latest generation.
-func newBasis(nodes int, generation int64, group *podGroup, m *members) basis {
-	return basis{
-		members: podsFingerprint(m.waiting), nodes: nodes, generation: generation, group: string(group.UID) + "/" + group.ResourceVersion, placed: len(m.placed),
+func newBasis(nodes int, generation int64, group *podGroup, m *members) phase.Basis {
+	return phase.Basis{
+		Members: podsFingerprint(m.waiting), Nodes: nodes, Generation: generation, Group: string(group.UID) + "/" + group.ResourceVersion, Placed: len(m.placed),
 	}
 }
 
@@ -335,4 +286,14 @@ func (*Plugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, in
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonNoEviction)
 	}
 	return nil
+}
+
+// dryRunner returns what runs the filters of all plugins, in a state that has this plugin let members pass.
+func (p *Plugin) dryRunner() dryRunner {
+	return dryRunner{handle: p.handle, framework: p.framework, markState: func(state fwk.CycleState) { state.Write(stateKey, &attempt{isDryRun: true}) }}
+}
+
+// newSnapshot takes the snapshot for one attempt.
+func (p *Plugin) newSnapshot(nodes []fwk.NodeInfo) clusterSnapshot {
+	return clusterSnapshot{nodes: nodes, deviceCache: p.deviceCache, reservations: p.reservations, startReservations: p.startReservations, tables: &p.tables, steps: ptr.To(gangplan.DefaultBudget)}
 }

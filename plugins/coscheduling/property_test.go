@@ -111,7 +111,7 @@ func (l *lab) spends(pods []*corev1.Pod, names []string) (count int32) {
 
 // fitsWithout reports whether a gang begins when some pods, by name, are gone.
 func (l *lab) fitsWithout(first *corev1.Pod, empty, full []fwk.NodeInfo, gone []string) bool {
-	l.gangStates.dropGang(gangOf(first, l.groups.getGroup(mustGroup(first))))
+	l.gangs.dropGang(gangOf(first, l.groups.getGroup(mustGroup(first))))
 	for i, info := range full {
 		var stay []*corev1.Pod
 		for _, on := range info.GetPods() {

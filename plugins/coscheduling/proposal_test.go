@@ -44,7 +44,7 @@ func eager(t *testing.T, members int) (l *lab, attempt func() (victims []string,
 		return victims, back.unfinished
 	}
 	proposed = func() *proposal {
-		if r := l.gangStates.gangs[g]; r != nil && r.search != nil {
+		if r := l.gangs.states[g]; r != nil && r.search != nil {
 			return r.search.proposal
 		}
 		return nil

@@ -39,7 +39,7 @@ func (p *Plugin) HasBegun(pod *corev1.Pod) bool {
 		return false
 	}
 	group := p.groups.getGroup(name)
-	return unusableReason(group) == "" && p.gangStates.hasBegun(gangOf(pod, group), group.minMember)
+	return unusableReason(group) == "" && p.gangs.hasBegun(gangOf(pod, group), group.minMember)
 }
 
 // HasPrecedence reports whether a pod stands in the queue before all others of its priority: its gang had begun when the pod arrived, or the pod

@@ -12,6 +12,7 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/pkg/gpuquota"
 	"g8s.host/gpu-scheduler/pkg/gpuquota/follow"
 	"g8s.host/gpu-scheduler/pkg/reason"
@@ -22,7 +23,7 @@ func (p *Plugin) quotaRequest(group *podGroup, m *members) *follow.Request {
 	if !p.quotas.HasAny() {
 		return nil
 	}
-	return p.quotas.RequestFor(neededMembers(group, m)...)
+	return p.quotas.RequestFor(neededMembers(group.needs(), m)...)
 }
 
 // overQuotaReason returns which quota is exceeded by a request, "" for none.
@@ -122,9 +123,9 @@ func (p *Plugin) reclaimGuaranteed(ctx context.Context, pod *corev1.Pod, refused
 	}
 	g, group, m := singlePodGang(pod)
 	on := newBasis(len(nodes), maxGeneration(nodes), group, &m)
-	_, on.nominated = p.nominatedAsks(g, group, &m)
-	on.reservations, on.quotas = p.reservationFingerprint(m.waiting), p.quotas.Revision()
-	p.gangStates.recordRefusal(g, refusal{on: on})
+	_, on.Nominated = p.nominatedAsks(g, group, &m)
+	on.Reservations, on.Quotas = p.reservationFingerprint(m.waiting), p.quotas.Revision()
+	p.gangs.changeState(g, func(s *phase.Gang) { s.RecordVerdict(phase.Verdict{On: on}) })
 	p.tracksSinglePods.Store(true)
 	defer p.forgetSinglePod(pod)
 	node, why := p.preemptForGang(ctx, g, group, &m, pod, refused)
@@ -158,6 +159,5 @@ func (p *Plugin) forgetSinglePod(pod *corev1.Pod) {
 		return
 	}
 	g, _, _ := singlePodGang(pod)
-	p.gangStates.dropGang(g)
-	p.searchBackoffs.forgetGang(g, p.now())
+	p.gangs.dropGang(g)
 }

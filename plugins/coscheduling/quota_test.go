@@ -234,7 +234,7 @@ func TestAPodAloneIsForgotten(t *testing.T) {
 			t.Fatalf("%v leave, want one", evicted)
 		}
 	}
-	if len(l.gangStates.gangs) == 0 {
+	if len(l.gangs.states) == 0 {
 		t.Fatal("nothing is kept of them")
 	}
 	bound := pod.DeepCopy()
@@ -242,8 +242,8 @@ func TestAPodAloneIsForgotten(t *testing.T) {
 	l.podChanged(bound)
 	l.must(l.pods.Delete(gone))
 	l.podGone(gone)
-	if len(l.gangStates.gangs) != 0 {
-		t.Errorf("%d are kept", len(l.gangStates.gangs))
+	if len(l.gangs.states) != 0 {
+		t.Errorf("%d are kept", len(l.gangs.states))
 	}
 }
 

@@ -175,7 +175,7 @@ func TestWhatComesOfAReclaimThatIsUnderWay(t *testing.T) {
 		"it is deleted":            func(l *lab) { l.share() },
 		"another one takes it all": func(l *lab) { l.share(quotaOf("ns", 8, 0), quotaOf("theirs", 16, 0)) },
 		"another leader": func(l *lab) {
-			l.gangStates, l.departures, l.preemptions = gangStates{}, &departures{}, &preemptionNotices{}
+			l.gangs, l.departures, l.preemptions = l.newGangs(), &departures{}, &notices{}
 			l.share(quotaOf("ns", 8, 0))
 		},
 	}

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/ptr"
+
+	"g8s.host/gpu-scheduler/pkg/gang/phase"
 )
 
 // alone is a pod of no gang.
@@ -29,7 +31,7 @@ func TestAPodThatWasRefusedEvictsNothingForAWhile(t *testing.T) {
 	zombie := l.member("zombie", alone)
 	assumed := zombie.DeepCopy()
 	assumed.Spec.NodeName = "n0"
-	wait := baseBackoff
+	wait := phase.BaseBackoff
 	for round := range 8 {
 		if why := l.PreemptionHoldReason(zombie, false); why != "" {
 			t.Fatalf("round %d: it may not evict: %s", round, why)
@@ -45,10 +47,10 @@ func TestAPodThatWasRefusedEvictsNothingForAWhile(t *testing.T) {
 			t.Errorf("round %d: told %q, and why is %q", round, told, why)
 		}
 		*now = now.Add(wait / 4 * 5)
-		wait = min(2*wait, maxBackoff)
+		wait = min(2*wait, phase.MaxBackoff)
 	}
 	l.podChanged(l.member("zombie", alone, boundTo("n0")))
-	if len(l.gangStates.gangs) > 0 {
+	if len(l.gangs.states) > 0 {
 		t.Error("it is remembered though it has a place")
 	}
 }
@@ -63,7 +65,7 @@ func TestTheNextLeaderKnowsWhoWasRefused(t *testing.T) {
 			l.group("g", map[string]any{"minMember": int64(2)})
 			zombie := l.member("zombie", change)
 			for range 2 { // the second wait is two minutes
-				*now = now.Add(2 * baseBackoff)
+				*now = now.Add(2 * phase.BaseBackoff)
 				l.RecordRefusal(zombie, "no")
 			}
 			told := l.RecordRefusal(zombie, "no")
@@ -82,7 +84,7 @@ func TestTheNextLeaderKnowsWhoWasRefused(t *testing.T) {
 					t.Errorf("%v are evicted for its gang, and %q is told", evicted, next.told)
 				}
 			}
-			*now = now.Add(2*baseBackoff + time.Second)
+			*now = now.Add(2*phase.BaseBackoff + time.Second)
 			if why := next.PreemptionHoldReason(written, false); why != "" {
 				t.Errorf("it may not evict when that is over: %s", why)
 			}
@@ -100,10 +102,10 @@ func TestWhoChangesARefusedPodHasItTriedSoon(t *testing.T) {
 	zombie := l.member("zombie", alone)
 	for range 4 { // eight minutes
 		l.RecordRefusal(zombie, "no")
-		*now = now.Add(maxBackoff)
+		*now = now.Add(phase.MaxBackoff)
 	}
 	l.RecordRefusal(zombie, "no")
-	*now = now.Add(baseBackoff - time.Second)
+	*now = now.Add(phase.BaseBackoff - time.Second)
 	same, other := zombie.DeepCopy(), zombie.DeepCopy()
 	same.Status.Message, other.Labels["team"] = "changed", "ok"
 	l.handleRevision(zombie, other)
@@ -116,7 +118,7 @@ func TestWhoChangesARefusedPodHasItTriedSoon(t *testing.T) {
 	}
 	l.RecordRefusal(zombie, "no")
 	l.handleRevision(zombie, same)
-	*now = now.Add(2 * baseBackoff)
+	*now = now.Add(2 * phase.BaseBackoff)
 	if l.PreemptionHoldReason(zombie, false) == "" {
 		t.Error("a change of its status lets it evict")
 	}
@@ -138,7 +140,7 @@ func TestAGangThatIsRefusedAfterPermitEvictedInVain(t *testing.T) {
 			l.group("g", map[string]any{"minMember": int64(2)})
 			pods := []*corev1.Pod{l.member("a"), l.member("b")}
 			empty := slices.Clone(l.infos)
-			for round, wait := range []time.Duration{baseBackoff, 2 * baseBackoff} {
+			for round, wait := range []time.Duration{phase.BaseBackoff, 2 * phase.BaseBackoff} {
 				l.running(0, fmt.Sprint("low", round), 1, ofPriority(-1))
 				if _, evicted, _ := l.refuse(pods[0]); len(evicted) != 1 {
 					t.Fatalf("round %d: %v are evicted", round, evicted)
@@ -174,11 +176,11 @@ func TestAGangThatWasRefusedAndStartsIsForgiven(t *testing.T) {
 	l.RecordRefusal(pods[0], "no")
 	g := gangOf(pods[0], l.groups.getGroup(mustGroup(pods[0])))
 	l.podChanged(l.member("b", boundTo("n0")))
-	if abstains, _ := l.gangStates.isPreemptionBlocked(g, l.now()); !abstains {
+	if abstains, _ := l.gangs.stateOf(g).PreemptionHold(l.now()); !abstains {
 		t.Fatal("half of it has a place")
 	}
 	l.podChanged(l.member("a", boundTo("n1")))
-	if abstains, _ := l.gangStates.isPreemptionBlocked(g, l.now()); abstains {
+	if abstains, _ := l.gangs.stateOf(g).PreemptionHold(l.now()); abstains {
 		t.Error("all of it has a place, and it evicts nothing for a minute")
 	}
 }
@@ -212,7 +214,7 @@ func TestHalfAGangEndsWhoseMemberIsRefused(t *testing.T) {
 			t.Errorf("%s is told %q", pod.Name, why)
 		}
 	}
-	*now = now.Add(baseBackoff)
+	*now = now.Add(phase.BaseBackoff)
 	if _, _, why := l.aim(again); why != "" {
 		t.Errorf("it does not begin again: %s", why)
 	}
@@ -253,7 +255,7 @@ func TestAPodThatIsGuaranteedItsGPUsAndRefused(t *testing.T) {
 	if node, evicted := l.postFilter(framework.NewCycleState(), pod); node != "" || len(evicted) > 0 || l.told != told {
 		t.Errorf("%v leave for a place on %q, told %q", evicted, node, l.told)
 	}
-	*now = now.Add(baseBackoff)
+	*now = now.Add(phase.BaseBackoff)
 	if node, evicted := l.postFilter(framework.NewCycleState(), pod); node != "n1" || !slices.Equal(evicted, []string{"new"}) {
 		t.Errorf("a minute later %v leave for a place on %q, told %q", evicted, node, l.told)
 	}

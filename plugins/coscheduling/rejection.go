@@ -12,38 +12,23 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// filterRejection is the backoff of a gang that has room, and of which another plugin rejects a member, because of affinity, ports, spread or
-// volumes. An immediate retry would make its members take places and lose them without end.
-type filterRejection struct {
-	since, until time.Time
-	duration     time.Duration
-	why          string
-	// block is what is known of the obstacle, nil for nothing.
-	block *filterBlock
-}
-
-const (
-	// firstRejectionBackoff is the first backoff. It doubles each time, up to baseBackoff.
-	firstRejectionBackoff = time.Second
-	// minRejectionBackoff is the minimum backoff after a change of the cluster, so that a busy cluster does not cause constant retries.
-	minRejectionBackoff = 5 * time.Second
-	// maxRefusals is how many different reasons are listed.
-	maxRefusals = 3
-)
+// maxRefusals is how many different reasons are listed.
+const maxRefusals = 3
 
 // holdRejectedGang backs off a gang whose member found no place although the gang had begun, or could have. It returns the message for all members,
 // which is the same as long as nothing changes.
-func (p *Plugin) holdRejectedGang(g gang, group *podGroup, m *members, pod *corev1.Pod, refused fwk.NodeToStatusReader) string {
+func (p *Plugin) holdRejectedGang(g gang, m *members, pod *corev1.Pod, refused fwk.NodeToStatusReader) string {
 	now := p.now()
 	words := p.summarizeRefusals(refused)
 	if now.IsZero() || words == "" { // a simulation, whose clock stands still, or a test without nodes
 		return ""
 	}
 	why := reason.GangOutside.Text.FormatText(words)
-	p.activateAt(g, group, p.gangStates.recordRejection(g, why, p.newFilterBlock(pod, m, refused), now), oneMember())
+	p.gangs.recordRejection(g, why, p.newFilterBlock(pod, m, refused), now)
 	return why
 }
 
@@ -67,11 +52,11 @@ func (p *Plugin) HandleMissedPostFilter(pod *corev1.Pod, refused fwk.NodeToStatu
 		return ""
 	}
 	p.releasePartialGang(g, group, &m, pod)
-	if p.gangStates.countWaiting(g) == 0 {
+	if p.gangs.stateOf(g).Waiting == 0 {
 		return ""
 	}
 	p.failGang(g)
-	why := p.holdRejectedGang(g, group, &m, pod, refused)
+	why := p.holdRejectedGang(g, &m, pod, refused)
 	p.rejectWaiting(g, cmp.Or(why, reasonSibling))
 	return why
 }
@@ -105,10 +90,10 @@ func (p *Plugin) rejectionReason(pod *corev1.Pod, name types.NamespacedName) str
 		return ""
 	}
 	g := gangOf(pod, group)
-	if p.gangStates.isComplete(g, group.minMember) || p.gangStates.hasBegun(g, group.minMember) {
+	if p.gangs.isComplete(g, group.minMember) || p.gangs.hasBegun(g, group.minMember) {
 		return ""
 	}
-	return p.gangStates.rejectionReason(g, p.now())
+	return p.gangs.stateOf(g).RejectionReason(p.now())
 }
 
 // mayBeTried reports whether a pod that enters the queue is tried.
@@ -125,54 +110,26 @@ func (p *Plugin) shouldRequeue(pod *corev1.Pod) bool {
 		return true
 	}
 	g := gangOf(pod, group)
-	p.activateAt(g, group, p.gangStates.retrySoon(g), oneMember())
+	p.gangs.changeState(g, func(s *phase.Gang) { s.PlanAttempt(phase.FilterRejected, s.RetrySoon()) })
 	return false
 }
 
-// recordRejection records that a member of a gang was rejected, and returns until when none is tried.
-func (p *gangStates) recordRejection(g gang, why string, off *filterBlock, now time.Time) time.Time {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	of := &p.ensureState(g).rejection
-	of.duration = min(max(firstRejectionBackoff, 2*of.duration), baseBackoff)
-	of.since, of.until, of.why, of.block = now, now.Add(of.duration), why, off
-	return of.until
+// recordRejection records that a member of a gang was rejected, and what is known of the obstacle. One member is tried when the backoff is over.
+func (r *gangs) recordRejection(g gang, why string, off *filterBlock, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.applyChange(g, r.ensureState(g), func(s *gangState) {
+		s.block = off
+		s.PlanAttempt(phase.FilterRejected, s.RecordRejection(why, now))
+	})
 }
 
-// filterBlock returns what blocks a gang that is not tried for now, nil if nothing does or it is not known.
-func (p *gangStates) currentBlock(g gang, now time.Time) *filterBlock {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	if r, ok := p.gangs[g]; ok && now.Before(r.rejection.until) {
-		return r.rejection.block
+// currentBlock returns what blocks a gang that is not tried for now, nil if nothing does or it is not known.
+func (r *gangs) currentBlock(g gang, now time.Time) *filterBlock {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if s, ok := r.states[g]; ok && s.IsRejected(now) {
+		return s.block
 	}
 	return nil
-}
-
-// retrySoon shortens the backoff of a rejected gang, and returns its end.
-func (p *gangStates) retrySoon(g gang) time.Time {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	of := &p.ensureState(g).rejection
-	of.until = minTime(of.until, of.since.Add(minRejectionBackoff))
-	return of.until
-}
-
-// clearRejection ends the backoff of a rejected gang, because its PodGroup has changed.
-func (p *gangStates) clearRejection(g gang) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if r, ok := p.gangs[g]; ok {
-		r.rejection = filterRejection{}
-	}
-}
-
-// rejectionReason returns why no member of a gang is tried, "" if they may be.
-func (p *gangStates) rejectionReason(g gang, now time.Time) string {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	if r, ok := p.gangs[g]; ok && now.Before(r.rejection.until) {
-		return r.rejection.why
-	}
-	return ""
 }

@@ -12,6 +12,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
@@ -113,7 +114,7 @@ func TestAllMembersAreToldTheSame(t *testing.T) {
 				t.Errorf("round %d: %s is told %q meanwhile, want %q", round, pod.Name, why, want)
 			}
 		}
-		*now = now.Add(baseBackoff)
+		*now = now.Add(phase.BaseBackoff)
 		l.held = nil
 		if told := l.outside(pods); told != want {
 			t.Errorf("round %d: the last one is told %q, want %q", round, told, want)
@@ -158,14 +159,14 @@ func TestWhatHasAGangTriedSoonThatIsKeptOut(t *testing.T) {
 			now := l.keepsClock()
 			pods := keptOut(l)
 			for range 6 { // a minute by now
-				*now = now.Add(baseBackoff)
+				*now = now.Add(phase.BaseBackoff)
 				l.held = nil
 				l.outside(pods)
 			}
 			if hint, err := tc.news(l, pods[2]); err != nil || hint != fwk.QueueSkip {
 				t.Errorf("it is tried at once: %v, %v", hint, err)
 			}
-			*now = now.Add(minRejectionBackoff)
+			*now = now.Add(phase.MinRejectionBackoff)
 			if soon := !l.isKept(pods[2]); soon != tc.soon {
 				t.Errorf("it is tried soon: %t", soon)
 			}
@@ -181,7 +182,7 @@ func TestAGangThatFindsItsPlacesIsOutsideNoMore(t *testing.T) {
 	l := newLab(t, 3)
 	now := l.keepsClock()
 	pods := keptOut(l)
-	*now = now.Add(2 * firstRejectionBackoff)
+	*now = now.Add(2 * phase.FirstRejectionBackoff)
 	for _, pod := range pods {
 		if l.isKept(pod) {
 			t.Fatalf("%s is kept from the queue", pod.Name)
@@ -191,8 +192,9 @@ func TestAGangThatFindsItsPlacesIsOutsideNoMore(t *testing.T) {
 		}
 	}
 	g := gangOf(pods[0], l.groups.getGroup(mustGroup(pods[0])))
-	if l.gangStates.ensureState(g).rejection != (filterRejection{}) {
-		t.Error("it is outside still")
+	l.gangs.recordRejection(g, "again", nil, *now)
+	if hold := l.gangs.stateOf(g).StartHold(*now, phase.Standing{}); !hold.Until.Equal(now.Add(phase.FirstRejectionBackoff)) {
+		t.Errorf("the next rejection backs off until %s, want the first backoff again", hold.Until)
 	}
 }
 
@@ -246,7 +248,7 @@ func TestAGangThatIsKeptOutIsTriedWhenItsPodGroupChanges(t *testing.T) {
 	l := newLab(t, 2)
 	now := l.keepsClock()
 	pods := keptOut(l)
-	*now = now.Add(baseBackoff)
+	*now = now.Add(phase.BaseBackoff)
 	l.held = nil
 	l.outside(pods)
 	name := mustGroup(pods[0])

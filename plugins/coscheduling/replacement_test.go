@@ -91,7 +91,7 @@ func TestWhoComesBackIsFirstForTheNextLeader(t *testing.T) {
 				tc.before(l, now)
 			}
 			l.noticed() // when all is written
-			l.preemptions, l.resumptions, l.queuePositions, l.gangStates = &preemptionNotices{}, &resumptions{}, &queuePositions{}, gangStates{}
+			l.preemptions, l.resumptions, l.queuePositions, l.gangs = &notices{}, &resumptions{}, &queuePositions{}, l.newGangs()
 			l.TakeOver()
 			if tc.after != nil {
 				tc.after(l, now)
@@ -142,7 +142,7 @@ func TestAStandbyKnowsWhoComesBackFirst(t *testing.T) {
 			l.changesOnNode(0, ownedBy("evicted"))
 			l.tries("m0")
 			l.noticed() // by the other leader
-			l.preemptions, l.resumptions, l.queuePositions, l.gangStates = &preemptionNotices{}, &resumptions{}, &queuePositions{}, gangStates{}
+			l.preemptions, l.resumptions, l.queuePositions, l.gangs = &notices{}, &resumptions{}, &queuePositions{}, l.newGangs()
 			tc.sees(l)
 			again, other := l.member("again", func(pod *corev1.Pod) { pod.Labels = nil; ownedBy("evicted")(pod) }), l.member("a-other", func(pod *corev1.Pod) { pod.Labels, pod.OwnerReferences = nil, nil })
 			l.PreEnqueue(t.Context(), again)

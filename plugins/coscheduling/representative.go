@@ -12,20 +12,20 @@ import (
 )
 
 // setRepresentative makes a rejected member the representative of its gang, and records the waiting members.
-func (p *gangStates) setRepresentative(g gang, pod *corev1.Pod, waiting []*corev1.Pod) {
+func (r *gangs) setRepresentative(g gang, pod *corev1.Pod, waiting []*corev1.Pod) {
 	of := podsFingerprint(waiting)
-	p.mu.RLock()
-	known := p.gangs[g] != nil && p.gangs[g].pendingClasses.fingerprint == of
-	p.mu.RUnlock()
+	r.mu.RLock()
+	known := r.states[g] != nil && r.states[g].pendingClasses.fingerprint == of
+	r.mu.RUnlock()
 	var all pendingClasses
 	if !known {
 		all = newPendingClasses(waiting, of)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	r := p.ensureState(g)
-	if r.representative = nameOf(pod); !known {
-		r.pendingClasses = all
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.ensureState(g)
+	if s.representative = nameOf(pod); !known {
+		s.pendingClasses = all
 	}
 }
 
@@ -65,31 +65,31 @@ func isOpenTo(node *corev1.Node, pod *corev1.Pod) bool {
 }
 
 // newPendingClasses returns the known waiting members of a gang.
-func (p *gangStates) pendingClassesOf(g gang) pendingClasses {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	if r, ok := p.gangs[g]; ok {
-		return r.pendingClasses
+func (r *gangs) pendingClassesOf(g gang) pendingClasses {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if s, ok := r.states[g]; ok {
+		return s.pendingClasses
 	}
 	return pendingClasses{}
 }
 
 // dropRepresentative removes a pod as representative after another plugin rejected it, so that all members are tried again: the others may form
 // a gang without it, and its obstacle need not apply to them.
-func (p *gangStates) dropRepresentative(g gang, pod types.NamespacedName) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if r, ok := p.gangs[g]; ok && r.representative == pod {
-		r.representative = types.NamespacedName{}
+func (r *gangs) dropRepresentative(g gang, pod types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s, ok := r.states[g]; ok && s.representative == pod {
+		s.representative = types.NamespacedName{}
 	}
 }
 
 // representativeOf returns the member that is tried for its gang, "" if there is none.
-func (p *gangStates) representativeOf(g gang) types.NamespacedName {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	if r, ok := p.gangs[g]; ok {
-		return r.representative
+func (r *gangs) representativeOf(g gang) types.NamespacedName {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if s, ok := r.states[g]; ok {
+		return s.representative
 	}
 	return types.NamespacedName{}
 }

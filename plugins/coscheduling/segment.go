@@ -10,10 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	fwk "k8s.io/kube-scheduler/framework"
 
 	"g8s.host/gpu-scheduler/pkg/gangplan"
-	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
 // segment identifies members that are placed in one domain: those of one row whose numbers, divided by the segment size, are equal. It depends
@@ -118,8 +116,8 @@ type segmentBlock struct {
 	beside string
 }
 
-// newPendingMembers groups members by their requirements, and by their segments.
-func (p *Plugin) newPendingMembers(l layout, some []*corev1.Pod, m *members) pendingMembers {
+// newPendingMembers groups members by their requirements, and by their segments. nodesOf returns the nodes of members with places.
+func newPendingMembers(l layout, some []*corev1.Pod, m *members, nodesOf func([]*corev1.Pod) []string) pendingMembers {
 	s := m.segmentsFor(l)
 	pods := s.sortMembers(some)
 	kinds := newPodClasses(pods)
@@ -138,7 +136,7 @@ func (p *Plugin) newPendingMembers(l layout, some []*corev1.Pod, m *members) pen
 		}
 		known.Insert(of)
 		next := segmentBlock{role: role, count: 1}
-		if nodes := p.gangStates.nodesOf(sortByIndex(s.placed[of])); len(nodes) > 0 {
+		if nodes := nodesOf(sortByIndex(s.placed[of])); len(nodes) > 0 {
 			next.beside = nodes[0]
 		}
 		all.blocks = append(all.blocks, next)
@@ -190,25 +188,6 @@ func (of *pendingMembers) eachBlock(visit func(at int, pods []*corev1.Pod) bool)
 	}
 }
 
-// neededMembers returns as many waiting members as the gang needs: nominated members first, then the member that is tried, and then the oldest; with
-// segments, the lowest numbers. An index lists pods in a different order each time, which must not change decisions.
-func neededMembers(group *podGroup, m *members) []*corev1.Pod {
-	waiting, want := m.waiting, min(len(m.waiting), max(1, group.minMember-len(m.placed)))
-	switch {
-	case group.layout.segment > 0:
-		waiting = append(slices.Clone(waiting[:1]), m.segmentsFor(group.layout).sortMembers(waiting[1:])...)
-	case want < len(waiting):
-		waiting = append(slices.Clone(waiting[:1]), sortByAge(waiting[1:])...)
-	}
-	return nominatedFirst(waiting)[:want]
-}
-
-func sortByAge(pods []*corev1.Pod) []*corev1.Pod {
-	return slices.SortedFunc(slices.Values(pods), func(a, b *corev1.Pod) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), compareIndexes(a, b))
-	})
-}
-
 // areSegmentsTogether reports whether the nominated nodes of each segment are in one domain, together with its placed members.
 func (s *nodeDomain) areSegmentsTogether(of pendingMembers) bool {
 	together := true
@@ -236,73 +215,4 @@ func (s *nodeDomain) segmentDomains(of pendingMembers, found *gangplan.Plan) map
 		return true
 	})
 	return inside
-}
-
-// segmentDomain returns the nodes for a member of a complete gang, nil for all, or why there are none: the nodes of the domain of its segment.
-// A segment without a domain gets the tightest domain with room for all of it. If the level is only preferred, a member without room there goes
-// anywhere.
-func (p *Plugin) segmentDomain(g gang, group *podGroup, m *members, nodes []fwk.NodeInfo) (beside sets.Set[string], why string) {
-	pod, l := m.waiting[0], group.layout
-	if p.gangStates.isOutsideDomain(g, pod.UID) {
-		return nil, ""
-	}
-	seating := m.segmentsFor(l)
-	own, mates := []*corev1.Pod{pod}, seating.placed[seating.segmentByPod[pod.UID]]
-	if l.required {
-		if beside := p.siblingDomain(l, mates, nodes); beside != nil {
-			return beside, ""
-		}
-	}
-	if len(mates) == 0 {
-		own = slices.DeleteFunc(slices.Clone(m.waiting), func(other *corev1.Pod) bool { return seating.segmentByPod[other.UID] != seating.segmentByPod[pod.UID] })
-	}
-	if beside, why = p.domainFor(g, group, own, m, nodes); l.required {
-		return beside, why
-	}
-	return beside, ""
-}
-
-// domainFor returns the nodes of the domain that has room for some members of a segment now, or for most of them, or why there is none.
-func (p *Plugin) domainFor(g gang, group *podGroup, own []*corev1.Pod, m *members, nodes []fwk.NodeInfo) (sets.Set[string], string) {
-	l := group.layout
-	l.required = true
-	of := p.newPendingMembers(l, own, m)
-	if of.varied {
-		return nil, reason.GangTooVaried.Text.FormatText(l.level)
-	}
-	b := p.newSnapshot(nodes)
-	b.kept, _ = p.nominatedAsks(g, group, m)
-	seats, err := b.slotsFor(of.classes)
-	if err != nil {
-		return nil, "" // GPUFilter tells what is wrong with the pod
-	}
-	s := newNodeDomain(l, seats, b)
-	s.setSegments(of)
-	problem := s.newProblem(of.classes, s.nodeNumbers(p.gangStates.nodesOf(m.placed)), s.freeCapacity)
-	plan, miss := gangplan.Make(problem)
-	switch {
-	case plan != nil:
-		return s.namesOf(s.tree.NodeDomain(plan.Places[0][0], s.level).Nodes), ""
-	case group.layout.required && miss.Room > 0:
-		return s.namesOf(miss.Domain.Nodes), ""
-	}
-	return nil, s.missingReason(of.classes, problem.Standing, s.freeCapacity)
-}
-
-// isOutsideDomain reports whether a member was rejected in the domain of its segment, if that is only preferred. markOutsideDomain records it.
-func (p *gangStates) isOutsideDomain(g gang, pod types.UID) bool {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	r, ok := p.gangs[g]
-	return ok && r.outsideDomain.Has(pod)
-}
-
-func (p *gangStates) markOutsideDomain(g gang, pod types.UID) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	r := p.ensureState(g)
-	if r.outsideDomain == nil || r.outsideDomain.Len() >= maxMembers {
-		r.outsideDomain = sets.New[types.UID]()
-	}
-	r.outsideDomain.Insert(pod)
 }

@@ -14,13 +14,11 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/utils/ptr"
 
 	"g8s.host/gpu-scheduler/pkg/amounts"
 	"g8s.host/gpu-scheduler/pkg/backfill"
 	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/devices"
-	"g8s.host/gpu-scheduler/pkg/gangplan"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	quotas "g8s.host/gpu-scheduler/pkg/gpuquota/follow"
 	"g8s.host/gpu-scheduler/pkg/reason"
@@ -50,11 +48,6 @@ type clusterSnapshot struct {
 	tables *capacityTables
 	// steps is how many steps the searches of one attempt may still take together.
 	steps *int
-}
-
-// newSnapshot takes the snapshot for one attempt.
-func (p *Plugin) newSnapshot(nodes []fwk.NodeInfo) clusterSnapshot {
-	return clusterSnapshot{nodes: nodes, deviceCache: p.deviceCache, reservations: p.reservations, startReservations: p.startReservations, tables: &p.tables, steps: ptr.To(gangplan.DefaultBudget)}
 }
 
 // capacityFor counts the room for pods of some classes, each as if the others did not exist.

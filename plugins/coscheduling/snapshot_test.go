@@ -11,6 +11,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/devices"
+	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -208,7 +209,12 @@ func TestTheRoomIsCountedOnceForAGang(t *testing.T) {
 	a, b := l.member("a"), l.member("b")
 	first, _ := l.try(a)
 	g := gangOf(a, l.groups.getGroup(mustGroup(a)))
-	l.gangStates.ensureState(g).refusal.reason = "kept"
+	keep := func(s *phase.Gang) {
+		v := s.LastVerdict()
+		v.Reason = "kept"
+		s.RecordVerdict(v)
+	}
+	l.gangs.changeState(g, keep)
 	if again, _ := l.try(b); again != "kept" {
 		t.Errorf("the second member is told %q, want what was kept", again)
 	}
@@ -223,7 +229,7 @@ func TestTheRoomIsCountedOnceForAGang(t *testing.T) {
 		"a member asks for other": func() { l.member("b", func(p *corev1.Pod) { p.Labels[names.LabelPool] = "x" }) },
 	}
 	for name, change := range changes {
-		l.gangStates.ensureState(g).refusal.reason = "kept"
+		l.gangs.changeState(g, keep)
 		change()
 		if again, _ := l.try(a); again == "kept" || again == "" {
 			t.Errorf("%s: the member is told %q, want what is true now, as %q was", name, again, first)

@@ -184,7 +184,7 @@ func TestManyConstraintsAreTakenOnTrust(t *testing.T) {
 			pod.Spec.TopologySpreadConstraints[i] = corev1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: names.LabelRack, WhenUnsatisfiable: corev1.DoNotSchedule}
 		}
 	})
-	r := &dryRun{Plugin: l.Plugin, nodeDomain: &nodeDomain{}, ctx: t.Context(), filters: handle{lab: l}, classByHash: map[uint64]*filterClass{}, left: maxDryRunSteps}
+	r := &dryRun{dryRunner: l.dryRunner(), nodeDomain: &nodeDomain{}, ctx: t.Context(), filters: handle{lab: l}, classByHash: map[uint64]*filterClass{}, left: maxDryRunSteps}
 	r.clusterSnapshot.nodes = make([]fwk.NodeInfo, 5000) // which nobody looks at
 	if part, refused := r.classOf(pod, 0); part != nil || refused != nil || r.left >= 0 {
 		t.Errorf("they are counted: %v, %v, with %d steps left", part, refused, r.left)

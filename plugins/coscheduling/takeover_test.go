@@ -38,7 +38,7 @@ func TestANewLeaderGoesOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l, now := newPolite(t)
 			l.tries("m0")
-			l.preemptions, l.gangStates = &preemptionNotices{}, gangStates{} // the leader dies
+			l.preemptions, l.gangs = &notices{}, l.newGangs() // the leader dies
 			if tc.change != nil {
 				tc.change(l)
 			}
@@ -73,7 +73,7 @@ func TestANewLeaderWaitsForNobodyOnNoNode(t *testing.T) {
 		pod.Annotations[names.AnnotationPreemptionNotice] = told.AnnotationText()
 	})
 	l.goes("other")
-	l.preemptions, l.gangStates = &preemptionNotices{}, gangStates{} // the leader dies
+	l.preemptions, l.gangs = &notices{}, l.newGangs() // the leader dies
 	l.TakeOver()
 	if until, _ := l.noticeStatus(preemptorKey(gangOf(l.pod("m0"), l.groups.getGroup(mustGroup(l.pod("m0")))))); !until.IsZero() {
 		t.Errorf("the gang waits until %s", until)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"g8s.host/gpu-scheduler/pkg/gang/phase"
 )
 
 // TestAGangThatAnotherPluginKeepsFromWhatWasMadeFreeGoesOn: the plan knows of no free node that a plugin rejects, and what
@@ -28,13 +30,13 @@ func TestAGangThatAnotherPluginKeepsFromWhatWasMadeFreeGoesOn(t *testing.T) {
 			l.running(2, "other", 1, ofPriority(tc.elsewhere))
 			l.running(3, "small", 1, ofPriority(-1), smaller(1))
 			pods := []*corev1.Pod{l.member("a", comingTo("n0")), l.member("b", comingTo("n1"))} // others have left these
-			l.gangStates.recordEvictions(gangOf(pods[0], l.groups.getGroup(mustGroup(pods[0]))), now)
+			l.gangs.changeState(gangOf(pods[0], l.groups.getGroup(mustGroup(pods[0]))), func(s *phase.Gang) { s.RecordEvictions(now.Add(-phase.SettleTime)) })
 			cs, nodes, reason := l.aim(pods[0])
 			if reason != "" {
 				t.Fatalf("it may go to %v, told %q", nodes, reason)
 			}
-			l.postFilter(cs, pods[0])              // another plugin rejects the node
-			now = now.Add(baseBackoff + time.Hour) // and nobody else is evicted for a while
+			l.postFilter(cs, pods[0])                    // another plugin rejects the node
+			now = now.Add(phase.BaseBackoff + time.Hour) // and nobody else is evicted for a while
 			node, evicted, nominated := l.refuse(pods[0])
 			if !slices.Equal(evicted, tc.evicted) || (node != "") != (tc.evicted != nil) {
 				t.Errorf("%v are evicted for a place on %q, want %v", evicted, node, tc.evicted)
@@ -66,13 +68,13 @@ func TestWhoEvictsNobodyForAWhileKeepsNoNode(t *testing.T) {
 	l.group("g", map[string]any{"minMember": int64(2)})
 	pods := []*corev1.Pod{l.member("a", comingTo("n0")), l.member("b", comingTo("n1"))}
 	g := gangOf(pods[0], l.groups.getGroup(mustGroup(pods[0])))
-	l.gangStates.recordEvictions(g, noon.Add(evictionSettleTime))
-	l.gangStates.backOffPreemption(g, noon) // the nodes were free, and another plugin has rejected one
+	l.gangs.changeState(g, func(s *phase.Gang) { s.RecordEvictions(noon) })
+	l.gangs.changeKnown(g, func(s *phase.Gang) { s.BackOffPreemption(noon) }) // the nodes were free, and another plugin has rejected one
 	l.running(0, "next", 1, ofPriority(-1))
 	if node, evicted, _ := l.refuse(pods[0]); node != "n0" || len(evicted) > 0 {
 		t.Errorf("%v are evicted for a place on %q while the evictions settle, want n0 kept", evicted, node)
 	}
-	now = noon.Add(evictionSettleTime)
+	now = noon.Add(phase.SettleTime)
 	node, evicted, _ := l.refuse(pods[0])
 	if ended := l.ended(); node != "" || len(evicted) > 0 || !slices.Equal(ended, []string{"a", "b"}) {
 		t.Errorf("%v are evicted for a place on %q, and the nominations of %v end, want those of both", evicted, node, ended)
@@ -88,7 +90,7 @@ func TestWhoEvictedInVainEvictsNobodyForAWhile(t *testing.T) {
 	l.now = func() time.Time { return now }
 	pods := []*corev1.Pod{l.member("a"), l.member("b")}
 	empty := slices.Clone(l.infos)
-	wait := baseBackoff
+	wait := phase.BaseBackoff
 	for round := range 8 {
 		l.running(0, fmt.Sprint("low", round), 1, ofPriority(-1))
 		if _, evicted, _ := l.refuse(pods[0]); len(evicted) != 1 {
@@ -107,6 +109,6 @@ func TestWhoEvictedInVainEvictsNobodyForAWhile(t *testing.T) {
 		}
 		now = now.Add(2 * time.Second)
 		l.infos = slices.Clone(empty)
-		wait = min(2*wait, maxBackoff)
+		wait = min(2*wait, phase.MaxBackoff)
 	}
 }

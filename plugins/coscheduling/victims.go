@@ -13,7 +13,6 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gangplan"
-	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/gpuquota"
 	"g8s.host/gpu-scheduler/pkg/gpuquota/follow"
 	"g8s.host/gpu-scheduler/pkg/minruntime"
@@ -221,38 +220,6 @@ func (c *victimCollector) liveMembers(of gang, group *podGroup) []*corev1.Pod {
 		c.members[of] = known
 	}
 	return known
-}
-
-// lossOf returns the work that is lost with a pod: thousandths of GPUs times seconds since its last checkpoint, or since its start. A pod
-// without GPUs loses as much as a thousandth of one.
-func lossOf(pod *corev1.Pod, now time.Time) int64 {
-	milli, since := lossRate(pod)
-	return lossSince(milli, since, now)
-}
-
-// lossRate returns what a pod loses each second, and since when; the zero time for a pod that has not started.
-func lossRate(pod *corev1.Pod) (milli int64, since time.Time) {
-	if pod.Status.StartTime == nil {
-		return 0, time.Time{}
-	}
-	since = pod.Status.StartTime.Time
-	if at := pod.Annotations[names.AnnotationCheckpointedAt]; at != "" { // parsing "" as a time takes as long as all else here
-		if saved, err := time.Parse(time.RFC3339, at); err == nil && saved.After(since) {
-			since = saved
-		}
-	}
-	milli = 1
-	if request, err := gpu.RequestOf(pod); err == nil { // the rest of a demand only selects GPUs
-		milli = max(milli, (&gpu.Demand{Request: request}).MilliGPUs(0))
-	}
-	return min(milli, maxLossRate), since
-}
-
-// maxLossRate and maxLossTime bound the loss of one pod, so that the losses of a cluster can be added up, whatever a clock or a user says.
-const maxLossRate, maxLossTime = 1 << 20, 1 << 30
-
-func lossSince(milli int64, since, now time.Time) int64 {
-	return milli * min(max(0, int64(now.Sub(since)/time.Second)), maxLossTime)
 }
 
 // gonePods returns the pods that have left a node after some units were evicted.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/pkg/gangplan"
 )
 
@@ -21,8 +22,8 @@ const (
 	// times as many members as the gang has, or at most extraAreaMembers additional ones. maxAreaPods is where an area stops growing.
 	minAreaPods, areaMemberFactor, extraAreaMembers, maxAreaPods = 1_000, 4, 64, 5_000
 	// stepsPerPod is more than a search for victims in an area needs, so that it ends, however large the gang is. readSteps of them find out
-	// which pods may leave, weighSteps weigh a pod, and a look at podsPerStep pods that were weighed before is one step.
-	stepsPerPod, readSteps, weighSteps, podsPerStep = 60, 24, 6, 4
+	// which pods may leave, and a look at podsPerStep pods that were weighed before is one step.
+	stepsPerPod, readSteps, podsPerStep = 60, 24, 4
 	// dryRunSteps is how many search steps one dry-run step costs.
 	dryRunSteps = 6
 	// maxComparedAreas is how many areas with possible victims are compared.
@@ -290,29 +291,29 @@ func (q *preemptionAttempt) totalCost(units []int) (cost nodeCost) {
 }
 
 // victimSearchFor returns the state of the search for some members of a gang. Obstacles of members change over time, so it is kept no longer than
-// maxBackoff.
-func (p *gangStates) victimSearchFor(g gang, of uint64, now time.Time) *victimSearch {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	r := p.ensureState(g)
-	if r.search == nil || r.search.of != of || now.Sub(r.search.began) > maxBackoff {
-		r.search = newVictimSearch(of, now, nil)
+// phase.MaxBackoff.
+func (r *gangs) victimSearchFor(g gang, of uint64, now time.Time) *victimSearch {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.ensureState(g)
+	if s.search == nil || s.search.of != of || now.Sub(s.search.began) > phase.MaxBackoff {
+		s.search = newVictimSearch(of, now, nil)
 	}
-	return r.search
+	return s.search
 }
 
 // endVictimSearch makes the next search of a gang start over. If the limit of rejected plans was reached, it uses other nodes: the same plans
 // would be rejected again.
-func (p *gangStates) endVictimSearch(g gang) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	r, ok := p.gangs[g]
-	if !ok || r.search == nil {
+func (r *gangs) endVictimSearch(g gang) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s, ok := r.states[g]
+	if !ok || s.search == nil {
 		return
 	}
-	if r.search.cut {
-		r.search = newVictimSearch(r.search.of, r.search.began, r.search.barred)
+	if s.search.cut {
+		s.search = newVictimSearch(s.search.of, s.search.began, s.search.barred)
 	} else {
-		r.search = nil
+		s.search = nil
 	}
 }

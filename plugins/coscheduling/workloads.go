@@ -212,7 +212,7 @@ func (p *Plugin) workloadChanged(before *workload, object any) {
 		case isMember && !seen[of]:
 			seen[of] = true
 			if before == nil { // state recorded under the other name belongs to no group
-				p.forgetArrivals(name)
+				p.dropEmptyGang(gang{group: name})
 			}
 			p.groupChanged(nil, p.groups.getGroup(of))
 		}

@@ -277,7 +277,7 @@ func TestNothingIsKeptOfWorkloadsThatAreGone(t *testing.T) {
 						l.podChanged(pod)
 					}
 				}
-				if len(l.gangStates.gangs) == 0 {
+				if len(l.gangs.states) == 0 {
 					t.Fatal("nothing is kept of them while they are there")
 				}
 				goes(l)
@@ -285,8 +285,8 @@ func TestNothingIsKeptOfWorkloadsThatAreGone(t *testing.T) {
 					l.must(l.pods.Delete(pod))
 					l.podGone(pod)
 				}
-				if len(l.gangStates.gangs)+len(l.gangStates.pods)+len(l.arrivals.gangs) > 0 {
-					t.Errorf("%s, bound %t, %s: %v, %v and %v are kept", name, bound, end, l.gangStates.gangs, l.gangStates.pods, l.arrivals.gangs)
+				if len(l.gangs.states)+len(l.gangs.places) > 0 {
+					t.Errorf("%s, bound %t, %s: %v and %v are kept", name, bound, end, l.gangs.states, l.gangs.places)
 				}
 			}
 		}

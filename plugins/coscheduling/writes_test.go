@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"g8s.host/gpu-scheduler/pkg/gang/phase"
 )
 
 // TestAnAPIServerThatTakesItsTime: a pod alone that is guaranteed GPUs has one leave that borrows them, and before the API server has
@@ -48,7 +50,7 @@ func TestAnAPIServerThatTakesItsTime(t *testing.T) {
 			if result, _ := l.PostFilter(l.Context(), framework.NewCycleState(), pod, nil); result == nil || result.NominatedNodeName != "n0" {
 				t.Fatalf("it is nominated by %+v, want n0", result)
 			}
-			now = now.Add(2 * evictionSettleTime)
+			now = now.Add(2 * phase.SettleTime)
 			tc.meanwhile(l, pod)
 			close(answer)
 			for !l.Settled() {
