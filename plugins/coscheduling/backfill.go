@@ -14,6 +14,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"g8s.host/gpu-scheduler/pkg/backfill"
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 	"g8s.host/gpu-scheduler/pkg/gangplan"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/reason"
@@ -121,7 +122,7 @@ func gangJobName(g gang) string { return g.group.String() + "/" + string(g.owner
 
 // reserveStart reserves the earliest possible start for a job that does not fit, if the job is first in the queue of its pool among those that can
 // get a reservation. It returns the message for the job, "" for none.
-func (p *Plugin) reserveStart(group *podGroup, m *members, refused fwk.NodeToStatusReader) string {
+func (p *Plugin) reserveStart(group *podGroup, m *placement.Members, refused fwk.NodeToStatusReader) string {
 	if p.startReservations.Horizon() == 0 {
 		return ""
 	}
@@ -129,7 +130,7 @@ func (p *Plugin) reserveStart(group *podGroup, m *members, refused fwk.NodeToSta
 	if now.IsZero() { // in a simulation nothing ends and the clock stands still
 		return ""
 	}
-	turn, pool := p.backfillPosition(m.waiting[0]), gpu.PodPool(m.waiting[0])
+	turn, pool := p.backfillPosition(m.Waiting[0]), gpu.PodPool(m.Waiting[0])
 	book := p.startReservations.CurrentSet()
 	own, first := book.ForJob(turn.Job), book.FirstInPool(pool, now)
 	if first != nil && first.Job != turn.Job && !turn.SortsBefore(first.QueuePosition) || !p.lacksOnlyRoom(group, m, refused) {
@@ -159,8 +160,8 @@ func reservationMessage(own *backfill.StartReservation) string {
 }
 
 // renewReservation computes the earliest start of a job and reserves it. It returns nil if nothing can be reserved.
-func (p *Plugin) renewReservation(group *podGroup, m *members, turn backfill.QueuePosition, own *backfill.StartReservation, refused fwk.NodeToStatusReader) *backfill.StartReservation {
-	now, pool := p.now(), gpu.PodPool(m.waiting[0])
+func (p *Plugin) renewReservation(group *podGroup, m *placement.Members, turn backfill.QueuePosition, own *backfill.StartReservation, refused fwk.NodeToStatusReader) *backfill.StartReservation {
+	now, pool := p.now(), gpu.PodPool(m.Waiting[0])
 	p.startReservations.SettleBets(turn.Job, func(name types.NamespacedName, uid types.UID) bool {
 		pod := p.livePod(name, uid)
 		return pod != nil && pod.Spec.NodeName != ""
@@ -177,21 +178,21 @@ func (p *Plugin) renewReservation(group *podGroup, m *members, turn backfill.Que
 	own.QueuePosition, own.Pool = turn, pool
 	p.startReservations.ReserveStart(own)
 	if p.startSearches.startWatching(turn.Job) {
-		p.scheduleRenewal(turn.Job, m.waiting[0])
+		p.scheduleRenewal(turn.Job, m.Waiting[0])
 	}
 	return own
 }
 
 // lacksOnlyRoom reports whether a job only waits for other pods to end: it is whole, within its quota, is not waiting for a better placement,
 // and no other plugin keeps it from all nodes.
-func (p *Plugin) lacksOnlyRoom(group *podGroup, m *members, refused fwk.NodeToStatusReader) bool {
-	if m.missingReason(group.minMember) != "" || !group.isCoveredBy(m) || overQuotaReason(p.quotaRequest(group, m)) != "" {
+func (p *Plugin) lacksOnlyRoom(group *podGroup, m *placement.Members, refused fwk.NodeToStatusReader) bool {
+	if m.MissingReason(group.minMember) != "" || !group.isCoveredBy(m) || overQuotaReason(p.quotaRequest(group, m)) != "" {
 		return false
 	}
 	if group.minMember == 1 {
 		return lacksRoom(refused, p.nodeNames())
 	}
-	return !p.gangs.stateOf(gangOf(m.waiting[0], group)).WaitsByChoice() && (refused == nil || refused.Get("").Plugin() == Name)
+	return !p.gangs.stateOf(gangOf(m.Waiting[0], group)).WaitsByChoice() && (refused == nil || refused.Get("").Plugin() == Name)
 }
 
 // nodeNames returns the names of the nodes of the snapshot.
@@ -277,34 +278,34 @@ func (p *Plugin) reserveStartForPod(pod *corev1.Pod, refused fwk.NodeToStatusRea
 
 // findEarliestStart returns where and when a job fits first, nil if it does not fit in time. A job with a reservation keeps its places as long as it
 // starts there by then. fits says that there is room now, so that something else keeps the job out.
-func (p *Plugin) findEarliestStart(group *podGroup, m *members, now time.Time, before *backfill.StartReservation, refused fwk.NodeToStatusReader) (first *backfill.StartReservation, fits bool) {
+func (p *Plugin) findEarliestStart(group *podGroup, m *placement.Members, now time.Time, before *backfill.StartReservation, refused fwk.NodeToStatusReader) (first *backfill.StartReservation, fits bool) {
 	nodes, err := p.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return nil, false // it is in memory
 	}
 	b := p.newSnapshot(nodes)
-	b.keptWhole = keptWhole(nodes, refused)
-	b.kept, _ = p.nominatedAsks(gangOf(m.waiting[0], group), group, m)
-	of := newPendingMembers(group.layout, neededMembers(group.needs(), m), m, p.gangs.nodesOf)
-	if of.varied {
+	b.KeptWhole = keptWhole(nodes, refused)
+	b.Kept, _ = p.nominatedAsks(gangOf(m.Waiting[0], group), group, m)
+	of := placement.NewPendingMembers(group.layout, placement.NeededMembers(group.needs(), m), m, p.gangs.nodesOf)
+	if of.Varied {
 		return nil, false
 	}
-	seats, err := b.slotsFor(of.classes)
+	seats, err := b.SlotsFor(of.Classes)
 	if err != nil {
 		return nil, false // GPUFilter reports what is wrong with the pod
 	}
-	on := newNodeDomain(group.layout, seats, b)
-	on.setSegments(of)
-	f := newForecast(on, now, forecastBudget, reservation.GoneBy)
-	standing := f.nodeNumbers(p.gangs.nodesOf(m.placed))
-	if fits, _ := gangplan.Make(f.newProblem(of.classes, standing, f.freeCapacity)); fits != nil {
-		return keepReservation(before, p.gangs.stateOf(gangOf(m.waiting[0], group)).IsBackingOff(now)), true
+	on := placement.NewNodeDomain(group.layout, seats, b)
+	on.SetSegments(of)
+	f := placement.NewForecast(on, now, forecastBudget, reservation.GoneBy)
+	standing := f.NodeNumbers(p.gangs.nodesOf(m.Placed))
+	if fits, _ := gangplan.Make(f.NewProblem(of.Classes, standing, f.FreeCapacity)); fits != nil {
+		return keepReservation(before, p.gangs.stateOf(gangOf(m.Waiting[0], group)).IsBackingOff(now)), true
 	}
 	latest := now.Add(p.startReservations.Horizon())
-	first = f.earliestStartBy(of.classes, standing, latest, comparableReservation(before, false))
-	if first == nil && f.left >= 0 && p.startReservations.HasHistory() {
-		f = newForecast(on, now, forecastBudget, p.startReservations.ExpectedEnd)
-		if first = f.earliestStartBy(of.classes, standing, latest, comparableReservation(before, true)); first != nil {
+	first = f.EarliestStartBy(of.Classes, standing, latest, comparableReservation(before, false))
+	if first == nil && f.Left >= 0 && p.startReservations.HasHistory() {
+		f = placement.NewForecast(on, now, forecastBudget, p.startReservations.ExpectedEnd)
+		if first = f.EarliestStartBy(of.Classes, standing, latest, comparableReservation(before, true)); first != nil {
 			first.Expected = true
 		}
 	}

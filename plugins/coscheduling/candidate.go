@@ -11,6 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 	"g8s.host/gpu-scheduler/pkg/gangplan"
 	"g8s.host/gpu-scheduler/pkg/notice"
 	"g8s.host/gpu-scheduler/pkg/reason"
@@ -35,13 +36,13 @@ type preemptionCandidate struct {
 // preemptionAttempt is an attempt to find victims for a gang.
 type preemptionAttempt struct {
 	*Plugin
-	*nodeDomain
+	*placement.NodeDomain
 	own       gang
-	kinds     []podClass
+	kinds     []placement.PodClass
 	standing  []int
 	occupants occupants
 	collector *victimCollector
-	pending   pendingMembers
+	pending   placement.PendingMembers
 	// costs are the approximate costs of making room on each node of a large pool.
 	costs []nodeCost
 	// left is how many more pods may be visited, of a budget.
@@ -54,24 +55,24 @@ type preemptionAttempt struct {
 
 // findPreemption returns the victims that make room for as many members as needed, nil if none do, and why. If only is not nil, only those pods may
 // leave.
-func (p *Plugin) findPreemption(ctx context.Context, g gang, group *podGroup, m *members, b clusterSnapshot, only sets.Set[types.UID]) (*preemptionCandidate, preemptionFailure) {
-	waiting := neededMembers(group.needs(), m)
-	of := newPendingMembers(group.layout, waiting, m, p.gangs.nodesOf)
-	if of.varied {
+func (p *Plugin) findPreemption(ctx context.Context, g gang, group *podGroup, m *placement.Members, b placement.ClusterSnapshot, only sets.Set[types.UID]) (*preemptionCandidate, preemptionFailure) {
+	waiting := placement.NeededMembers(group.needs(), m)
+	of := placement.NewPendingMembers(group.layout, waiting, m, p.gangs.nodesOf)
+	if of.Varied {
 		return nil, preemptionFailure{}
 	}
-	seats, err := b.slotsFor(of.classes)
+	seats, err := b.SlotsFor(of.Classes)
 	if err != nil {
 		return nil, preemptionFailure{}
 	}
 	below := p.victimPriorityLimit(waiting, lowestPriority(waiting))
-	if !p.tables.hasPodsBelow(b.nodes, below) && !b.request.IsEntitled() {
+	if !p.tables.HasPodsBelow(b.Nodes, below) && !b.Request.IsEntitled() {
 		return nil, preemptionFailure{}
 	}
-	s := newNodeDomain(group.layout, seats, b)
-	s.setSegments(of)
-	q := &preemptionAttempt{Plugin: p, nodeDomain: s, own: g, kinds: of.classes, pending: of, standing: s.nodeNumbers(p.gangs.nodesOf(m.placed)), collector: p.censusOf(s, g, below, only),
-		left: p.searchLimit, barred: slices.Repeat([]sets.Set[string]{p.gangs.planOf(g).excludedNodes()}, len(of.classes))}
+	s := placement.NewNodeDomain(group.layout, seats, b)
+	s.SetSegments(of)
+	q := &preemptionAttempt{Plugin: p, NodeDomain: s, own: g, kinds: of.Classes, pending: of, standing: s.NodeNumbers(p.gangs.nodesOf(m.Placed)), collector: p.censusOf(s, g, below, only),
+		left: p.searchLimit, barred: slices.Repeat([]sets.Set[string]{p.gangs.planOf(g).ExcludedNodes()}, len(of.Classes))}
 	if q.isReplay() {
 		q.left = math.MaxInt / (2 * budgetMultiple)
 	}
@@ -80,7 +81,7 @@ func (p *Plugin) findPreemption(ctx context.Context, g gang, group *podGroup, m 
 	if move != nil {
 		return move, preemptionFailure{}
 	}
-	return nil, preemptionFailure{podsSearched: q.budget - q.left + len(s.infos), why: why, unfinished: !done, protectedUntil: q.occupants.protectedUntil, borrowed: b.request.IsEntitled(), budgeted: q.occupants.keptByBudget}
+	return nil, preemptionFailure{podsSearched: q.budget - q.left + len(s.Infos), why: why, unfinished: !done, protectedUntil: q.occupants.protectedUntil, borrowed: b.Request.IsEntitled(), budgeted: q.occupants.keptByBudget}
 }
 
 // isReplay reports whether a search takes no time from other pods.
@@ -90,7 +91,7 @@ func (p *Plugin) isReplay() bool { return p.replay || p.now().IsZero() }
 func (q *preemptionAttempt) findCandidate(ctx context.Context) (move *preemptionCandidate, why string, done bool) {
 	var kept *victimSearch
 	if q.collector.only == nil {
-		kept = q.gangs.victimSearchFor(q.own, podsFingerprint(q.allMembers()), q.Plugin.now())
+		kept = q.gangs.victimSearchFor(q.own, placement.PodsFingerprint(q.allMembers()), q.Plugin.now())
 		q.barred = kept.addBarred(q.barred)
 	}
 	if kept != nil && q.countPods() > maxPodsAtOnce {
@@ -168,17 +169,17 @@ func (q *preemptionAttempt) findPassingPlan(ctx context.Context, r *dryRunTally,
 // such an answer might not have been necessary.
 func (q *preemptionAttempt) searchVictims() (units []int, plan *gangplan.Plan) {
 	units, plan = gangplan.SelectVictims(gangplan.Eviction{
-		Problem: q.newProblem(q.kinds, q.standing, nil),
+		Problem: q.NewProblem(q.kinds, q.standing, nil),
 		Units:   q.occupants.asUnits(),
 		Budgets: q.occupants.budgets,
 		RoomWithout: func(node, role int, beside []int, gone func(int) bool) int {
-			if q.left -= 1 + len(q.infos[node].GetPods()); q.left < 0 || q.barred[role].Has(q.infos[node].Node().Name) {
+			if q.left -= 1 + len(q.Infos[node].GetPods()); q.left < 0 || q.barred[role].Has(q.Infos[node].Node().Name) {
 				return 0
 			}
 			if q.gonePods = q.occupants.appendGone(q.gonePods[:0], node, gone); len(q.gonePods) > 0 {
-				return q.capacityBeside(node, role, beside, nodeChange{gone: q.gonePods})
+				return q.CapacityBeside(node, role, beside, placement.NodeChange{Gone: q.gonePods})
 			}
-			return q.freeCapacity(node, role, beside)
+			return q.FreeCapacity(node, role, beside)
 		},
 	})
 	if q.left < 0 {
@@ -199,7 +200,7 @@ func (q *preemptionAttempt) dryRunPlan(ctx context.Context, units []int, plan *g
 			others[node] = q.occupants.gonePods(node, func(int) bool { return true })
 		}
 	}
-	return q.dryRunner().dryRunPlacement(ctx, &plannedPlacement{nodeDomain: q.nodeDomain, kinds: q.kinds, plan: plan, leaving: leaving, others: others})
+	return q.dryRunner().dryRunPlacement(ctx, &plannedPlacement{NodeDomain: q.NodeDomain, kinds: q.kinds, plan: plan, leaving: leaving, others: others})
 }
 
 func (q *preemptionAttempt) newCandidate(units []int, plan *gangplan.Plan) *preemptionCandidate {
@@ -215,7 +216,7 @@ func (q *preemptionAttempt) newCandidate(units []int, plan *gangplan.Plan) *pree
 	}
 	for role := range q.kinds {
 		for i, node := range plan.Places[role] {
-			move.to[q.kinds[role].pods[i].UID] = q.infos[node].Node().Name
+			move.to[q.kinds[role].Pods[i].UID] = q.Infos[node].Node().Name
 			move.awaitsTermination = move.awaitsTermination || slices.ContainsFunc(q.occupants.on[node], func(o occupant) bool { return o.unit < 0 })
 		}
 	}

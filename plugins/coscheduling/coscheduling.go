@@ -30,6 +30,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/backfill"
 	"g8s.host/gpu-scheduler/pkg/devices"
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 	quotas "g8s.host/gpu-scheduler/pkg/gpuquota/follow"
 	"g8s.host/gpu-scheduler/pkg/reservation/follow"
 )
@@ -84,8 +85,8 @@ type Plugin struct {
 	gangs *gangs
 	// labelCounts counts the pods with the label of each PodGroup.
 	labelCounts      labelCounts
-	tables           capacityTables
-	latestGeneration latestGeneration
+	tables           placement.CapacityTables
+	latestGeneration placement.LatestGeneration
 	// tracksSinglePods says that state exists for a pod without a gang.
 	tracksSinglePods atomic.Bool
 	// lastPostFiltered is the pod of the last PostFilter call. Only the scheduling loop uses it.
@@ -226,12 +227,12 @@ func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment
 }
 
 // membersOf gathers the gang of a pod.
-func (p *Plugin) membersOf(pod *corev1.Pod, group *podGroup) members {
+func (p *Plugin) membersOf(pod *corev1.Pod, group *podGroup) placement.Members {
 	g := gangOf(pod, group)
 	pods := p.gangPods(g, group)
 	m := membersOf(pod, group, pods, p.placeOf)
-	if m.totalCount() < group.minMember && !group.severalOwners {
-		m.otherOwners = max(0, p.labelCounts.podsWithLabel(g.group, p.now(), p.countGroupPods)-len(pods))
+	if m.TotalCount() < group.minMember && !group.severalOwners {
+		m.OtherOwners = max(0, p.labelCounts.podsWithLabel(g.group, p.now(), p.countGroupPods)-len(pods))
 	}
 	return m
 }

@@ -7,6 +7,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"g8s.host/gpu-scheduler/pkg/cycle"
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 	"g8s.host/gpu-scheduler/pkg/gpuquota"
 )
 
@@ -33,8 +34,8 @@ const priorityNoVictims, priorityNoRoom = math.MinInt64, math.MaxInt64
 
 // largestRole returns the role whose members request the most GPUs.
 func (q *preemptionAttempt) largestRole() (role int) {
-	for i := range q.slots {
-		if q.slots[i].demand.Whole > q.slots[role].demand.Whole {
+	for i := range q.Slots {
+		if q.Slots[i].Demand.Whole > q.Slots[role].Demand.Whole {
 			role = i
 		}
 	}
@@ -43,13 +44,13 @@ func (q *preemptionAttempt) largestRole() (role int) {
 
 // estimateCost removes the cheapest pods, until there are as many GPUs as needed for the members of a role that the empty node takes.
 func (q *preemptionAttempt) estimateCost(node, role int) nodeCost {
-	size := q.slots[role].demand.Whole
-	toll := nodeCost{priority: priorityNoVictims, slots: min(q.kinds[role].count, q.emptySlots[role][node])}
+	size := q.Slots[role].Demand.Whole
+	toll := nodeCost{priority: priorityNoVictims, slots: min(q.kinds[role].Count, q.EmptySlots[role][node])}
 	if toll.slots == 0 {
 		toll.priority = priorityNoRoom
 		return toll
 	}
-	missing := size*int64(toll.slots) - q.tables.weights.unused[q.numbers[node]]
+	missing := size*int64(toll.slots) - q.tables.Weights.Unused[q.Numbers[node]]
 	if missing <= 0 && size > 0 {
 		return toll
 	}
@@ -59,8 +60,8 @@ func (q *preemptionAttempt) estimateCost(node, role int) nodeCost {
 		if missing <= 0 && (size > 0 || i > 0) { // without GPUs one victim is assumed
 			break
 		}
-		missing -= o.gpus
-		toll.priority, toll.loss = max(toll.priority, o.rank), toll.loss+o.loss
+		missing -= o.GPUs
+		toll.priority, toll.loss = max(toll.priority, o.Rank), toll.loss+o.Loss
 	}
 	if size > 0 && missing > 0 {
 		toll.slots -= int((missing + size - 1) / size)
@@ -91,33 +92,35 @@ func (t *nodeCosts) indexNodes(nodes []fwk.NodeInfo) {
 
 // costOn returns the cost of a node of an attempt.
 func (t *nodeCosts) costOn(q *preemptionAttempt, node, role int) nodeCost {
-	number := q.numbers[node]
-	if generation := q.infos[node].GetGeneration(); t.at[number] != generation {
+	number := q.Numbers[node]
+	if generation := q.Infos[node].GetGeneration(); t.at[number] != generation {
 		t.at[number], t.costs[number] = generation, q.estimateCost(node, role)
 	}
 	return t.costs[number]
 }
 
 // evictablePods returns the evictable pods on a node, the cheapest first, and the GPUs of terminating pods. The list is valid until the next call.
-func (q *preemptionAttempt) evictablePods(node int) (some []victimCost, freed int64) {
-	w, guarantees := &q.tables.weights, q.quotas.HasAny()
-	w.victims = w.victims[:0]
-	on := w.on[q.numbers[node]]
+func (q *preemptionAttempt) evictablePods(node int) (some []placement.VictimCost, freed int64) {
+	w, guarantees := &q.tables.Weights, q.quotas.HasAny()
+	w.Victims = w.Victims[:0]
+	on := w.On[q.Numbers[node]]
 	for i := range on {
 		o := &on[i]
-		if o.isTerminating {
-			if isLeaving(o.pod, q.collector.now) {
-				freed += o.gpus
+		if o.IsTerminating {
+			if isLeaving(o.Pod, q.collector.now) {
+				freed += o.GPUs
 			}
 			continue
 		}
 		standing := gpuquota.Neutral
-		if guarantees && o.gpus > 0 {
-			standing = q.collector.quotaStanding(o.pod)
+		if guarantees && o.GPUs > 0 {
+			standing = q.collector.quotaStanding(o.Pod)
 		}
-		if o.priority < q.collector.below || standing == gpuquota.Yields {
-			w.insertVictim(victimCost{victimRank(standing == gpuquota.Yields, o.priority), lossSince(o.milli, o.since, q.collector.now), o.gpus})
+		if o.Priority < q.collector.below || standing == gpuquota.Yields {
+			w.InsertVictim(placement.VictimCost{
+				Rank: victimRank(standing == gpuquota.Yields, o.Priority), Loss: placement.LossSince(o.Milli, o.Since, q.collector.now), GPUs: o.GPUs,
+			})
 		}
 	}
-	return w.victims, freed
+	return w.Victims, freed
 }

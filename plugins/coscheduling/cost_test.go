@@ -11,6 +11,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -98,7 +99,7 @@ func BenchmarkAMemberThatJoins(b *testing.B) {
 			}
 			l.group("g", map[string]any{"minMember": int64(1)}, laidOut(tc.layout))
 			var last *corev1.Pod
-			for i := range maxMembers {
+			for i := range placement.MaxMembers {
 				last = l.member(fmt.Sprintf(tc.member, i))
 			}
 			l.aim(last) // reads the cards of all nodes, which is done once

@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 )
 
 const (
@@ -23,9 +24,9 @@ const (
 // left some members on nodes, and the room for the others is gone; or the API server refuses the binding of a member again and again. The bound
 // members would hold their GPUs for nothing until other pods end, which may themselves wait for those GPUs. Pods placed by another scheduler are
 // left alone.
-func (p *Plugin) releasePartialGang(g gang, group *podGroup, m *members, pod *corev1.Pod) {
+func (p *Plugin) releasePartialGang(g gang, group *podGroup, m *placement.Members, pod *corev1.Pod) {
 	now := p.now()
-	ours := placedBy(pod.Spec.SchedulerName, m.placed)
+	ours := placedBy(pod.Spec.SchedulerName, m.Placed)
 	if half := p.isPartiallyBound(g, group, m, ours, now); !half || p.finished.hasFinishedSibling(pod) || p.gangs.stateOf(g).AwaitsDepartures(now) {
 		p.gangs.changeKnown(g, (*phase.Gang).EndPartial)
 		return

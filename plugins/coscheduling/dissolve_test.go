@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 )
 
 // bornAt is a pod that was made some seconds after noon, and boundAfter one that was bound then.
@@ -262,11 +263,11 @@ func TestPodsThatNobodyMakesAgainAreNotEnded(t *testing.T) {
 	l := newLab(t, 1)
 	group := &podGroup{minMember: 2}
 	for _, owned := range []bool{true, false} {
-		m := &members{bound: 1, placed: []*corev1.Pod{l.member("a", bornAt(0), boundAfter(5, "n0"))}, waiting: []*corev1.Pod{l.member("b", bornAt(0))}}
+		m := &placement.Members{Bound: 1, Placed: []*corev1.Pod{l.member("a", bornAt(0), boundAfter(5, "n0"))}, Waiting: []*corev1.Pod{l.member("b", bornAt(0))}}
 		if !owned {
-			m.placed[0].OwnerReferences = nil
+			m.Placed[0].OwnerReferences = nil
 		}
-		if got := l.isPartiallyBound(gang{owner: types.UID(fmt.Sprint(owned))}, group, m, m.placed, noon.Add(20*time.Second)); got != owned {
+		if got := l.isPartiallyBound(gang{owner: types.UID(fmt.Sprint(owned))}, group, m, m.Placed, noon.Add(20*time.Second)); got != owned {
 			t.Errorf("with a controller %t: half a gang that ends: %t", owned, got)
 		}
 	}

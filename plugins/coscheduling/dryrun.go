@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 	"g8s.host/gpu-scheduler/pkg/gangplan"
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
@@ -52,7 +53,7 @@ const (
 // added to it.
 type dryRun struct {
 	dryRunner
-	*nodeDomain
+	*placement.NodeDomain
 	ctx     context.Context
 	filters preFilterRunner
 	classes []*filterClass
@@ -74,7 +75,7 @@ type filterClass struct {
 	pod    *corev1.Pod
 	state  fwk.CycleState
 	within *fwk.PreFilterResult
-	spread *spreadState
+	spread *placement.SpreadState
 }
 
 // rejection is a rejection: where members of a role cannot go, whichever pods leave, and which plugin says so.
@@ -89,8 +90,8 @@ type rejection struct {
 
 // plannedPlacement is the placement to dry-run.
 type plannedPlacement struct {
-	*nodeDomain
-	kinds []podClass
+	*placement.NodeDomain
+	kinds []placement.PodClass
 	plan  *gangplan.Plan
 	// leaving are the victims, and others all evictable pods, by node.
 	leaving, others map[int][]fwk.PodInfo
@@ -102,7 +103,7 @@ func (d dryRunner) dryRunPlacement(ctx context.Context, c *plannedPlacement) (re
 	if !ok || d.framework.State == nil {
 		return nil, 0
 	}
-	r := &dryRun{dryRunner: d, nodeDomain: c.nodeDomain, ctx: ctx, filters: filters, nodes: map[int]fwk.NodeInfo{}, classByHash: map[uint64]*filterClass{},
+	r := &dryRun{dryRunner: d, NodeDomain: c.NodeDomain, ctx: ctx, filters: filters, nodes: map[int]fwk.NodeInfo{}, classByHash: map[uint64]*filterClass{},
 		left: maxDryRunSteps, others: c.others, deviceNodes: sets.New[string](), taken: sets.New[int]()}
 	refused = r.runPlacement(c)
 	return refused, maxDryRunSteps - r.left
@@ -112,7 +113,7 @@ func (d dryRunner) dryRunPlacement(ctx context.Context, c *plannedPlacement) (re
 func (r *dryRun) runPlacement(c *plannedPlacement) *rejection {
 	of := make([][]*filterClass, len(c.kinds))
 	for role := range c.kinds {
-		for _, pod := range c.kinds[role].pods {
+		for _, pod := range c.kinds[role].Pods {
 			part, refused := r.classOf(pod, role)
 			if refused != nil {
 				return refused
@@ -127,7 +128,7 @@ func (r *dryRun) runPlacement(c *plannedPlacement) *rejection {
 	}
 	for role := range c.kinds {
 		for i, node := range c.plan.Places[role] {
-			if refused := r.placeMember(node, role, c.kinds[role].pods[i], of[role][i]); refused != nil || r.left < 0 {
+			if refused := r.placeMember(node, role, c.kinds[role].Pods[i], of[role][i]); refused != nil || r.left < 0 {
 				return refused
 			}
 		}
@@ -140,12 +141,12 @@ func (r *dryRun) classOf(pod *corev1.Pod, role int) (*filterClass, *rejection) {
 	if r.left < 0 {
 		return nil, nil
 	}
-	key, read := hashPod(pod, role)
+	key, read := placement.HashPod(pod, role)
 	r.left -= read / bytesInStep
 	if known := r.classByHash[key]; known != nil {
 		return known, nil
 	}
-	r.left -= 1 + len(r.clusterSnapshot.nodes)/16 // some plugins read all of them
+	r.left -= 1 + len(r.ClusterSnapshot.Nodes)/16 // some plugins read all of them
 	if len(r.classes) == maxFilterClasses || r.left < 0 {
 		return nil, nil
 	}
@@ -156,10 +157,10 @@ func (r *dryRun) classOf(pod *corev1.Pod, role int) (*filterClass, *rejection) {
 	if !status.IsSuccess() && status.Code() != fwk.Unschedulable { // which may pass without the victims
 		return nil, &rejection{role: role, why: rejectionText(status)}
 	}
-	if r.left -= stepsToSpread(pod, len(r.clusterSnapshot.nodes)); r.left < 0 {
+	if r.left -= placement.StepsToSpread(pod, len(r.ClusterSnapshot.Nodes)); r.left < 0 {
 		return nil, nil
 	}
-	made.spread = newSpreadState(pod, r.clusterSnapshot.nodes)
+	made.spread = placement.NewSpreadState(pod, r.ClusterSnapshot.Nodes)
 	r.classes, r.classByHash[key] = append(r.classes, made), made
 	return made, nil
 }
@@ -167,7 +168,7 @@ func (r *dryRun) classOf(pod *corev1.Pod, role int) (*filterClass, *rejection) {
 // nodeState returns a node in its current state of the dry run.
 func (r *dryRun) nodeState(node int) fwk.NodeInfo {
 	if r.nodes[node] == nil {
-		r.nodes[node] = r.infos[node].Snapshot()
+		r.nodes[node] = r.Infos[node].Snapshot()
 	}
 	return r.nodes[node]
 }
@@ -193,7 +194,7 @@ func (r *dryRun) removeFrom(info fwk.NodeInfo, pod *corev1.Pod, parts []*filterC
 	}
 	for _, part := range parts {
 		r.left--
-		part.spread.recordPod(pod, info.Node(), -1)
+		part.spread.RecordPod(pod, info.Node(), -1)
 		r.handle.RunPreFilterExtensionRemovePod(r.ctx, part.state, part.pod, on, info)
 	}
 	return on
@@ -202,13 +203,13 @@ func (r *dryRun) removeFrom(info fwk.NodeInfo, pod *corev1.Pod, parts []*filterC
 // placeMember filters a member on its node and adds it there. A member without a class is added unchecked.
 func (r *dryRun) placeMember(node, role int, pod *corev1.Pod, of *filterClass) *rejection {
 	if of != nil {
-		r.left -= of.spread.countSteps()
-		if key := of.spread.violatedKey(r.infos[node].Node()); key != "" {
+		r.left -= of.spread.CountSteps()
+		if key := of.spread.ViolatedKey(r.Infos[node].Node()); key != "" {
 			return r.rejectDomain(node, role, key)
 		}
-		if why := r.filterRefusal(r.nodeState(node), pod, of); why != nil && (!lacksDevices(why) || !r.deviceNodes.Has(r.infos[node].Node().Name)) {
+		if why := r.filterRefusal(r.nodeState(node), pod, of); why != nil && (!lacksDevices(why) || !r.deviceNodes.Has(r.Infos[node].Node().Name)) {
 			refused := &rejection{role: role, nodes: r.unfitNodes(pod, of), why: rejectionText(why)}
-			refused.nodes.Insert(r.infos[node].Node().Name)
+			refused.nodes.Insert(r.Infos[node].Node().Name)
 			return refused
 		}
 	}
@@ -220,7 +221,7 @@ func (r *dryRun) placeMember(node, role int, pod *corev1.Pod, of *filterClass) *
 	r.taken.Insert(node)
 	for _, part := range r.classes {
 		r.left--
-		part.spread.recordPod(pod, r.infos[node].Node(), 1)
+		part.spread.RecordPod(pod, r.Infos[node].Node(), 1)
 		r.handle.RunPreFilterExtensionAddPod(r.ctx, part.state, part.pod, info, r.nodeState(node))
 	}
 	return nil
@@ -228,8 +229,8 @@ func (r *dryRun) placeMember(node, role int, pod *corev1.Pod, of *filterClass) *
 
 // rejectDomain restricts the members of a role to the nodes of a domain that already have some.
 func (r *dryRun) rejectDomain(node, role int, key string) *rejection {
-	domain, names := r.infos[node].Node().Labels[key], sets.New[string]()
-	for other, info := range r.infos {
+	domain, names := r.Infos[node].Node().Labels[key], sets.New[string]()
+	for other, info := range r.Infos {
 		if label, ok := info.Node().Labels[key]; ok && label == domain && !r.taken.Has(other) {
 			names.Insert(info.Node().Name)
 		}
@@ -253,7 +254,7 @@ func (r *dryRun) filterRefusal(info fwk.NodeInfo, pod *corev1.Pod, of *filterCla
 // unfitNodes returns the nodes that a member cannot use whichever pods leave, such as those without access to its volume.
 func (r *dryRun) unfitNodes(pod *corev1.Pod, of *filterClass) sets.Set[string] {
 	names := sets.New[string]()
-	for node, info := range r.infos {
+	for node, info := range r.Infos {
 		if then := r.nodes[node]; then != nil {
 			info = then
 		}
@@ -290,7 +291,7 @@ func (r *dryRun) refusalWithout(others []fwk.PodInfo, info fwk.NodeInfo, pod *co
 	for _, on := range off {
 		info.AddPodInfo(on)
 		r.left--
-		of.spread.recordPod(on.GetPod(), info.Node(), 1)
+		of.spread.RecordPod(on.GetPod(), info.Node(), 1)
 		r.handle.RunPreFilterExtensionAddPod(r.ctx, of.state, of.pod, on, info)
 	}
 	return why

@@ -15,6 +15,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 )
 
 // filters are those of other plugins.
@@ -256,7 +257,7 @@ func TestMembersThatAreAlikeAreReadOnce(t *testing.T) {
 	}{
 		"alike": {func(int, *corev1.Pod) {}, 1},
 		"with indices, and the volumes that each pod has": {func(i int, pod *corev1.Pod) {
-			pod.Labels[perMemberLabels[0]] = fmt.Sprint(i)
+			pod.Labels[placement.PerMemberLabels[0]] = fmt.Sprint(i)
 			pod.Spec.Volumes = []corev1.Volume{{Name: fmt.Sprint("kube-api-access-", i), VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}}}
 		}, 1},
 		"with other labels": {func(i int, pod *corev1.Pod) { pod.Labels["role"] = fmt.Sprint(i) }, 3},
@@ -318,7 +319,7 @@ func apartFrom(labels ...string) *corev1.Affinity {
 func TestMembersThatSayMuchCostARehearsalMuch(t *testing.T) {
 	l := newRacks(t, 1)
 	l.among(&filters{})
-	r := &dryRun{dryRunner: l.dryRunner(), nodeDomain: &nodeDomain{}, ctx: t.Context(), filters: handle{lab: l}, classByHash: map[uint64]*filterClass{}, left: maxDryRunSteps}
+	r := &dryRun{dryRunner: l.dryRunner(), NodeDomain: &placement.NodeDomain{}, ctx: t.Context(), filters: handle{lab: l}, classByHash: map[uint64]*filterClass{}, left: maxDryRunSteps}
 	long := make([]string, 1000)
 	for i := range long {
 		long[i] = fmt.Sprintf("%0100d", i)

@@ -17,6 +17,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/cycle"
 	pkggang "g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 	"g8s.host/gpu-scheduler/pkg/hint"
 )
 
@@ -39,7 +40,7 @@ func afterOwnChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.Que
 	if err != nil {
 		return fwk.Queue, err
 	}
-	return hint.QueueIf(before != nil && after != nil && after.UID == pod.UID && !haveSameDemand(before, after)), nil
+	return hint.QueueIf(before != nil && after != nil && after.UID == pod.UID && !placement.HaveSameDemand(before, after)), nil
 }
 
 // afterNodeChange queues a member when a node that is open to it, or to a sibling, is added or changed, unless more room there would not help.
@@ -89,7 +90,7 @@ func (p *Plugin) isPendingMember(name types.NamespacedName, g gang, group *podGr
 // hasSameCapacity reports whether nothing changed that affects room.
 func hasSameCapacity(before, after *corev1.Node) bool {
 	return before.Annotations[names.AnnotationInventory] == after.Annotations[names.AnnotationInventory] &&
-		maps.Equal(before.Labels, after.Labels) && sameAmounts(before.Status.Allocatable, after.Status.Allocatable) &&
+		maps.Equal(before.Labels, after.Labels) && placement.SameAmounts(before.Status.Allocatable, after.Status.Allocatable) &&
 		before.Spec.Unschedulable == after.Spec.Unschedulable && slices.EqualFunc(before.Spec.Taints, after.Spec.Taints, func(a, b corev1.Taint) bool { return a.MatchTaint(&b) && a.Value == b.Value })
 }
 
@@ -294,7 +295,7 @@ func (p *Plugin) forgetMember(pod *corev1.Pod) {
 func (p *Plugin) dropEmptyGroups(pod *corev1.Pod) {
 	for _, name := range pkggang.NamesFor(pod) {
 		p.dropEmptyGang(gang{group: name})
-		p.dropEmptyGang(gang{group: name, owner: ownerOf(pod)})
+		p.dropEmptyGang(gang{group: name, owner: placement.OwnerOf(pod)})
 	}
 }
 
@@ -365,7 +366,7 @@ func (p *Plugin) releaseIfWhole(pod *corev1.Pod, group *podGroup) {
 	if p.gangs.stateOf(g).Waiting == 0 || group.problem != "" {
 		return
 	}
-	if m := p.membersOf(pod, group); len(m.placed)+countPlace(p.placeOf(pod)) >= group.minMember {
+	if m := p.membersOf(pod, group); len(m.Placed)+countPlace(p.placeOf(pod)) >= group.minMember {
 		p.allowWaiting(g, 0)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 )
 
 // preemptForGang evicts pods of lower priority for a gang without room: as many as needed, and none unless all members get a place. It returns the
@@ -18,9 +19,9 @@ import (
 //
 // The decision covers the whole gang at once. If it were made per member, as kube-scheduler does for pods, a gang that lacks one node would
 // evict once for each member, and a gang that cannot start for another reason would do so over and over.
-func (p *Plugin) preemptForGang(ctx context.Context, g gang, group *podGroup, m *members, pod *corev1.Pod, refused fwk.NodeToStatusReader) (node, why string) {
-	if m.missingReason(group.minMember) != "" || len(m.placed) > m.bound || !group.isCoveredBy(m) {
-		p.nominateMembers(m.waiting, nil)
+func (p *Plugin) preemptForGang(ctx context.Context, g gang, group *podGroup, m *placement.Members, pod *corev1.Pod, refused fwk.NodeToStatusReader) (node, why string) {
+	if m.MissingReason(group.minMember) != "" || len(m.Placed) > m.Bound || !group.isCoveredBy(m) {
+		p.nominateMembers(m.Waiting, nil)
 		return "", ""
 	}
 	// Without a node the result of kube-scheduler's own preemption, which runs first, would stand: that the pod goes nowhere.
@@ -40,17 +41,17 @@ func (p *Plugin) preemptForGang(ctx context.Context, g gang, group *podGroup, m 
 }
 
 // isPreemptionHeld reports whether preemption for a gang is held for now, and why, "" if no reason needs to be shown.
-func (p *Plugin) isPreemptionHeld(g gang, group *podGroup, m *members) (holdsBack bool, why string) {
+func (p *Plugin) isPreemptionHeld(g gang, group *podGroup, m *placement.Members) (holdsBack bool, why string) {
 	now := p.now()
-	p.restoreBackoff(g, m.waiting...)
+	p.restoreBackoff(g, m.Waiting...)
 	state := p.gangs.stateOf(g)
 	if holds, why := state.PreemptionHold(now); holds {
-		p.nominateMembers(m.waiting, nil) // its nominations would keep other pods from nodes that it does not use
+		p.nominateMembers(m.Waiting, nil) // its nominations would keep other pods from nodes that it does not use
 		p.planProtectionRetry(g, now)
 		return true, why
 	}
 	request := p.quotaRequest(group, m)
-	if state.WaitsByChoice() || !p.mayEvict(m.waiting) && !request.IsEntitled() || overQuotaReason(request) != "" {
+	if state.WaitsByChoice() || !p.mayEvict(m.Waiting) && !request.IsEntitled() || overQuotaReason(request) != "" {
 		return true, ""
 	}
 	if state.IsBackingOff(now) || state.IsUnhelpful(now) {
@@ -66,16 +67,16 @@ func (p *Plugin) isPreemptionHeld(g gang, group *podGroup, m *members) (holdsBac
 
 // attemptPreemption evicts the pods that make room for a gang. Only the pods in due may be evicted, nil for all. It returns what preemptForGang
 // returns.
-func (p *Plugin) attemptPreemption(ctx context.Context, g gang, group *podGroup, m *members, pod *corev1.Pod, due sets.Set[types.UID], refused fwk.NodeToStatusReader) (node, why string) {
+func (p *Plugin) attemptPreemption(ctx context.Context, g gang, group *podGroup, m *placement.Members, pod *corev1.Pod, due sets.Set[types.UID], refused fwk.NodeToStatusReader) (node, why string) {
 	nodes, err := p.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return "", "" // it is in memory
 	}
 	b := p.newSnapshot(nodes)
-	b.keptWhole = keptWhole(nodes, refused)
+	b.KeptWhole = keptWhole(nodes, refused)
 	request := p.quotaRequest(group, m)
-	b.request = request
-	b.kept, _ = p.nominatedAsks(g, group, m)
+	b.Request = request
+	b.Kept, _ = p.nominatedAsks(g, group, m)
 	move, setback := p.findPreemption(ctx, g, group, m, b, due)
 	if move != nil {
 		p.gangs.endSearches(g)
@@ -87,27 +88,27 @@ func (p *Plugin) attemptPreemption(ctx context.Context, g gang, group *podGroup,
 		p.abandonNotices(g, m)
 		return "", ""
 	case move == nil && setback.unfinished:
-		p.nominateMembers(m.waiting, nil)
+		p.nominateMembers(m.Waiting, nil)
 		p.gangs.planAttempt(g, phase.SearchTurn, p.gangs.nextSearchTime(g, p.now())) // the search continues then
 		return "", ""
 	case move == nil:
-		p.nominateMembers(m.waiting, nil)
+		p.nominateMembers(m.Waiting, nil)
 		return "", p.backOffGang(g, setback)
 	case len(move.victims) == 0:
 		p.withdrawNotices(preemptorKey(g))
 		return p.awaitTerminatingPods(move, m, pod), ""
 	}
-	p.quotas.HoldForNominees(m.waiting, move.to)
-	return move.to[pod.UID], p.evictOrNotify(g, move, m.waiting, pod, due != nil)
+	p.quotas.HoldForNominees(m.Waiting, move.to)
+	return move.to[pod.UID], p.evictOrNotify(g, move, m.Waiting, pod, due != nil)
 }
 
 // awaitTerminatingPods returns the node for a pod whose gang needs no further victims, "" for none.
-func (p *Plugin) awaitTerminatingPods(move *preemptionCandidate, m *members, pod *corev1.Pod) string {
+func (p *Plugin) awaitTerminatingPods(move *preemptionCandidate, m *placement.Members, pod *corev1.Pod) string {
 	if !move.awaitsTermination { // the gang is not kept out by the pods on the nodes
-		p.nominateMembers(m.waiting, nil)
+		p.nominateMembers(m.Waiting, nil)
 		return ""
 	}
-	p.keepNominated(m.waiting, move.to)
+	p.keepNominated(m.Waiting, move.to)
 	if pod.Status.NominatedNodeName == "" {
 		return ""
 	}

@@ -50,22 +50,22 @@ func (b *unhelpfulNodes) addNode(node int) {
 // searchAreas returns the areas to search, the cheapest first.
 func (q *preemptionAttempt) searchAreas(h *victimSearch) (fields []searchArea) {
 	role := q.largestRole()
-	members, tolls := q.kinds[role].count, make([]nodeCost, len(q.infos))
+	members, tolls := q.kinds[role].Count, make([]nodeCost, len(q.Infos))
 	q.costs = tolls
-	h.unhelpful.indexNodes(q.clusterSnapshot.nodes)
-	h.costs.indexNodes(q.clusterSnapshot.nodes)
-	for node := range q.infos {
-		if h.unhelpful.at[q.numbers[node]] {
+	h.unhelpful.indexNodes(q.ClusterSnapshot.Nodes)
+	h.costs.indexNodes(q.ClusterSnapshot.Nodes)
+	for node := range q.Infos {
+		if h.unhelpful.at[q.Numbers[node]] {
 			tolls[node] = nodeCost{priority: priorityNoRoom, isUnhelpful: true}
 			continue
 		}
 		tolls[node] = h.costs.costOn(q, node, role)
 	}
-	domains := []*topology.Domain{q.tree.Root}
-	if q.required && q.segments == nil {
-		domains = q.tree.DomainsAt(q.level)
+	domains := []*topology.Domain{q.Tree.Root}
+	if q.Required && q.Segments == nil {
+		domains = q.Tree.DomainsAt(q.Level)
 		if len(q.standing) > 0 {
-			domains = []*topology.Domain{q.tree.NodeDomain(q.standing[0], q.level)}
+			domains = []*topology.Domain{q.Tree.NodeDomain(q.standing[0], q.Level)}
 		}
 	}
 	for _, domain := range domains {
@@ -74,7 +74,7 @@ func (q *preemptionAttempt) searchAreas(h *victimSearch) (fields []searchArea) {
 			fields = append(fields, f)
 		}
 	}
-	if q.required && q.segments != nil && len(fields) > 0 {
+	if q.Required && q.Segments != nil && len(fields) > 0 {
 		fields[0].nodes = q.nodesBySegment(tolls)
 	}
 	slices.SortStableFunc(fields, func(a, b searchArea) int { return a.cost.compareCost(b.cost) })
@@ -90,7 +90,7 @@ func (q *preemptionAttempt) newSearchArea(d *topology.Domain, tolls []nodeCost, 
 		}
 	}
 	nodes = cheapestFirst(nodes, tolls)
-	f := searchArea{key: q.infos[d.Nodes[0]].Node().Name + "/" + strconv.Itoa(d.Level), nodes: nodes, cost: nodeCost{priority: priorityNoVictims}}
+	f := searchArea{key: q.Infos[d.Nodes[0]].Node().Name + "/" + strconv.Itoa(d.Level), nodes: nodes, cost: nodeCost{priority: priorityNoVictims}}
 	for _, node := range nodes {
 		if f.cost.slots >= members || tolls[node].priority == priorityNoRoom {
 			break
@@ -130,8 +130,8 @@ func cheapestFirst(nodes []int, tolls []nodeCost) []int {
 // nodesBySegment lists the nodes domain by domain, beginning with the domain where a segment costs the least.
 func (q *preemptionAttempt) nodesBySegment(tolls []nodeCost) (nodes []int) {
 	var fields []searchArea
-	for _, domain := range q.tree.DomainsAt(q.level) {
-		fields = append(fields, q.newSearchArea(domain, tolls, max(1, q.segment)))
+	for _, domain := range q.Tree.DomainsAt(q.Level) {
+		fields = append(fields, q.newSearchArea(domain, tolls, max(1, q.Segment)))
 	}
 	slices.SortStableFunc(fields, func(a, b searchArea) int { return a.cost.compareCost(b.cost) })
 	for i := range fields {
@@ -158,7 +158,7 @@ func (q *preemptionAttempt) cheapestArea(nodes []int, members int) (area []int, 
 		if seats >= members && pods >= minAreaPods {
 			return nodes[:i], pods
 		}
-		seats, pods = seats+max(0, q.costs[node].slots), pods+len(q.infos[node].GetPods())
+		seats, pods = seats+max(0, q.costs[node].slots), pods+len(q.Infos[node].GetPods())
 	}
 	return nodes, pods
 }

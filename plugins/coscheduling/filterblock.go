@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 	"g8s.host/gpu-scheduler/pkg/hint"
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
@@ -51,9 +52,9 @@ var nodeLocalPlugins = sets.New("", Name, "GPUFilter", "NodeAffinity", "NodeName
 const maxBlockedPlaces = 64
 
 // newFilterBlock determines why a member is kept off nodes, nil if any event may change that.
-func (p *Plugin) newFilterBlock(pod *corev1.Pod, m *members, refused fwk.NodeToStatusReader) *filterBlock {
+func (p *Plugin) newFilterBlock(pod *corev1.Pod, m *placement.Members, refused fwk.NodeToStatusReader) *filterBlock {
 	k := &filterBlock{pod: pod, blockedPlaces: sets.New[string]()}
-	same := m.areAlike(pod)
+	same := m.AreAlike(pod)
 	for _, name := range p.nodeNames() {
 		status := refused.Get(name)
 		by := k.pluginFor(status.Plugin())
@@ -207,5 +208,5 @@ func blocksByVolumes(*corev1.Pod) blockingPlugin { return blockingPlugin{mayBloc
 
 // hasVolume reports whether a pod uses a volume that is not available on every node.
 func hasVolume(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.Volumes, func(volume corev1.Volume) bool { return !isEverywhere(&volume.VolumeSource) })
+	return slices.ContainsFunc(pod.Spec.Volumes, func(volume corev1.Volume) bool { return !placement.IsEverywhere(&volume.VolumeSource) })
 }

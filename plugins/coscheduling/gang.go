@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	pkggang "g8s.host/gpu-scheduler/pkg/gang"
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 )
 
 // gang identifies a gang: the pods with the label of one PodGroup that one controller created. Pods of a deleted job, or of another job, are not
@@ -22,7 +23,7 @@ type gang struct {
 func gangOf(pod *corev1.Pod, group *podGroup) gang {
 	g := gang{group: types.NamespacedName{Namespace: group.Namespace, Name: group.Name}}
 	if !group.severalOwners {
-		g.owner = ownerOf(pod)
+		g.owner = placement.OwnerOf(pod)
 	}
 	return g
 }
@@ -86,7 +87,7 @@ func gangKeys(object any) ([]string, error) {
 		return nil, nil
 	}
 	if group, ok := pkggang.NamedGroup(pod); ok && isLive(pod) {
-		return []string{gangJobName(gang{group: group, owner: ownerOf(pod)})}, nil
+		return []string{gangJobName(gang{group: group, owner: placement.OwnerOf(pod)})}, nil
 	}
 	return nil, nil
 }
@@ -102,8 +103,8 @@ const (
 )
 
 // membersOf gathers the gang of a pod from its pods.
-func membersOf(pod *corev1.Pod, group *podGroup, pods []*corev1.Pod, placeOf func(*corev1.Pod) place) members {
-	own, m := gangOf(pod, group), members{waiting: []*corev1.Pod{pod}}
+func membersOf(pod *corev1.Pod, group *podGroup, pods []*corev1.Pod, placeOf func(*corev1.Pod) place) placement.Members {
+	own, m := gangOf(pod, group), placement.Members{Waiting: []*corev1.Pod{pod}}
 	for _, other := range pods {
 		if other.UID == pod.UID || !isLive(other) || gangOf(other, group) != own {
 			continue
@@ -111,16 +112,16 @@ func membersOf(pod *corev1.Pod, group *podGroup, pods []*corev1.Pod, placeOf fun
 		switch at := placeOf(other); {
 		case at == placeGone:
 		case at != placeNone:
-			m.placed = append(m.placed, other)
+			m.Placed = append(m.Placed, other)
 			if at == placeBound {
-				m.bound++
+				m.Bound++
 			}
 		case other.Spec.SchedulerName != pod.Spec.SchedulerName:
-			m.foreign++
+			m.Foreign++
 		case len(other.Spec.SchedulingGates) > 0:
-			m.gated++
+			m.Gated++
 		default:
-			m.waiting = append(m.waiting, other)
+			m.Waiting = append(m.Waiting, other)
 		}
 	}
 	return m

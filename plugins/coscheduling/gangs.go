@@ -12,6 +12,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 )
 
 // gangs keeps the state of each gang with live pods, and no longer, under one lock. What a state means is decided in pkg/gang/phase; here it is
@@ -51,7 +52,7 @@ type gangState struct {
 	// block is what is known of what rejected a member, nil for nothing.
 	block *filterBlock
 	// plan is the placement of the members, nil for none. bindPlan is the plan by which the waiting members are bound.
-	plan     *plan
+	plan     *placement.Plan
 	bindPlan *cycle.GangPlan
 	// search is a search for victims that continues, nil for none.
 	search *victimSearch

@@ -11,6 +11,7 @@ import (
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
 	"g8s.host/gpu-scheduler/pkg/cycle"
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 )
 
 // counted is a lister that counts who asks.
@@ -27,7 +28,7 @@ func (c *counted) Get(name string) (fwk.NodeInfo, error) {
 // TestTheNewestNodeIsKnown changes nodes at random, now and then all of them or the list, and compares with a look at all.
 func TestTheNewestNodeIsKnown(t *testing.T) {
 	const count = 40
-	r, changes, n := rand.New(rand.NewPCG(2, 3)), &cycle.Changes{}, &latestGeneration{}
+	r, changes, n := rand.New(rand.NewPCG(2, 3)), &cycle.Changes{}, &placement.LatestGeneration{}
 	var nodes []fwk.NodeInfo
 	lister := &counted{}
 	list := func() {
@@ -56,17 +57,17 @@ func TestTheNewestNodeIsKnown(t *testing.T) {
 		}
 		changes.RecordSnapshot()
 		before := lister.asked
-		if got, want := n.updateGeneration(nodes, lister, changes), maxGeneration(nodes); got != want {
+		if got, want := n.UpdateGeneration(nodes, lister, changes), placement.MaxGeneration(nodes); got != want {
 			t.Fatalf("step %d: the latest is %d, want %d", i, got, want)
 		}
 		if lister.asked > before {
 			looks++
 		}
-		if other := (&latestGeneration{}).updateGeneration(nodes, lister, nil); other != maxGeneration(nodes) {
+		if other := (&placement.LatestGeneration{}).UpdateGeneration(nodes, lister, nil); other != placement.MaxGeneration(nodes) {
 			t.Fatalf("step %d: %d where no change is known", i, other)
 		}
 	}
-	if looks < 200 || lister.asked > 500*count/fewChanged {
+	if looks < 200 || lister.asked > 500*count/placement.FewChanged {
 		t.Errorf("%d times it looked at those that had changed, %d in all", looks, lister.asked)
 	}
 }

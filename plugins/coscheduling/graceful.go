@@ -11,6 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/minruntime"
 	"g8s.host/gpu-scheduler/pkg/notice"
@@ -147,9 +148,9 @@ func nominatedStatus(why string) *fwk.Status {
 }
 
 // abandonNotices withdraws notices whose preemption no longer helps, and has the gang search for other victims.
-func (p *Plugin) abandonNotices(g gang, m *members) {
+func (p *Plugin) abandonNotices(g gang, m *placement.Members) {
 	p.withdrawNotices(preemptorKey(g))
-	p.nominateMembers(m.waiting, nil)
+	p.nominateMembers(m.Waiting, nil)
 	p.gangs.planAttempt(g, phase.NoticesWithdrawn, p.now().Add(phase.FirstWriteRetry))
 }
 

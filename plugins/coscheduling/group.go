@@ -15,6 +15,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/amounts"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 )
 
 // Bounds of a PodGroup. The CRD in manifests/crds has them as well, except maxTimeout, beyond which values have no further effect. A cluster may
@@ -41,14 +42,14 @@ type podGroup struct {
 	// severalOwners says that pods of different controllers are members of one gang.
 	severalOwners bool
 	// layout is how the members are placed in the topology of the cluster.
-	layout layout
+	layout placement.Layout
 	// problem says which field is invalid and what to write instead; "" is none.
 	problem string
 }
 
 // needs returns what the gang needs to begin.
-func (g *podGroup) needs() needs {
-	return needs{minMember: g.minMember, minResources: g.minResources, layout: g.layout}
+func (g *podGroup) needs() placement.Needs {
+	return placement.Needs{MinMember: g.minMember, MinResources: g.minResources, Layout: g.layout}
 }
 
 // sameRules reports whether two versions of a PodGroup have the same meaning for the scheduler.
@@ -88,8 +89,8 @@ func metaOf(object *unstructured.Unstructured) metav1.ObjectMeta {
 func (g *podGroup) readSpec(spec map[string]any) string {
 	if value := spec["minMember"]; value != nil {
 		members, ok := value.(int64)
-		if !ok || members < 1 || members > maxMembers {
-			return fmt.Sprintf("spec.minMember is %s, want a whole number from 1 to %d", describeValue(value), maxMembers)
+		if !ok || members < 1 || members > placement.MaxMembers {
+			return fmt.Sprintf("spec.minMember is %s, want a whole number from 1 to %d", describeValue(value), placement.MaxMembers)
 		}
 		g.minMember = int(members)
 	}
@@ -180,9 +181,9 @@ func describeValue(value any) string {
 
 // isCoveredBy reports whether room for enough members is room for the group's minResources: any members that are enough ask together for no less. That
 // holds for what operators write there, the sum of their pods. Resources that no member asks for would keep a gang out after others had left for it.
-func (g *podGroup) isCoveredBy(m *members) bool {
+func (g *podGroup) isCoveredBy(m *placement.Members) bool {
 	for name, amount := range g.minResources {
-		if sumOfLeast(name, slices.Concat(m.placed, m.waiting), g.minMember) < amount {
+		if sumOfLeast(name, slices.Concat(m.Placed, m.Waiting), g.minMember) < amount {
 			return false
 		}
 	}

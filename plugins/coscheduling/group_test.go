@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 )
 
 func TestPodGroupsAreReadWhateverTheyHold(t *testing.T) {
@@ -62,7 +64,7 @@ func TestPodGroupsAreReadWhateverTheyHold(t *testing.T) {
 			if tc.problem != "" {
 				return
 			}
-			if diff := cmp.Diff(&tc.want, got, cmp.AllowUnexported(podGroup{}, layout{}), cmpopts.IgnoreTypes(metav1.ObjectMeta{})); diff != "" {
+			if diff := cmp.Diff(&tc.want, got, cmp.AllowUnexported(podGroup{}, placement.Layout{}), cmpopts.IgnoreTypes(metav1.ObjectMeta{})); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -76,7 +78,7 @@ func TestTheBoundsAreThoseOfTheCRD(t *testing.T) {
 	for _, bound := range []string{"minMember/maximum", "scheduleTimeoutSeconds/minimum", "minResources/maxProperties"} {
 		got[bound] = bounds[bound]
 	}
-	want := map[string]any{"minMember/maximum": float64(maxMembers), "scheduleTimeoutSeconds/minimum": 0., "minResources/maxProperties": float64(maxResources)}
+	want := map[string]any{"minMember/maximum": float64(placement.MaxMembers), "scheduleTimeoutSeconds/minimum": 0., "minResources/maxProperties": float64(maxResources)}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("hack/podgroup-bounds.yaml has other bounds than group.go (-group.go +the file):\n%s", diff)
 	}

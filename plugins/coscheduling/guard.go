@@ -10,6 +10,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/minruntime"
 	"g8s.host/gpu-scheduler/pkg/reason"
@@ -91,7 +92,7 @@ func (c *victimCollector) isAllowedVictim(pods ...*corev1.Pod) bool {
 // isRelevant reports whether a pod holds GPUs, or the gang requests none. Messages to pods that wait for GPUs mention no other victims.
 func (c *victimCollector) isRelevant(pod *corev1.Pod) bool {
 	demand, err := gpu.DemandOf(pod)
-	return err == nil && demand.NeedsGPUs() || !slices.ContainsFunc(c.slots, func(s podSlot) bool { return s.demand.NeedsGPUs() })
+	return err == nil && demand.NeedsGPUs() || !slices.ContainsFunc(c.Slots, func(s placement.PodSlot) bool { return s.Demand.NeedsGPUs() })
 }
 
 // preemptionFailure is why no pod leaves for a gang. why is the text, "" if none is needed. protectedUntil is when the first protected candidate

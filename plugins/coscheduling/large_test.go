@@ -18,6 +18,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/ptr"
 
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -170,7 +171,7 @@ func TestAnAttemptReadsFewNodesOfALargePool(t *testing.T) {
 		}
 		return back
 	}
-	for len(l.tables.weights.at) == 0 || slices.Contains(l.tables.weights.at, -1) { // weighs the pods of all nodes, which is done once
+	for len(l.tables.Weights.At) == 0 || slices.Contains(l.tables.Weights.At, -1) { // weighs the pods of all nodes, which is done once
 		if back := attempt(); back.podsSearched > most {
 			t.Fatalf("an attempt that weighs takes %d steps", back.podsSearched)
 		}
@@ -260,14 +261,14 @@ func BenchmarkALargePool(b *testing.B) {
 			defer runtime.UnlockOSThread()
 			own := time.Duration(0)
 			for b.Loop() {
-				l.tables.weights = podLosses{}
+				l.tables.Weights = placement.PodLosses{}
 				began, left := ownTime(), searchBudget
-				l.tables.weights.refreshLosses(l.infos, &left)
+				l.tables.Weights.RefreshLosses(l.infos, &left)
 				own = max(own, ownTime()-began)
 			}
 			b.ReportMetric(float64(own.Microseconds())/1000, "worst-own-ms")
 		})
-		l.tables.weights.refreshLosses(l.infos, ptr.To(math.MaxInt)) // which is done once
+		l.tables.Weights.RefreshLosses(l.infos, ptr.To(math.MaxInt)) // which is done once
 		for _, how := range []string{"", "required=rack", "preferred=rack", "required=rack;segment=8"} {
 			for _, kept := range []bool{false, true} {
 				b.Run(fmt.Sprintf("nodes=%d/%s/kept=%t", nodes, how, kept), func(b *testing.B) {
@@ -380,13 +381,13 @@ func TestAGangOfManyKindsReadsFewNodes(t *testing.T) {
 			}
 			group := l.groups.getGroup(mustGroup(first))
 			m := l.membersOf(first, group)
-			why := l.newSnapshot(l.infos).lackOfRoom(group.needs(), &m)
+			why := l.newSnapshot(l.infos).LackOfRoom(group.needs(), &m)
 			if (why == "") != (tc.want == "") || !strings.Contains(why, tc.want) {
 				t.Errorf("it says %q, want %q", why, tc.want)
 			}
-			seat, err := newSlot(first)
+			seat, err := placement.NewSlot(first)
 			l.must(err)
-			if of := reads / kinds / len(seat.asks); of > tc.reads+4*kinds { // the plan looks at those that it takes again
+			if of := reads / kinds / len(seat.Asks); of > tc.reads+4*kinds { // the plan looks at those that it takes again
 				t.Errorf("what nodes offer is read of %d nodes, want %d at most", of, tc.reads)
 			}
 		})

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 )
 
 func createdAtNoon(group *unstructured.Unstructured) {
@@ -116,7 +118,7 @@ func TestWhoHoldsOutIsTriedWhenTheTimeIsOver(t *testing.T) {
 
 // TestAWaitIsReadWithinBounds.
 func TestAWaitIsReadWithinBounds(t *testing.T) {
-	if l, problem := readLayout("preferred=rack;wait=10m"); problem != "" || l != (layout{level: "rack", wait: 10 * time.Minute}) {
+	if l, problem := readLayout("preferred=rack;wait=10m"); problem != "" || l != (placement.Layout{Level: "rack", Wait: 10 * time.Minute}) {
 		t.Errorf("%+v, %q", l, problem)
 	}
 	for _, text := range []string{"required=rack;wait=10m", "preferred=rack;wait=", "preferred=rack;wait=soon", "preferred=rack;wait=-1s", "preferred=rack;wait=0s", "preferred=rack;wait=25h", "preferred=rack;wait=10m;wait=5m"} {
@@ -128,11 +130,11 @@ func TestAWaitIsReadWithinBounds(t *testing.T) {
 
 // TestASegmentIsReadWithinBounds, and no value of it is taken for another one.
 func TestASegmentIsReadWithinBounds(t *testing.T) {
-	for text, want := range map[string]layout{
-		"required=nvlink;segment=16":             {level: "nvlink", required: true, segment: 16},
-		"preferred=rack;segment=1;wait=10m":      {level: "rack", segment: 1, wait: 10 * time.Minute},
-		"preferred=rack;wait=10m;segment=2":      {level: "rack", segment: 2, wait: 10 * time.Minute},
-		"required=example.com/row;segment=10000": {level: "example.com/row", required: true, segment: maxMembers},
+	for text, want := range map[string]placement.Layout{
+		"required=nvlink;segment=16":             {Level: "nvlink", Required: true, Segment: 16},
+		"preferred=rack;segment=1;wait=10m":      {Level: "rack", Segment: 1, Wait: 10 * time.Minute},
+		"preferred=rack;wait=10m;segment=2":      {Level: "rack", Segment: 2, Wait: 10 * time.Minute},
+		"required=example.com/row;segment=10000": {Level: "example.com/row", Required: true, Segment: placement.MaxMembers},
 	} {
 		if l, problem := readLayout(text); problem != "" || l != want {
 			t.Errorf("%s: %+v, %q", text, l, problem)

@@ -14,6 +14,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 	"g8s.host/gpu-scheduler/pkg/notice"
 )
 
@@ -199,7 +200,7 @@ func (p *Plugin) preemptorKeys(pod *corev1.Pod) []notice.Key {
 	keys := []notice.Key{podAsPreemptor(pod).Key()}
 	if name, ok := p.groups.groupOf(pod); ok {
 		keys = append(keys, preemptorKey(gang{group: name}))
-		if owner := ownerOf(pod); owner != "" {
+		if owner := placement.OwnerOf(pod); owner != "" {
 			keys = append(keys, preemptorKey(gang{group: name, owner: owner}))
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 )
 
 // Less sorts pods by priority. Next come members of gangs that have begun to take places, so that no other pod takes the places of their
@@ -50,7 +52,7 @@ func (p *Plugin) ranksBefore(a, b *corev1.Pod, first, second queueSortKey) bool 
 	}
 	order := cmp.Or(first.at.Compare(second.at), cmp.Compare(first.namespace, second.namespace), cmp.Compare(first.group, second.group))
 	if order == 0 && first.group != "" {
-		order = compareIndexes(a, b)
+		order = placement.CompareIndexes(a, b)
 	}
 	return cmp.Or(order, cmp.Compare(first.name, second.name)) < 0
 }

@@ -11,13 +11,14 @@ import (
 	"g8s.host/gpu-scheduler/pkg/condition"
 	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 )
 
 // isPartiallyBound reports whether we have partially bound a gang, and records it. The gang stays partial until it is whole, whichever members are
 // recreated, and whatever its PodGroup says in the meantime. A gang that this process has seen whole is not partial, whichever leader bound it,
 // unless it has lost a member to preemption. Pods without a controller are never ended.
-func (p *Plugin) isPartiallyBound(g gang, group *podGroup, m *members, ours []*corev1.Pod, now time.Time) bool {
-	if len(m.placed) != m.bound || m.bound >= group.minMember || len(ours) == 0 || slices.ContainsFunc(ours, hasNoController) {
+func (p *Plugin) isPartiallyBound(g gang, group *podGroup, m *placement.Members, ours []*corev1.Pod, now time.Time) bool {
+	if len(m.Placed) != m.Bound || m.Bound >= group.minMember || len(ours) == 0 || slices.ContainsFunc(ours, hasNoController) {
 		return false
 	}
 	switch state := p.gangs.stateOf(g); {
@@ -76,18 +77,18 @@ func isPartOfPlan(bound []*corev1.Pod, now time.Time) bool {
 // once all members exist. If a whole gang lost members, their replacements are younger than the bindings of the others. A gang with more members
 // than it needs is undecidable, as is one whose PodGroup was changed or created later: it may have started whole, with fewer members. A gang
 // whose release has begun is partial, however young the other members are by now.
-func isPartiallyPlaced(m *members, group *podGroup, now time.Time) bool {
-	want, countable := group.minMember, group.Generation <= 1 && m.gated+m.foreign == 0
-	if !countable || m.bound+len(m.waiting) != want {
+func isPartiallyPlaced(m *placement.Members, group *podGroup, now time.Time) bool {
+	want, countable := group.minMember, group.Generation <= 1 && m.Gated+m.Foreign == 0
+	if !countable || m.Bound+len(m.Waiting) != want {
 		return false
 	}
-	return slices.ContainsFunc(m.placed, hasReleaseCondition) || areCreatedBeforeBinding(m, group, now)
+	return slices.ContainsFunc(m.Placed, hasReleaseCondition) || areCreatedBeforeBinding(m, group, now)
 }
 
 // areCreatedBeforeBinding reports whether all members are older than the first binding, which must be recent.
-func areCreatedBeforeBinding(m *members, group *podGroup, now time.Time) bool {
+func areCreatedBeforeBinding(m *placement.Members, group *podGroup, now time.Time) bool {
 	first := now
-	for _, pod := range m.placed {
+	for _, pod := range m.Placed {
 		at := boundAt(pod)
 		if at.IsZero() || now.Sub(at) > maxLostRuntime {
 			return false
@@ -97,7 +98,7 @@ func areCreatedBeforeBinding(m *members, group *podGroup, now time.Time) bool {
 		}
 	}
 	younger := func(pod *corev1.Pod) bool { return pod.CreationTimestamp.After(first) }
-	return !group.CreationTimestamp.After(first) && !slices.ContainsFunc(m.waiting, younger)
+	return !group.CreationTimestamp.After(first) && !slices.ContainsFunc(m.Waiting, younger)
 }
 
 // hasReleaseCondition reports whether a pod has the condition that it ends as a part of a partially bound gang.

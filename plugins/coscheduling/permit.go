@@ -13,6 +13,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 )
 
 // defaultTimeout is how long members wait if neither the profile nor the PodGroup sets a timeout, as in scheduler-plugins.
@@ -33,7 +34,7 @@ func (p *Plugin) Permit(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 	}
 	g, m := gangOf(pod, group), p.membersOf(pod, group)
 	last := 0
-	switch placed := len(m.placed) + 1; {
+	switch placed := len(m.Placed) + 1; {
 	case placed < group.minMember:
 		cycle.WritePlan(state, p.gangs.gangBindPlan(g))
 		first := p.gangs.stateOf(g).Waiting == 0
@@ -51,7 +52,7 @@ func (p *Plugin) Permit(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 	p.gangs.movePod(g, pod.UID, node, phase.PassedStage)
 	p.gangs.recordSuccess(g)
 	if p.startReservations.HasAny() {
-		p.startReservations.EndReservation(gangJobName(g), append(p.gangs.nodesOf(m.placed), node)...)
+		p.startReservations.EndReservation(gangJobName(g), append(p.gangs.nodesOf(m.Placed), node)...)
 	}
 	p.allowWaiting(g, last)
 	return nil, 0
@@ -115,11 +116,11 @@ func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 
 // endNominations handles a member whose nodes another plugin rejects. The member is no longer the representative if there are other members,
 // and the nominations of the gang end.
-func (p *Plugin) endNominations(g gang, group *podGroup, m *members, pod *corev1.Pod) {
-	if len(m.placed)+len(m.waiting) > group.minMember {
+func (p *Plugin) endNominations(g gang, group *podGroup, m *placement.Members, pod *corev1.Pod) {
+	if len(m.Placed)+len(m.Waiting) > group.minMember {
 		p.gangs.dropRepresentative(g, nameOf(pod))
 	}
-	p.nominateMembers(m.waiting, nil)
+	p.nominateMembers(m.Waiting, nil)
 }
 
 // PostFilter makes the waiting members give up their places when one finds none.
@@ -134,7 +135,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	group := p.groups.getGroup(name)
 	if unusableReason(group) != "" {
 		p.startReservations.EndReservation(gangJobName(gang{group: name}))
-		p.startReservations.EndReservation(gangJobName(gang{group: name, owner: ownerOf(pod)}))
+		p.startReservations.EndReservation(gangJobName(gang{group: name, owner: placement.OwnerOf(pod)}))
 		return clearNomination(pod), fwk.NewStatus(fwk.Unschedulable) // PreFilter has said why
 	}
 	return p.handleNoNode(ctx, state, pod, group, refused)
@@ -188,11 +189,11 @@ func (p *Plugin) handleNoNode(
 }
 
 // toleratesMissing reports whether the gang of a member continues, or may wait, without a place for that member.
-func (p *Plugin) toleratesMissing(pod *corev1.Pod, group *podGroup, m *members) bool {
-	missing := group.minMember - len(m.placed)
+func (p *Plugin) toleratesMissing(pod *corev1.Pod, group *podGroup, m *placement.Members) bool {
+	missing := group.minMember - len(m.Placed)
 	// Bound members would keep their places forever, unlike held members, which have a timeout.
-	onlyBound := m.bound > 0 && len(m.placed) == m.bound
-	return missing <= 0 || !onlyBound && p.isWithinTolerance(missing, group.minMember) || isSpare(pod, m.waiting, missing)
+	onlyBound := m.Bound > 0 && len(m.Placed) == m.Bound
+	return missing <= 0 || !onlyBound && p.isWithinTolerance(missing, group.minMember) || isSpare(pod, m.Waiting, missing)
 }
 
 // retryElsewhere retries a member that another plugin rejected on its planned node.

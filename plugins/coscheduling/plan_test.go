@@ -13,6 +13,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -164,7 +165,7 @@ func TestANodeThatAnotherPluginRejectsIsLeftOut(t *testing.T) {
 			l.group("g", map[string]any{"minMember": int64(2)}, laidOut(layout))
 			l.member("b")
 			var rejected []string
-			for range maxExcludedNodes {
+			for range placement.MaxExcludedNodes {
 				cs, nodes, reason := l.aim(pod)
 				if reason != "" || len(nodes) != 1 || slices.Contains(rejected, nodes[0]) {
 					t.Fatalf("after %v it may go to %v, told %q", rejected, nodes, reason)
@@ -200,7 +201,7 @@ func TestMembersWithoutAPlanStayInTheRack(t *testing.T) {
 	first := l.member("a")
 	l.member("b")
 	g := gangOf(first, l.groups.getGroup(mustGroup(first)))
-	l.gangs.setPlan(g, &plan{})
+	l.gangs.setPlan(g, &placement.Plan{})
 	for _, node := range []string{"n2", "n4"} {
 		if !l.gangs.excludeNode(g, node) {
 			t.Fatalf("%s is one too many", node)

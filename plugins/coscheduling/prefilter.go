@@ -13,6 +13,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 	"g8s.host/gpu-scheduler/pkg/gangplan"
 	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/reservation"
@@ -56,30 +57,30 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.
 	}
 	m := p.membersOf(pod, group)
 	g := gangOf(pod, group)
-	if m.bound+1 >= group.minMember || !group.layout.isAny() && len(m.placed) >= group.minMember {
+	if m.Bound+1 >= group.minMember || !group.layout.IsAny() && len(m.Placed) >= group.minMember {
 		return p.joinRunningGang(state, g, group, &m, nodes)
 	}
 	if reason := p.refusalReason(g, group, &m, nodes, cycle.ReadChanges(state)); reason != "" {
-		p.gangs.setRepresentative(g, pod, m.waiting)
+		p.gangs.setRepresentative(g, pod, m.Waiting)
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
 	}
-	cycle := &attempt{isStarting: true, allowed: p.gangs.planOf(g).allowedNodes(pod)}
+	cycle := &attempt{isStarting: true, allowed: p.gangs.planOf(g).AllowedNodes(pod)}
 	state.Write(stateKey, cycle)
 	return cycle.preFilterResult(), nil
 }
 
 // joinRunningGang lets a member join a gang that is already complete: beside the other members if its layout requires it, or beside those of its
 // segment.
-func (p *Plugin) joinRunningGang(state fwk.CycleState, g gang, group *podGroup, m *members, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (p *Plugin) joinRunningGang(state fwk.CycleState, g gang, group *podGroup, m *placement.Members, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	cycle := &attempt{}
-	if group.layout.segment == 0 {
-		cycle.allowed = p.siblingDomain(group.layout, m.placed, nodes)
+	if group.layout.Segment == 0 {
+		cycle.allowed = p.siblingDomain(group.layout, m.Placed, nodes)
 	} else {
 		var why string
 		if cycle.allowed, why = p.segmentDomain(g, group, m, nodes); why != "" {
 			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 		}
-		cycle.prefersDomain = !group.layout.required
+		cycle.prefersDomain = !group.layout.Required
 	}
 	if cycle.allowed == nil {
 		return nil, fwk.NewStatus(fwk.Skip)
@@ -100,32 +101,32 @@ func unusableReason(group *podGroup) string {
 }
 
 // refusalReason returns why a gang may not begin, "" if it may.
-func (p *Plugin) refusalReason(g gang, group *podGroup, m *members, nodes []fwk.NodeInfo, changes *cycle.Changes) string {
-	if reason := m.missingReason(group.minMember); reason != "" {
+func (p *Plugin) refusalReason(g gang, group *podGroup, m *placement.Members, nodes []fwk.NodeInfo, changes *cycle.Changes) string {
+	if reason := m.MissingReason(group.minMember); reason != "" {
 		return reason
 	}
-	if hold := p.gangs.stateOf(g).StartHold(p.now(), phase.Standing{Bound: m.bound, Placed: len(m.placed)}); hold.Reason != phase.NoReason {
+	if hold := p.gangs.stateOf(g).StartHold(p.now(), phase.Standing{Bound: m.Bound, Placed: len(m.Placed)}); hold.Reason != phase.NoReason {
 		return p.explainHold(g, hold)
 	}
-	if len(m.placed) > m.bound && (group.layout.isAny() || p.gangs.planOf(g).includesPod(m.waiting[0])) {
+	if len(m.Placed) > m.Bound && (group.layout.IsAny() || p.gangs.planOf(g).IncludesPod(m.Waiting[0])) {
 		return "" // this process found room for all, and some siblings already hold places
 	}
 	b := p.newSnapshot(nodes)
-	b.request = p.quotaRequest(group, m)
-	if reason := overQuotaReason(b.request); reason != "" {
+	b.Request = p.quotaRequest(group, m)
+	if reason := overQuotaReason(b.Request); reason != "" {
 		return reason
 	}
-	on := newBasis(len(nodes), p.latestGeneration.updateGeneration(nodes, p.handle.SnapshotSharedLister().NodeInfos(), changes), group, m)
+	on := newBasis(len(nodes), p.latestGeneration.UpdateGeneration(nodes, p.handle.SnapshotSharedLister().NodeInfos(), changes), group, m)
 	on.Quotas = p.quotas.Revision()
-	b.kept, on.Nominated = p.nominatedAsks(g, group, m)
-	on.Reservations, on.StartReservations = p.reservationFingerprint(m.waiting), p.startReservations.Version()
+	b.Kept, on.Nominated = p.nominatedAsks(g, group, m)
+	on.Reservations, on.StartReservations = p.reservationFingerprint(m.Waiting), p.startReservations.Version()
 	before := p.gangs.planOf(g)
-	on.ExcludedNodes, on.HoldOutUntil = before.countExcluded(), group.holdOutUntil(m, p.now())
+	on.ExcludedNodes, on.HoldOutUntil = before.CountExcluded(), group.holdOutUntil(m, p.now())
 	if reason := p.gangs.stateOf(g).VerdictOn(on); reason != "" {
 		return reason
 	}
-	reason := b.lackOfRoom(group.needs(), m)
-	if reason == "" && !group.layout.isAny() && !before.isCurrentFor(on, m.waiting[0]) {
+	reason := b.LackOfRoom(group.needs(), m)
+	if reason == "" && !group.layout.IsAny() && !before.IsCurrentFor(on, m.Waiting[0]) {
 		reason = p.planGang(g, group, m, b, on)
 	}
 	if reason != "" {
@@ -156,8 +157,8 @@ func isChoice(why string) bool {
 // nominatedAsks returns the requests of pods that are nominated to nodes and come before the members of a gang: nominated by preemption or by gpuctl
 // advise defrag, with the priority of the gang or higher. Filter counts them on the nodes as well, so without this members would begin and find
 // no place. Only nodes named in a nomination are visited, not the whole cluster. The second value is a fingerprint of these pods.
-func (p *Plugin) nominatedAsks(g gang, group *podGroup, m *members) (kept map[string][]cycle.ResourceRequest, of uint64) {
-	least, request := corev1helpers.PodPriority(m.waiting[0]), p.quotaRequest(group, m)
+func (p *Plugin) nominatedAsks(g gang, group *podGroup, m *placement.Members) (kept map[string][]cycle.ResourceRequest, of uint64) {
+	least, request := corev1helpers.PodPriority(m.Waiting[0]), p.quotaRequest(group, m)
 	for _, node := range p.pods.ListIndexFuncValues(byNomination) {
 		for _, info := range p.handle.NominatedPodsForNode(node) {
 			pod := info.GetPod()
@@ -168,16 +169,16 @@ func (p *Plugin) nominatedAsks(g gang, group *podGroup, m *members) (kept map[st
 				kept = map[string][]cycle.ResourceRequest{}
 			}
 			kept[node] = append(kept[node], cycle.PodResourceRequests(pod)...)
-			of += podsFingerprint([]*corev1.Pod{pod}) ^ maphash.String(seed, node)
+			of += placement.PodsFingerprint([]*corev1.Pod{pod}) ^ maphash.String(placement.Seed, node)
 		}
 	}
 	return kept, of
 }
 
 // isMemberOf reports whether a pod is a member of a gang, or the single pod that the gang consists of.
-func (p *Plugin) isMemberOf(g gang, group *podGroup, m *members, pod *corev1.Pod) bool {
+func (p *Plugin) isMemberOf(g gang, group *podGroup, m *placement.Members, pod *corev1.Pod) bool {
 	if g.isSinglePod() {
-		return pod.UID == m.waiting[0].UID
+		return pod.UID == m.Waiting[0].UID
 	}
 	name, ok := p.groups.groupOf(pod)
 	return ok && name == g.group && gangOf(pod, group) == g
@@ -200,9 +201,9 @@ func (p *Plugin) reservationFingerprint(waiting []*corev1.Pod) (of uint64) {
 }
 
 // newBasis returns the basis of a verdict on room, for a number of nodes and their latest generation.
-func newBasis(nodes int, generation int64, group *podGroup, m *members) phase.Basis {
+func newBasis(nodes int, generation int64, group *podGroup, m *placement.Members) phase.Basis {
 	return phase.Basis{
-		Members: podsFingerprint(m.waiting), Nodes: nodes, Generation: generation, Group: string(group.UID) + "/" + group.ResourceVersion, Placed: len(m.placed),
+		Members: placement.PodsFingerprint(m.Waiting), Nodes: nodes, Generation: generation, Group: string(group.UID) + "/" + group.ResourceVersion, Placed: len(m.Placed),
 	}
 }
 
@@ -294,6 +295,6 @@ func (p *Plugin) dryRunner() dryRunner {
 }
 
 // newSnapshot takes the snapshot for one attempt.
-func (p *Plugin) newSnapshot(nodes []fwk.NodeInfo) clusterSnapshot {
-	return clusterSnapshot{nodes: nodes, deviceCache: p.deviceCache, reservations: p.reservations, startReservations: p.startReservations, tables: &p.tables, steps: ptr.To(gangplan.DefaultBudget)}
+func (p *Plugin) newSnapshot(nodes []fwk.NodeInfo) placement.ClusterSnapshot {
+	return placement.ClusterSnapshot{Nodes: nodes, DeviceCache: p.deviceCache, Reservations: p.reservations, StartReservations: p.startReservations, Tables: &p.tables, Steps: ptr.To(gangplan.DefaultBudget)}
 }

@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 )
 
 // TestWhoLeavesIsEnough in random clusters with gangs of one to three roles, disruption budgets and GPUQuotas: a gang for which others leave has room
@@ -84,11 +86,11 @@ func (l *lab) mayLeave(first *corev1.Pod) (pods []*corev1.Pod) {
 	group := l.groups.getGroup(mustGroup(first))
 	m := l.membersOf(first, group)
 	b := l.newSnapshot(l.infos)
-	b.request = l.quotaRequest(group, &m)
-	kinds := newPodClasses(m.waiting).classes
-	seats, err := b.slotsFor(kinds)
+	b.Request = l.quotaRequest(group, &m)
+	kinds := placement.NewPodClasses(m.Waiting).Classes
+	seats, err := b.SlotsFor(kinds)
 	l.must(err)
-	c := l.censusOf(newNodeDomain(group.layout, seats, b), gangOf(first, group), l.victimPriorityLimit(m.waiting, lowestPriority(m.waiting)), nil)
+	c := l.censusOf(placement.NewNodeDomain(group.layout, seats, b), gangOf(first, group), l.victimPriorityLimit(m.Waiting, lowestPriority(m.Waiting)), nil)
 	for _, info := range l.infos {
 		for _, on := range info.GetPods() {
 			if pod := on.GetPod(); c.mayBeEvicted(pod, c.quotaStanding(pod)) {

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 	"g8s.host/gpu-scheduler/pkg/gangplan"
 )
 
@@ -32,8 +33,8 @@ func (f *searchResult) needsMoreSteps() bool {
 }
 
 func (f *searchResult) newProposal() *proposal {
-	of := &proposal{areaKey: f.field.key, now: f.nodeDomain.freeSlots, plan: f.plan}
-	for _, info := range f.infos {
+	of := &proposal{areaKey: f.field.key, now: f.NodeDomain.FreeSlots, plan: f.plan}
+	for _, info := range f.Infos {
 		of.nodes = append(of.nodes, info.Node().Name)
 	}
 	for _, unit := range f.units {
@@ -45,18 +46,18 @@ func (f *searchResult) newProposal() *proposal {
 // reviewProposal returns the proposal as of now, nil if it is outdated: there is new room, a victim must stay, or there is too little room
 // without the victims.
 func (q *preemptionAttempt) reviewProposal(of *proposal) *searchResult {
-	at := q.nodeNumbers(of.nodes)
+	at := q.NodeNumbers(of.nodes)
 	if len(at) != len(of.nodes) || !slices.IsSorted(at) {
 		return nil // a node is gone, or the list is in another order
 	}
 	part := q.restrictToNodes(at)
 	part.left = q.left - readSteps*part.countPods()
-	if len(part.infos) != len(of.nodes) {
+	if len(part.Infos) != len(of.nodes) {
 		return nil
 	}
 	for role := range of.now {
 		for node, room := range of.now[role] {
-			if part.nodeDomain.freeSlots[role][node] > room {
+			if part.NodeDomain.FreeSlots[role][node] > room {
 				return nil
 			}
 		}
@@ -104,7 +105,7 @@ func (q *preemptionAttempt) unitsAmong(leave [][]*corev1.Pod) (units []int, ok b
 // remainingPods returns the pods on the nodes that are not terminating.
 func (q *preemptionAttempt) remainingPods() sets.Set[types.UID] {
 	there := sets.New[types.UID]()
-	for _, info := range q.infos {
+	for _, info := range q.Infos {
 		for _, on := range info.GetPods() {
 			if pod := on.GetPod(); pod.DeletionTimestamp == nil {
 				there.Insert(pod.UID)
@@ -153,7 +154,7 @@ func (q *preemptionAttempt) hasRoomFor(node int, counts []int, gone func(int) bo
 	beside := make([]int, len(counts))
 	q.gonePods = q.occupants.appendGone(q.gonePods[:0], node, gone)
 	for role, count := range counts {
-		if count > 0 && (q.barred[role].Has(q.infos[node].Node().Name) || q.capacityBeside(node, role, beside, nodeChange{gone: q.gonePods}) < count) {
+		if count > 0 && (q.barred[role].Has(q.Infos[node].Node().Name) || q.CapacityBeside(node, role, beside, placement.NodeChange{Gone: q.gonePods}) < count) {
 			return false
 		}
 		beside[role] = count

@@ -13,17 +13,18 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 	"g8s.host/gpu-scheduler/pkg/gpuquota"
 	"g8s.host/gpu-scheduler/pkg/gpuquota/follow"
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
 // quotaRequest returns the quota request of all missing members of a gang together; nil without quotas.
-func (p *Plugin) quotaRequest(group *podGroup, m *members) *follow.Request {
+func (p *Plugin) quotaRequest(group *podGroup, m *placement.Members) *follow.Request {
 	if !p.quotas.HasAny() {
 		return nil
 	}
-	return p.quotas.RequestFor(neededMembers(group.needs(), m)...)
+	return p.quotas.RequestFor(placement.NeededMembers(group.needs(), m)...)
 }
 
 // overQuotaReason returns which quota is exceeded by a request, "" for none.
@@ -92,9 +93,9 @@ const singlePodPrefix = "pod/"
 func (g gang) isSinglePod() bool { return strings.HasPrefix(g.group.Name, singlePodPrefix) }
 
 // singlePodGang returns a pod as a gang of one.
-func singlePodGang(pod *corev1.Pod) (gang, *podGroup, members) {
+func singlePodGang(pod *corev1.Pod) (gang, *podGroup, placement.Members) {
 	group := &podGroup{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: singlePodPrefix + pod.Name}, minMember: 1, severalOwners: true}
-	return gangOf(pod, group), group, members{waiting: []*corev1.Pod{pod}}
+	return gangOf(pod, group), group, placement.Members{Waiting: []*corev1.Pod{pod}}
 }
 
 // findSinglePod returns the pod of such a group.
@@ -122,9 +123,9 @@ func (p *Plugin) reclaimGuaranteed(ctx context.Context, pod *corev1.Pod, refused
 		return nil, fwk.NewStatus(fwk.Unschedulable) // it is in memory
 	}
 	g, group, m := singlePodGang(pod)
-	on := newBasis(len(nodes), maxGeneration(nodes), group, &m)
+	on := newBasis(len(nodes), placement.MaxGeneration(nodes), group, &m)
 	_, on.Nominated = p.nominatedAsks(g, group, &m)
-	on.Reservations, on.Quotas = p.reservationFingerprint(m.waiting), p.quotas.Revision()
+	on.Reservations, on.Quotas = p.reservationFingerprint(m.Waiting), p.quotas.Revision()
 	p.gangs.changeState(g, func(s *phase.Gang) { s.RecordVerdict(phase.Verdict{On: on}) })
 	p.tracksSinglePods.Store(true)
 	defer p.forgetSinglePod(pod)

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
@@ -48,7 +49,7 @@ func (p *Plugin) RecordRejection(pod *corev1.Pod) {
 }
 
 // gangWith returns the gang of a pod, or the pod as a gang of one. It returns none if the PodGroup is unusable.
-func (p *Plugin) gangWith(pod *corev1.Pod) (gang, *podGroup, members) {
+func (p *Plugin) gangWith(pod *corev1.Pod) (gang, *podGroup, placement.Members) {
 	name, ok := p.groups.groupOf(pod)
 	if !ok {
 		p.tracksSinglePods.Store(true)
@@ -56,7 +57,7 @@ func (p *Plugin) gangWith(pod *corev1.Pod) (gang, *podGroup, members) {
 	}
 	group := p.groups.getGroup(name)
 	if unusableReason(group) != "" {
-		return gang{}, nil, members{}
+		return gang{}, nil, placement.Members{}
 	}
 	return gangOf(pod, group), group, p.membersOf(pod, group)
 }

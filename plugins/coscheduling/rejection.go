@@ -13,6 +13,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
@@ -21,7 +22,7 @@ const maxRefusals = 3
 
 // holdRejectedGang backs off a gang whose member found no place although the gang had begun, or could have. It returns the message for all members,
 // which is the same as long as nothing changes.
-func (p *Plugin) holdRejectedGang(g gang, m *members, pod *corev1.Pod, refused fwk.NodeToStatusReader) string {
+func (p *Plugin) holdRejectedGang(g gang, m *placement.Members, pod *corev1.Pod, refused fwk.NodeToStatusReader) string {
 	now := p.now()
 	words := p.summarizeRefusals(refused)
 	if now.IsZero() || words == "" { // a simulation, whose clock stands still, or a test without nodes

@@ -7,13 +7,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/hint"
 )
 
 // setRepresentative makes a rejected member the representative of its gang, and records the waiting members.
 func (r *gangs) setRepresentative(g gang, pod *corev1.Pod, waiting []*corev1.Pod) {
-	of := podsFingerprint(waiting)
+	of := placement.PodsFingerprint(waiting)
 	r.mu.RLock()
 	known := r.states[g] != nil && r.states[g].pendingClasses.fingerprint == of
 	r.mu.RUnlock()
@@ -39,10 +40,10 @@ type pendingClasses struct {
 
 func newPendingClasses(waiting []*corev1.Pod, of uint64) pendingClasses {
 	all := pendingClasses{fingerprint: of}
-	kinds := newPodClasses(waiting)
-	if !kinds.varied {
-		for i := range kinds.classes {
-			all.pods = append(all.pods, kinds.classes[i].pod)
+	kinds := placement.NewPodClasses(waiting)
+	if !kinds.Varied {
+		for i := range kinds.Classes {
+			all.pods = append(all.pods, kinds.Classes[i].Pod)
 		}
 		return all
 	}

@@ -13,6 +13,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/devices"
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 	"g8s.host/gpu-scheduler/pkg/reservation/follow"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
@@ -45,19 +46,19 @@ func TestKeptNodesHaveNoRoomForAGang(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		nodes = append(nodes, nodeInfo(fixture.Node(name).GPUs(8, "T4").Obj()))
 	}
-	b := clusterSnapshot{nodes: nodes, deviceCache: devices.NewCache(), tables: &capacityTables{}, reservations: reserved}
+	b := placement.ClusterSnapshot{Nodes: nodes, DeviceCache: devices.NewCache(), Tables: &placement.CapacityTables{}, Reservations: reserved}
 	steps := []struct {
 		what      string
 		after     time.Duration
 		namespace string
 		limit     time.Duration
-		want      gangCapacity
+		want      placement.GangCapacity
 	}{
-		{"they could run on when it begins", 0, "ours", 0, gangCapacity{free: 1, empty: 3}},
-		{"they end before", 0, "ours", 30 * time.Minute, gangCapacity{free: 3, empty: 3}},
-		{"it is for them", 0, "theirs", 0, gangCapacity{free: 3, empty: 3}},
-		{"there is no time left", 50 * time.Minute, "ours", 30 * time.Minute, gangCapacity{free: 1, empty: 3}},
-		{"it is over", 2 * time.Hour, "ours", 0, gangCapacity{free: 3, empty: 3}},
+		{"they could run on when it begins", 0, "ours", 0, placement.GangCapacity{Free: 1, Empty: 3}},
+		{"they end before", 0, "ours", 30 * time.Minute, placement.GangCapacity{Free: 3, Empty: 3}},
+		{"it is for them", 0, "theirs", 0, placement.GangCapacity{Free: 3, Empty: 3}},
+		{"there is no time left", 50 * time.Minute, "ours", 30 * time.Minute, placement.GangCapacity{Free: 1, Empty: 3}},
+		{"it is over", 2 * time.Hour, "ours", 0, placement.GangCapacity{Free: 3, Empty: 3}},
 	}
 	for _, step := range steps {
 		clock = now.Add(step.after)
@@ -66,20 +67,20 @@ func TestKeptNodesHaveNoRoomForAGang(t *testing.T) {
 		if step.limit > 0 {
 			pod.Spec.ActiveDeadlineSeconds = ptr.To(int64(step.limit.Seconds()))
 		}
-		waiting := []podClass{{pod: pod, count: 3}}
-		seats, err := b.slotsFor(waiting)
+		waiting := []placement.PodClass{{Pod: pod, Count: 3}}
+		seats, err := b.SlotsFor(waiting)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := b.capacityFor(waiting, seats, 0); got != step.want {
+		if got := b.CapacityFor(waiting, seats, 0); got != step.want {
 			t.Errorf("%s: the room is %+v, want %+v", step.what, got, step.want)
 		}
 		beside := 0
 		for _, info := range nodes {
-			beside += min(1, seats[0].capacityAfter(&nodeChange{}, info, b))
+			beside += min(1, seats[0].CapacityAfter(&placement.NodeChange{}, info, b))
 		}
-		if beside != step.want.free {
-			t.Errorf("%s: %d nodes take one, want %d", step.what, beside, step.want.free)
+		if beside != step.want.Free {
+			t.Errorf("%s: %d nodes take one, want %d", step.what, beside, step.want.Free)
 		}
 	}
 }
@@ -87,10 +88,10 @@ func TestKeptNodesHaveNoRoomForAGang(t *testing.T) {
 // TestPodsThatRunForLongerAreOfAnotherKind, as nodes may be kept from them alone.
 func TestPodsThatRunForLongerAreOfAnotherKind(t *testing.T) {
 	short, long := fixture.Pod("m").GPUs(8).Obj(), fixture.Pod("m").GPUs(8).Obj()
-	if !haveSameDemand(short, long) {
+	if !placement.HaveSameDemand(short, long) {
 		t.Error("equal pods are not alike")
 	}
-	if short.Spec.ActiveDeadlineSeconds = ptr.To[int64](60); haveSameDemand(short, long) {
+	if short.Spec.ActiveDeadlineSeconds = ptr.To[int64](60); placement.HaveSameDemand(short, long) {
 		t.Error("pods that differ in their time limit are alike")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -200,7 +201,7 @@ func TestMembersWithoutAPlanStayInTheRackOfTheirSegment(t *testing.T) {
 	l.group("g", map[string]any{"minMember": int64(4)}, laidOut("required=rack;segment=2"))
 	pods := l.ranks(0, 4)
 	g := gangOf(pods[0], l.groups.getGroup(mustGroup(pods[0])))
-	l.gangs.setPlan(g, &plan{excluded: sets.New("n1", "n4")})
+	l.gangs.setPlan(g, &placement.Plan{Excluded: sets.New("n1", "n4")})
 	for rank, want := range [][]string{{"n2", "n3"}, {"n2", "n3"}, {"n6", "n7"}, {"n6", "n7"}} {
 		if _, nodes, reason := l.aim(pods[rank]); !slices.Equal(nodes, want) || reason != "" {
 			t.Errorf("rank %d may go to %v, told %q; want %v", rank, nodes, reason, want)
@@ -272,19 +273,19 @@ func TestWhichSegmentAMemberIsOf(t *testing.T) {
 	}
 	tests := map[string]struct {
 		pods []*corev1.Pod
-		want []segment
+		want []placement.Segment
 	}{
-		"by index":                            {ranked, []segment{{"/job", 0}, {"/job", 0}, {"/job", 1}}},
-		"by name":                             {named("web-0", "web-15", "web-16"), []segment{{"web-", 0}, {"web-", 0}, {"web-", 1}}},
-		"by role":                             {named("x-master-0", "x-worker-0", "x-worker-31"), []segment{{"x-master-", 0}, {"x-worker-", 0}, {"x-worker-", 1}}},
-		"by the order of names that are made": {named("web-7c9f8-b", "web-7c9f8-22222", "-7"), []segment{{"job", 0}, {"job", 0}, {"job", 0}}},
+		"by index":                            {ranked, []placement.Segment{{Row: "/job", Number: 0}, {Row: "/job", Number: 0}, {Row: "/job", Number: 1}}},
+		"by name":                             {named("web-0", "web-15", "web-16"), []placement.Segment{{Row: "web-", Number: 0}, {Row: "web-", Number: 0}, {Row: "web-", Number: 1}}},
+		"by role":                             {named("x-master-0", "x-worker-0", "x-worker-31"), []placement.Segment{{Row: "x-master-", Number: 0}, {Row: "x-worker-", Number: 0}, {Row: "x-worker-", Number: 1}}},
+		"by the order of names that are made": {named("web-7c9f8-b", "web-7c9f8-22222", "-7"), []placement.Segment{{Row: "job", Number: 0}, {Row: "job", Number: 0}, {Row: "job", Number: 0}}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := newSegmentAssignment(layout{segment: 16}, tc.pods, nil)
-			var got []segment
+			s := placement.NewSegmentAssignment(placement.Layout{Segment: 16}, tc.pods, nil)
+			var got []placement.Segment
 			for _, pod := range tc.pods {
-				got = append(got, s.segmentByPod[pod.UID])
+				got = append(got, s.SegmentByPod[pod.UID])
 			}
 			if !slices.Equal(got, tc.want) {
 				t.Errorf("segments %v, want %v", got, tc.want)
@@ -296,8 +297,8 @@ func TestWhichSegmentAMemberIsOf(t *testing.T) {
 		many[i] = fmt.Sprintf("web-7c9f8-z%02d", i)
 	}
 	pods := named(many...)
-	if s := newSegmentAssignment(layout{segment: 16}, pods[16:], pods[:16]); s.segmentByPod["web-7c9f8-z15"] != (segment{"job", 0}) || s.segmentByPod["web-7c9f8-z32"] != (segment{"job", 2}) {
-		t.Errorf("the last of the first segment is in %v, and the last of all in %v", s.segmentByPod["web-7c9f8-z15"], s.segmentByPod["web-7c9f8-z32"])
+	if s := placement.NewSegmentAssignment(placement.Layout{Segment: 16}, pods[16:], pods[:16]); s.SegmentByPod["web-7c9f8-z15"] != (placement.Segment{Row: "job", Number: 0}) || s.SegmentByPod["web-7c9f8-z32"] != (placement.Segment{Row: "job", Number: 2}) {
+		t.Errorf("the last of the first segment is in %v, and the last of all in %v", s.SegmentByPod["web-7c9f8-z15"], s.SegmentByPod["web-7c9f8-z32"])
 	}
 }
 

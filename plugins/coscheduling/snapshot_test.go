@@ -12,6 +12,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/devices"
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -101,13 +102,13 @@ func TestRoomForGangs(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			waiting := []podClass{{pod: tc.pod, count: tc.members - tc.placed}}
-			seats, err := newSlots(waiting)
+			waiting := []placement.PodClass{{Pod: tc.pod, Count: tc.members - tc.placed}}
+			seats, err := placement.NewSlots(waiting)
 			if err != nil {
 				t.Fatal(err)
 			}
-			found := clusterSnapshot{nodes: tc.nodes, deviceCache: devices.NewCache()}.capacityFor(waiting, seats, tc.placed)
-			if got := found.refusalReason(tc.members); got != tc.want {
+			found := placement.ClusterSnapshot{Nodes: tc.nodes, DeviceCache: devices.NewCache()}.CapacityFor(waiting, seats, tc.placed)
+			if got := found.RefusalReason(tc.members); got != tc.want {
 				t.Errorf("got %q of %+v, want %q", got, found, tc.want)
 			}
 		})
@@ -124,8 +125,8 @@ func infos(nodes ...*corev1.Node) (all []fwk.NodeInfo) {
 func TestMinResources(t *testing.T) {
 	nodes := infos(fixture.Node("a").GPUs(8, "T4").Obj(), fixture.Node("b").GPUs(8, "T4").Obj())
 	pools := infos(fixture.Node("a").Pool("gold").GPUs(8, "T4").Obj(), fixture.Node("b").Pool("silver").GPUs(8, "T4").Obj())
-	seatsIn := func(pool string) []podSlot {
-		seats, err := newSlots([]podClass{{pod: fixture.Pod("m").Pool(pool).GPUs(8).Obj(), count: 2}})
+	seatsIn := func(pool string) []placement.PodSlot {
+		seats, err := placement.NewSlots([]placement.PodClass{{Pod: fixture.Pod("m").Pool(pool).GPUs(8).Obj(), Count: 2}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +137,7 @@ func TestMinResources(t *testing.T) {
 	tests := map[string]struct {
 		want   map[corev1.ResourceName]float64
 		placed []*corev1.Pod
-		seats  []podSlot
+		seats  []placement.PodSlot
 		nodes  []fwk.NodeInfo
 		lacks  corev1.ResourceName
 	}{
@@ -152,7 +153,7 @@ func TestMinResources(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := lackingResource(tc.want, tc.placed, tc.seats, tc.nodes); got != tc.lacks {
+			if got := placement.LackingResource(tc.want, tc.placed, tc.seats, tc.nodes); got != tc.lacks {
 				t.Errorf("lacks %q, want %q", got, tc.lacks)
 			}
 		})
@@ -161,7 +162,7 @@ func TestMinResources(t *testing.T) {
 
 func TestAlike(t *testing.T) {
 	worker := fixture.Pod("a").GPUs(8).Obj()
-	if !haveSameDemand(worker, fixture.Pod("b").GPUs(8).Obj()) {
+	if !placement.HaveSameDemand(worker, fixture.Pod("b").GPUs(8).Obj()) {
 		t.Error("two workers are not alike")
 	}
 	tolerant := fixture.Pod("b").GPUs(8).Obj()
@@ -174,7 +175,7 @@ func TestAlike(t *testing.T) {
 		"a worker in one zone":                     fixture.Pod("b").GPUs(8).Require("zone", "z1").Obj(),
 		"a worker that tolerates all":              tolerant,
 	} {
-		if haveSameDemand(worker, other) {
+		if placement.HaveSameDemand(worker, other) {
 			t.Errorf("a worker is taken to be like %s", what)
 		}
 	}
@@ -191,12 +192,12 @@ func TestKindsAreBounded(t *testing.T) {
 		"pods of a megabyte":   func(int) *corev1.Pod { return huge.DeepCopy() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			var k podClasses
+			var k placement.PodClasses
 			for i := range 20 {
-				k.addPod(pod(i))
+				k.AddPod(pod(i))
 			}
-			if !k.varied || len(k.classes) > maxKinds || k.compared > maxCompared+2*len(values) {
-				t.Errorf("%d kinds, %d compared, varied: %t", len(k.classes), k.compared, k.varied)
+			if !k.Varied || len(k.Classes) > placement.MaxKinds || k.Compared > placement.MaxCompared+2*len(values) {
+				t.Errorf("%d kinds, %d compared, varied: %t", len(k.Classes), k.Compared, k.Varied)
 			}
 		})
 	}
@@ -248,14 +249,14 @@ func BenchmarkRoomFor(b *testing.B) {
 			nodes = append(nodes, nodeInfo(fixture.Node(fmt.Sprint("n", i)).GPUs(8, "T4").Obj(), pods...))
 		}
 		pod, ledger := fixture.Pod("m").GPUs(9).Obj(), devices.NewCache()
-		waiting := []podClass{{pod: pod, count: 8}}
-		seats, err := newSlots(waiting)
+		waiting := []placement.PodClass{{Pod: pod, Count: 8}}
+		seats, err := placement.NewSlots(waiting)
 		if err != nil {
 			b.Fatal(err)
 		}
 		b.Run(fmt.Sprint("nodes=", count), func(b *testing.B) {
 			for b.Loop() {
-				clusterSnapshot{nodes: nodes, deviceCache: ledger}.capacityFor(waiting, seats, 0)
+				placement.ClusterSnapshot{Nodes: nodes, DeviceCache: ledger}.CapacityFor(waiting, seats, 0)
 			}
 		})
 	}

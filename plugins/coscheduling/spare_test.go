@@ -6,6 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 )
 
 func nominatedFor(name, node string) *corev1.Pod {
@@ -25,7 +27,7 @@ func TestAMemberTooManyTakesNoPlaces(t *testing.T) {
 	if isSpare(a, waiting, 2) || isSpare(spare, []*corev1.Pod{spare}, 0) {
 		t.Error("one that has a place, or is the only one, is called spare")
 	}
-	if first := nominatedFirst(waiting); first[0] != a || first[1] != b || first[2] != spare || waiting[0] != spare {
+	if first := placement.NominatedFirst(waiting); first[0] != a || first[1] != b || first[2] != spare || waiting[0] != spare {
 		t.Errorf("the order is %v, and of the list %v", first, waiting)
 	}
 }
@@ -39,7 +41,7 @@ func TestPodsThatAskAsAWholeAreNotAlike(t *testing.T) {
 		}
 		return pod
 	}
-	if haveSameDemand(asking("1"), asking("10000")) || haveSameDemand(asking(""), asking("1")) || !haveSameDemand(asking("1"), asking("1")) || !haveSameDemand(asking(""), asking("")) {
+	if placement.HaveSameDemand(asking("1"), asking("10000")) || placement.HaveSameDemand(asking(""), asking("1")) || !placement.HaveSameDemand(asking("1"), asking("1")) || !placement.HaveSameDemand(asking(""), asking("")) {
 		t.Error("what a pod asks as a whole does not count")
 	}
 }

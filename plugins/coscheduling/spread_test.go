@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -42,7 +43,7 @@ func TestSpreadAgreesWithKubernetes(t *testing.T) {
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		nodes, pod := unevenNodes(random), spreading(random)
-		ours := newSpreadState(pod, nodes)
+		ours := placement.NewSpreadState(pod, nodes)
 		for step := range 12 {
 			state := framework.NewCycleState()
 			if _, status := theirs.PreFilter(t.Context(), state, pod, nodes); !status.IsSuccess() {
@@ -51,8 +52,8 @@ func TestSpreadAgreesWithKubernetes(t *testing.T) {
 			for _, info := range nodes {
 				status := theirs.Filter(t.Context(), state, pod, info)
 				want := status.Code() == fwk.Unschedulable // without a label a node is no matter of numbers
-				if got := ours.violatedKey(info.Node()) != ""; got != want && status.Code() != fwk.UnschedulableAndUnresolvable {
-					t.Fatalf("seed %d, step %d: %s is refused: %v, want %v; counted %v", seed, step, info.Node().Name, got, want, ours.rules)
+				if got := ours.ViolatedKey(info.Node()) != ""; got != want && status.Code() != fwk.UnschedulableAndUnresolvable {
+					t.Fatalf("seed %d, step %d: %s is refused: %v, want %v; counted %v", seed, step, info.Node().Name, got, want, ours.Rules)
 				}
 				if want {
 					refused++
@@ -64,7 +65,7 @@ func TestSpreadAgreesWithKubernetes(t *testing.T) {
 				if err := info.RemovePod(klog.Background(), gone); err != nil {
 					t.Fatal(err)
 				}
-				ours.recordPod(gone, info.Node(), -1)
+				ours.RecordPod(gone, info.Node(), -1)
 				continue
 			}
 			come := spreading(random)
@@ -74,7 +75,7 @@ func TestSpreadAgreesWithKubernetes(t *testing.T) {
 				t.Fatal(err)
 			}
 			info.AddPodInfo(added)
-			ours.recordPod(come, info.Node(), 1)
+			ours.RecordPod(come, info.Node(), 1)
 		}
 	}
 	if refused < 1000 {
@@ -184,8 +185,8 @@ func TestManyConstraintsAreTakenOnTrust(t *testing.T) {
 			pod.Spec.TopologySpreadConstraints[i] = corev1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: names.LabelRack, WhenUnsatisfiable: corev1.DoNotSchedule}
 		}
 	})
-	r := &dryRun{dryRunner: l.dryRunner(), nodeDomain: &nodeDomain{}, ctx: t.Context(), filters: handle{lab: l}, classByHash: map[uint64]*filterClass{}, left: maxDryRunSteps}
-	r.clusterSnapshot.nodes = make([]fwk.NodeInfo, 5000) // which nobody looks at
+	r := &dryRun{dryRunner: l.dryRunner(), NodeDomain: &placement.NodeDomain{}, ctx: t.Context(), filters: handle{lab: l}, classByHash: map[uint64]*filterClass{}, left: maxDryRunSteps}
+	r.ClusterSnapshot.Nodes = make([]fwk.NodeInfo, 5000) // which nobody looks at
 	if part, refused := r.classOf(pod, 0); part != nil || refused != nil || r.left >= 0 {
 		t.Errorf("they are counted: %v, %v, with %d steps left", part, refused, r.left)
 	}

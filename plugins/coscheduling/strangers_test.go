@@ -123,8 +123,8 @@ func TestAGangIsOfOneOwner(t *testing.T) {
 		if several {
 			waiting, strangers = 4, 0
 		}
-		if len(m.waiting) != waiting || m.otherOwners != strangers {
-			t.Errorf("several owners: %v: %d members and %d strangers, want %d and %d", several, len(m.waiting), m.otherOwners, waiting, strangers)
+		if len(m.Waiting) != waiting || m.OtherOwners != strangers {
+			t.Errorf("several owners: %v: %d members and %d strangers, want %d and %d", several, len(m.Waiting), m.OtherOwners, waiting, strangers)
 		}
 	}
 }

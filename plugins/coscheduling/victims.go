@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 	"g8s.host/gpu-scheduler/pkg/gangplan"
 	"g8s.host/gpu-scheduler/pkg/gpuquota"
 	"g8s.host/gpu-scheduler/pkg/gpuquota/follow"
@@ -52,7 +53,7 @@ type occupant struct {
 // victimCollector collects evictable pods.
 type victimCollector struct {
 	*Plugin
-	*nodeDomain
+	*placement.NodeDomain
 	own gang
 	// request is the quota request of the gang, nil without quotas. service says that the gang is a service of the cluster.
 	request *follow.Request
@@ -77,22 +78,22 @@ type victimCollector struct {
 }
 
 // censusOf prepares to collect pods of lower priority on some nodes.
-func (p *Plugin) censusOf(s *nodeDomain, own gang, below int32, only sets.Set[types.UID]) *victimCollector {
+func (p *Plugin) censusOf(s *placement.NodeDomain, own gang, below int32, only sets.Set[types.UID]) *victimCollector {
 	now := p.now()
-	return &victimCollector{Plugin: p, nodeDomain: s, own: own, request: s.request, service: !minruntime.AppliesTo(below), below: below, now: now, only: only, known: map[gang]int{}, unevictable: map[gang]bool{},
+	return &victimCollector{Plugin: p, NodeDomain: s, own: own, request: s.Request, service: !minruntime.AppliesTo(below), below: below, now: now, only: only, known: map[gang]int{}, unevictable: map[gang]bool{},
 		refusedPods: p.departures.refusedPods(now), members: map[gang][]*corev1.Pod{}, minRuntimes: map[string]names.MinRuntimes{}}
 }
 
 // collectVictims lists the evictable pods, as far as disruption budgets allow.
 func (c *victimCollector) collectVictims() occupants {
 	all := 0
-	for _, info := range c.infos {
+	for _, info := range c.Infos {
 		all += len(info.GetPods())
 	}
-	c.occupants.on, c.occupants.units = make([][]occupant, len(c.infos)), make([]victimUnit, 0, all)
+	c.occupants.on, c.occupants.units = make([][]occupant, len(c.Infos)), make([]victimUnit, 0, all)
 	c.pods, c.nodeOf = make([]*corev1.Pod, 0, all), make([]int, 0, all)
-	for node, info := range c.infos {
-		known, pods := c.tables.weights.lossesOn(c.clusterSnapshot.nodes, c.numbers[node]), info.GetPods()
+	for node, info := range c.Infos {
+		known, pods := c.tables.Weights.LossesOn(c.ClusterSnapshot.Nodes, c.Numbers[node]), info.GetPods()
 		c.occupants.on[node] = make([]occupant, 0, len(pods))
 		for i, on := range pods {
 			if known != nil {
@@ -115,7 +116,7 @@ func (c *victimCollector) completeUnit(unit *victimUnit) {
 	priority := corev1helpers.PodPriority(unit.pods[0])
 	for _, pod := range unit.pods {
 		priority = max(priority, corev1helpers.PodPriority(pod))
-		unit.loss += lossOf(pod, c.now)
+		unit.loss += placement.LossOf(pod, c.now)
 	}
 	unit.isBorrowing = c.quotaStanding(unit.pods...) == gpuquota.Yields
 	unit.priority = victimRank(unit.isBorrowing, priority)
@@ -137,7 +138,7 @@ func isLeaving(pod *corev1.Pod, now time.Time) bool {
 }
 
 // addPod adds a pod on a node, with the rest of its gang. known is its cached loss, nil for none.
-func (c *victimCollector) addPod(node int, on fwk.PodInfo, known *podLoss) {
+func (c *victimCollector) addPod(node int, on fwk.PodInfo, known *placement.PodLoss) {
 	pod := on.GetPod()
 	if pod.DeletionTimestamp != nil {
 		if isLeaving(pod, c.now) {
@@ -180,11 +181,11 @@ func (c *victimCollector) addPod(node int, on fwk.PodInfo, known *podLoss) {
 }
 
 // lossOf returns the loss of a pod, from the cache if possible.
-func (c *victimCollector) lossOf(pod *corev1.Pod, known *podLoss) int64 {
+func (c *victimCollector) lossOf(pod *corev1.Pod, known *placement.PodLoss) int64 {
 	if known == nil {
-		return lossOf(pod, c.now)
+		return placement.LossOf(pod, c.now)
 	}
-	return lossSince(known.milli, known.since, c.now)
+	return placement.LossSince(known.Milli, known.Since, c.now)
 }
 
 // gangOn returns the gang of a pod, and no group for a pod that runs without others.

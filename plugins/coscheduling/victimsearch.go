@@ -86,7 +86,7 @@ type searchResult struct {
 // searchLargePool searches a large pool for victims, area by area, in order of estimated cost, and within an area on the cheapest nodes. It ends
 // when the steps are used up, and continues there in the next attempt. done says that the search is complete.
 func (q *preemptionAttempt) searchLargePool(ctx context.Context, h *victimSearch) (move *preemptionCandidate, why string, done bool) {
-	if !q.tables.weights.refreshLosses(q.clusterSnapshot.nodes, &q.left) {
+	if !q.tables.Weights.RefreshLosses(q.ClusterSnapshot.Nodes, &q.left) {
 		return nil, "", false
 	}
 	if h.rests = q.left < q.budget-q.budget/4 && !h.rests; h.rests {
@@ -196,7 +196,7 @@ func (q *preemptionAttempt) searchInArea(h *victimSearch, f *searchArea, begins 
 		}
 		barren := part.markUnhelpfulNodes(h)
 		for _, node := range area {
-			q.costs[node].isUnhelpful = h.unhelpful.at[q.numbers[node]]
+			q.costs[node].isUnhelpful = h.unhelpful.at[q.Numbers[node]]
 		}
 		switch {
 		case len(area) == len(nodes), barren == 0 && pods > maxAreaPods:
@@ -218,10 +218,10 @@ func (q *preemptionAttempt) mergeFindings(of *occupants) {
 // markUnhelpfulNodes records the nodes of an area where no eviction makes room for any member, and returns how many are new. For a single pod
 // these are all nodes of the area.
 func (q *preemptionAttempt) markUnhelpfulNodes(h *victimSearch) (count int) {
-	for node := range q.infos {
-		takes := slices.ContainsFunc(q.nodeDomain.freeSlots, func(room []int) bool { return room[node] > 0 })
+	for node := range q.Infos {
+		takes := slices.ContainsFunc(q.NodeDomain.FreeSlots, func(room []int) bool { return room[node] > 0 })
 		if len(q.occupants.on[node]) == 0 && !takes || q.countMembers() == 1 {
-			h.unhelpful.addNode(q.numbers[node]) // it was none before
+			h.unhelpful.addNode(q.Numbers[node]) // it was none before
 			count++
 		}
 	}
@@ -231,22 +231,22 @@ func (q *preemptionAttempt) markUnhelpfulNodes(h *victimSearch) (count int) {
 // restrictToNodes returns the attempt restricted to some nodes, and the nodes of members that have places.
 func (q *preemptionAttempt) restrictToNodes(nodes []int) *preemptionAttempt {
 	some := *q
-	some.nodeDomain = q.nodeDomain.subsetOfNodes(slices.Compact(slices.Sorted(slices.Values(slices.Concat(nodes, q.standing)))))
-	some.setSegments(q.pending)
+	some.NodeDomain = q.NodeDomain.SubsetOfNodes(slices.Compact(slices.Sorted(slices.Values(slices.Concat(nodes, q.standing)))))
+	some.SetSegments(q.pending)
 	some.standing = nil
 	for _, node := range q.standing {
-		if number, ok := some.nodeNumber(q.infos[node].Node().Name); ok {
+		if number, ok := some.NodeNumber(q.Infos[node].Node().Name); ok {
 			some.standing = append(some.standing, number)
 		}
 	}
-	some.collector = q.censusOf(some.nodeDomain, q.own, q.collector.below, q.collector.only)
+	some.collector = q.censusOf(some.NodeDomain, q.own, q.collector.below, q.collector.only)
 	some.occupants = some.collector.collectVictims()
 	return &some
 }
 
 // countPods returns how many pods are on the nodes.
 func (q *preemptionAttempt) countPods() (pods int) {
-	for _, info := range q.infos {
+	for _, info := range q.Infos {
 		pods += len(info.GetPods())
 	}
 	return pods
@@ -256,11 +256,11 @@ func (q *preemptionAttempt) countPods() (pods int) {
 func (q *preemptionAttempt) notifiedNodes() (nodes []int) {
 	to := sets.New[string]()
 	for role := range q.kinds {
-		for _, pod := range q.kinds[role].pods {
+		for _, pod := range q.kinds[role].Pods {
 			to.Insert(pod.Status.NominatedNodeName, q.preemptions.memberNode(preemptorKey(q.own), pod.UID))
 		}
 	}
-	for node, info := range q.infos {
+	for node, info := range q.Infos {
 		if to.Has(info.Node().Name) || slices.ContainsFunc(info.GetPods(), func(on fwk.PodInfo) bool { return q.collector.only.Has(on.GetPod().UID) }) {
 			nodes = append(nodes, node)
 		}
@@ -270,14 +270,14 @@ func (q *preemptionAttempt) notifiedNodes() (nodes []int) {
 
 func (q *preemptionAttempt) allMembers() (pods []*corev1.Pod) {
 	for i := range q.kinds {
-		pods = append(pods, q.kinds[i].pods...)
+		pods = append(pods, q.kinds[i].Pods...)
 	}
 	return pods
 }
 
 func (q *preemptionAttempt) countMembers() (members int) {
 	for i := range q.kinds {
-		members += q.kinds[i].count
+		members += q.kinds[i].Count
 	}
 	return members
 }

@@ -13,6 +13,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/devices"
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -20,7 +21,7 @@ import (
 // than are remembered.
 func TestWhatIsRememberedOfTheRoomIsRight(t *testing.T) {
 	random := rand.New(rand.NewPCG(13, 14))
-	ledger, known := devices.NewCache(), &capacityTables{}
+	ledger, known := devices.NewCache(), &placement.CapacityTables{}
 	var nodes []fwk.NodeInfo
 	for i := range 12 {
 		nodes = append(nodes, nodeInfo(fixture.Node(fmt.Sprint("n", i)).GPUs(8, "T4").Obj()))
@@ -43,28 +44,28 @@ func TestWhatIsRememberedOfTheRoomIsRight(t *testing.T) {
 			}
 		}
 		pod := fixture.Pod("m").GPUs(int64(1 + random.IntN(8))).CPU(int64(1 + random.IntN(3))).Obj()
-		seats, err := newSlots([]podClass{{pod: pod}})
+		seats, err := placement.NewSlots([]placement.PodClass{{Pod: pod}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		waiting := []podClass{{pod: pod, count: 1 + random.IntN(40)}}
-		b := clusterSnapshot{nodes: nodes, deviceCache: ledger}
+		waiting := []placement.PodClass{{Pod: pod, Count: 1 + random.IntN(40)}}
+		b := placement.ClusterSnapshot{Nodes: nodes, DeviceCache: ledger}
 		if random.IntN(5) == 0 {
-			b.kept = map[string][]cycle.ResourceRequest{nodes[random.IntN(len(nodes))].Node().Name: {{Resource: corev1.ResourceCPU, Amount: 1000}, {Resource: "nvidia.com/gpu", Amount: 6}}}
+			b.Kept = map[string][]cycle.ResourceRequest{nodes[random.IntN(len(nodes))].Node().Name: {{Resource: corev1.ResourceCPU, Amount: 1000}, {Resource: "nvidia.com/gpu", Amount: 6}}}
 		}
-		want := b.capacityFor(waiting, seats, 0)
-		b.tables = known
-		if got := b.capacityFor(waiting, seats, 0); got != want {
+		want := b.CapacityFor(waiting, seats, 0)
+		b.Tables = known
+		if got := b.CapacityFor(waiting, seats, 0); got != want {
 			t.Fatalf("step %d: room %+v, want %+v", step, got, want)
 		}
 	}
-	if len(known.tables) != maxTables {
-		t.Errorf("%d tables are kept, want %d", len(known.tables), maxTables)
+	if len(known.Tables) != placement.MaxTables {
+		t.Errorf("%d tables are kept, want %d", len(known.Tables), placement.MaxTables)
 	}
-	b := clusterSnapshot{nodes: nodes, tables: known}
-	if huge := fixture.Pod("huge").Obj(); b.tables.tableFor(huge, nodes) == nil {
+	b := placement.ClusterSnapshot{Nodes: nodes, Tables: known}
+	if huge := fixture.Pod("huge").Obj(); b.Tables.TableFor(huge, nodes) == nil {
 		t.Error("a small pod has no table")
-	} else if huge.Spec.Tolerations = make([]corev1.Toleration, maxWritten); b.tables.tableFor(huge, nodes) != nil {
+	} else if huge.Spec.Tolerations = make([]corev1.Toleration, placement.MaxWritten); b.Tables.TableFor(huge, nodes) != nil {
 		t.Error("a pod that says too much has a table")
 	}
 }
@@ -72,25 +73,25 @@ func TestWhatIsRememberedOfTheRoomIsRight(t *testing.T) {
 // TestATableIsAskedForWhatChangedAlone: an attempt of a gang that waits does not count all nodes anew.
 func TestATableIsAskedForWhatChangedAlone(t *testing.T) {
 	pod := fixture.Pod("m").GPUs(8).Obj()
-	seats, err := newSlots([]podClass{{pod: pod}})
+	seats, err := placement.NewSlots([]placement.PodClass{{Pod: pod}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	nodes := []fwk.NodeInfo{nodeInfo(fixture.Node("a").GPUs(8, "T4").Obj()), nodeInfo(fixture.Node("b").GPUs(8, "T4").Obj())}
-	b := clusterSnapshot{nodes: nodes, deviceCache: devices.NewCache(), tables: &capacityTables{}}
-	b.capacityFor([]podClass{{pod: pod, count: 9}}, seats, 0)
-	table := b.tables.tableFor(pod, nodes)
-	before := slices.Clone(table.at)
+	b := placement.ClusterSnapshot{Nodes: nodes, DeviceCache: devices.NewCache(), Tables: &placement.CapacityTables{}}
+	b.CapacityFor([]placement.PodClass{{Pod: pod, Count: 9}}, seats, 0)
+	table := b.Tables.TableFor(pod, nodes)
+	before := slices.Clone(table.At)
 	nodes[1].(*framework.NodeInfo).AddPod(fixture.Pod("x").Obj())
-	b.capacityFor([]podClass{{pod: pod, count: 9}}, seats, 0)
-	if again := b.tables.tableFor(pod, nodes); again != table || table.at[0] != before[0] || table.at[1] == before[1] {
-		t.Errorf("counted at %v, before at %v", table.at, before)
+	b.CapacityFor([]placement.PodClass{{Pod: pod, Count: 9}}, seats, 0)
+	if again := b.Tables.TableFor(pod, nodes); again != table || table.At[0] != before[0] || table.At[1] == before[1] {
+		t.Errorf("counted at %v, before at %v", table.At, before)
 	}
 }
 
 // TestTheLowestPriorityIsSeenAtOnce, when a pod comes to a node, leaves, or is about to.
 func TestTheLowestPriorityIsSeenAtOnce(t *testing.T) {
-	known := &capacityTables{}
+	known := &placement.CapacityTables{}
 	nodes := []fwk.NodeInfo{nodeInfo(fixture.Node("a").Obj()), nodeInfo(fixture.Node("b").Obj(), fixture.Pod("x").Obj())}
 	low, gone := fixture.Pod("low").Obj(), fixture.Pod("gone").Obj()
 	low.UID, gone.UID = "low", "gone"
@@ -109,11 +110,11 @@ func TestTheLowestPriorityIsSeenAtOnce(t *testing.T) {
 		if err := step.do(nodes[0].(*framework.NodeInfo)); err != nil {
 			t.Fatal(err)
 		}
-		if got := known.hasPodsBelow(nodes, 0); got != step.below {
+		if got := known.HasPodsBelow(nodes, 0); got != step.below {
 			t.Errorf("somebody is of lower priority: %t, want %t", got, step.below)
 		}
 	}
-	if known.hasPodsBelow(nodes[1:], 0) {
+	if known.HasPodsBelow(nodes[1:], 0) {
 		t.Error("somebody is of lower priority on the one node that is left")
 	}
 }

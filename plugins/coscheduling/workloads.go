@@ -19,6 +19,7 @@ import (
 	"k8s.io/klog/v2"
 
 	pkggang "g8s.host/gpu-scheduler/pkg/gang"
+	"g8s.host/gpu-scheduler/pkg/gang/placement"
 	"g8s.host/gpu-scheduler/pkg/optional"
 )
 
@@ -55,8 +56,8 @@ func (w *workload) groupFor(part string) *podGroup {
 		made.Name = of.GroupName()
 	}
 	made.layout, made.problem = readLayout(w.sizes.Topology)
-	if size > maxMembers {
-		made.problem = fmt.Sprintf("it asks for %d pods, want at most %d", size, maxMembers)
+	if size > placement.MaxMembers {
+		made.problem = fmt.Sprintf("it asks for %d pods, want at most %d", size, placement.MaxMembers)
 	}
 	if w.groups == nil {
 		w.groups = map[string]*podGroup{}

@@ -136,6 +136,8 @@ var rules = []rule{
 		why: "objects in, numbers out"},
 	{tree: "pkg/gang/phase", forbidden: []string{"k8s.io/client-go", kubernetes, ours("plugins"), ours("cli")}, direct: talks,
 		why: "what a gang waits for follows from what happened to it"},
+	{tree: "pkg/gang/placement", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/sandbox")},
+		why: "where members fit follows from a snapshot of the nodes"},
 	{tree: "pkg/gangplan", forbidden: []string{"k8s.io/api", "k8s.io/client-go", kubernetes, ours("plugins"), ours("cli"), ours("pkg/gpu")}, direct: talks,
 		why: "a plan follows from where nodes lie and how many members they take"},
 	{tree: "pkg/fragmentation", forbidden: []string{"k8s.io", ours("plugins"), ours("cli")}, direct: talks,

@@ -1,4 +1,4 @@
-package coscheduling
+package placement
 
 import (
 	"math"
@@ -11,21 +11,21 @@ import (
 	"g8s.host/gpu-scheduler/pkg/cycle"
 )
 
-// capacityTables cache how much room nodes have for recently tried pods, so that an attempt of a waiting gang costs a comparison for each node, and a
+// CapacityTables cache how much room nodes have for recently tried pods, so that an attempt of a waiting gang costs a comparison for each node, and a
 // count for each changed node. Gangs with equal requirements share a table. Only the goroutine of the scheduling cycle uses them.
-type capacityTables struct {
-	tables []*capacityTable
-	trees  []*topologyTree
+type CapacityTables struct {
+	Tables []*capacityTable
+	Trees  []*topologyTree
 	ranks  lowestPriorities
-	// weights cache the pods on the nodes of large pools.
-	weights podLosses
+	// Weights cache the pods on the nodes of large pools.
+	Weights PodLosses
 }
 
 // Bounds of the cache: 16 tables of 5,000 nodes take 2 MiB, and pods with more to compare than that are not compared with all of them in each
 // cycle.
 const (
-	maxTables  = 16
-	maxWritten = 1_000
+	MaxTables  = 16
+	MaxWritten = 1_000
 )
 
 // lowestPriorities are the lowest priority on each node of a list.
@@ -35,9 +35,9 @@ type lowestPriorities struct {
 	lowest []int32
 }
 
-// hasPodsBelow reports whether a node has terminating pods, or pods of lower priority. It only visits the nodes that have changed since the last
+// HasPodsBelow reports whether a node has terminating pods, or pods of lower priority. It only visits the nodes that have changed since the last
 // call.
-func (t *capacityTables) hasPodsBelow(nodes []fwk.NodeInfo, below int32) bool {
+func (t *CapacityTables) HasPodsBelow(nodes []fwk.NodeInfo, below int32) bool {
 	r := &t.ranks
 	if !cycle.SameNodes(r.nodes, nodes) {
 		*r = lowestPriorities{nodes: nodes, at: make([]int64, len(nodes)), lowest: make([]int32, len(nodes))}
@@ -72,56 +72,56 @@ func lowestPriorityOn(info fwk.NodeInfo) int32 {
 type capacityTable struct {
 	pod   *corev1.Pod
 	nodes []fwk.NodeInfo
-	// at are the node generations that were counted: each belongs to one state of one node.
-	at          []int64
+	// At are the node generations that were counted: each belongs to one state of one node.
+	At          []int64
 	free, empty []int32
 }
 
-// tableFor returns the table for pods like one, nil for a pod with too much to compare. The table moves to the front.
-func (t *capacityTables) tableFor(pod *corev1.Pod, nodes []fwk.NodeInfo) *capacityTable {
-	if t == nil || comparisonCost(pod) > maxWritten {
+// TableFor returns the table for pods like one, nil for a pod with too much to compare. The table moves to the front.
+func (t *CapacityTables) TableFor(pod *corev1.Pod, nodes []fwk.NodeInfo) *capacityTable {
+	if t == nil || comparisonCost(pod) > MaxWritten {
 		return nil
 	}
-	i := slices.IndexFunc(t.tables, func(known *capacityTable) bool { return haveSameDemand(known.pod, pod) })
+	i := slices.IndexFunc(t.Tables, func(known *capacityTable) bool { return HaveSameDemand(known.pod, pod) })
 	var found *capacityTable
 	switch {
 	case i >= 0:
-		found = t.tables[i]
-		t.tables = slices.Delete(t.tables, i, i+1)
-	case len(t.tables) == maxTables:
-		t.tables = t.tables[:maxTables-1]
+		found = t.Tables[i]
+		t.Tables = slices.Delete(t.Tables, i, i+1)
+	case len(t.Tables) == MaxTables:
+		t.Tables = t.Tables[:MaxTables-1]
 	}
 	if found == nil || !cycle.SameNodes(found.nodes, nodes) {
-		found = &capacityTable{pod: pod, nodes: nodes, at: make([]int64, len(nodes)), free: make([]int32, len(nodes)), empty: make([]int32, len(nodes))}
-		for node := range found.at {
-			found.at[node] = -1 // which no node has
+		found = &capacityTable{pod: pod, nodes: nodes, At: make([]int64, len(nodes)), free: make([]int32, len(nodes)), empty: make([]int32, len(nodes))}
+		for node := range found.At {
+			found.At[node] = -1 // which no node has
 		}
 	}
-	t.tables = slices.Insert(t.tables, 0, found)
+	t.Tables = slices.Insert(t.Tables, 0, found)
 	return found
 }
 
 // capacityOn returns how many pods of a slot a node has room for, now and when it is empty, less what is reserved for other pods.
-func (t *capacityTable) capacityOn(node int, s *podSlot, b clusterSnapshot) (free, empty int) {
+func (t *capacityTable) capacityOn(node int, s *PodSlot, b ClusterSnapshot) (free, empty int) {
 	free, empty = t.cachedCapacity(node, s, b)
-	if s.reservations.FirstOn(b.nodes[node].Node()) != nil || s.request.ExcludesNode(b.nodes[node].Node()) {
+	if s.reservations.FirstOn(b.Nodes[node].Node()) != nil || s.request.ExcludesNode(b.Nodes[node].Node()) {
 		free = 0
 	}
 	if free > 0 {
-		free = min(free, s.startReservations.RoomFor(b.nodes[node]))
+		free = min(free, s.startReservations.RoomFor(b.Nodes[node]))
 	}
 	return free, empty
 }
 
 // cachedCapacity returns what capacityOn counts, cached until the node changes.
-func (t *capacityTable) cachedCapacity(node int, s *podSlot, b clusterSnapshot) (free, empty int) {
-	info := b.nodes[node]
-	if t == nil || len(b.kept) > 0 && b.kept[info.Node().Name] != nil {
-		return s.capacityOn(info, b, maxMembers)
+func (t *capacityTable) cachedCapacity(node int, s *PodSlot, b ClusterSnapshot) (free, empty int) {
+	info := b.Nodes[node]
+	if t == nil || len(b.Kept) > 0 && b.Kept[info.Node().Name] != nil {
+		return s.capacityOn(info, b, MaxMembers)
 	}
-	if generation := info.GetGeneration(); t.at[node] != generation {
-		free, empty := s.capacityOn(info, b, maxMembers)
-		t.at[node], t.free[node], t.empty[node] = generation, int32(free), int32(empty)
+	if generation := info.GetGeneration(); t.At[node] != generation {
+		free, empty := s.capacityOn(info, b, MaxMembers)
+		t.At[node], t.free[node], t.empty[node] = generation, int32(free), int32(empty)
 	}
 	return int(t.free[node]), int(t.empty[node])
 }

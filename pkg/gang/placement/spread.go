@@ -1,4 +1,4 @@
-package coscheduling
+package placement
 
 import (
 	"math"
@@ -14,16 +14,16 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// spreadState counts the pods by domain for a pod's topologySpreadConstraints, as pods come and go in a dry run.
+// SpreadState counts the pods by domain for a pod's topologySpreadConstraints, as pods come and go in a dry run.
 //
 // Kubernetes' own filter cannot be used for that. It only tracks the two domains that had the fewest pods at the start, which is enough for its
 // own preemption, where pods leave one node. With members in more than two domains it takes the minimum of those two for the minimum of all, and
 // admits a member that it rejects once the victims have left (criticalPaths in podtopologyspread/filtering.go of Kubernetes 1.37, which says
 // so).
-type spreadState struct {
+type SpreadState struct {
 	pod      *corev1.Pod
 	affinity nodeaffinity.RequiredNodeAffinity
-	rules    []spreadRule
+	Rules    []spreadRule
 }
 
 // spreadRule is one constraint, and the number of selected pods in each of its domains.
@@ -33,10 +33,10 @@ type spreadRule struct {
 	count    map[string]int
 }
 
-// newSpreadState parses the constraints of a pod and counts the existing pods. It returns nil if there is no hard constraint. The filter itself has
+// NewSpreadState parses the constraints of a pod and counts the existing pods. It returns nil if there is no hard constraint. The filter itself has
 // already rejected malformed constraints.
-func newSpreadState(pod *corev1.Pod, nodes []fwk.NodeInfo) *spreadState {
-	s := &spreadState{pod: pod, affinity: nodeaffinity.GetRequiredNodeAffinity(pod)}
+func NewSpreadState(pod *corev1.Pod, nodes []fwk.NodeInfo) *SpreadState {
+	s := &SpreadState{pod: pod, affinity: nodeaffinity.GetRequiredNodeAffinity(pod)}
 	for _, constraint := range pod.Spec.TopologySpreadConstraints {
 		if constraint.WhenUnsatisfiable != corev1.DoNotSchedule {
 			continue
@@ -45,9 +45,9 @@ func newSpreadState(pod *corev1.Pod, nodes []fwk.NodeInfo) *spreadState {
 		if err != nil {
 			return nil
 		}
-		s.rules = append(s.rules, spreadRule{constraint, andSameLabels(selector, pod, constraint.MatchLabelKeys), map[string]int{}})
+		s.Rules = append(s.Rules, spreadRule{constraint, andSameLabels(selector, pod, constraint.MatchLabelKeys), map[string]int{}})
 	}
-	if len(s.rules) == 0 {
+	if len(s.Rules) == 0 {
 		return nil
 	}
 	for _, info := range nodes {
@@ -75,38 +75,38 @@ func andSameLabels(selector labels.Selector, pod *corev1.Pod, keys []string) lab
 	return selector
 }
 
-// stepsToSpread returns how many steps of a dry run it takes to count nodes for the constraints of a pod.
-func stepsToSpread(pod *corev1.Pod, nodes int) int {
+// StepsToSpread returns how many steps of a dry run it takes to count nodes for the constraints of a pod.
+func StepsToSpread(pod *corev1.Pod, nodes int) int {
 	return len(pod.Spec.TopologySpreadConstraints) * nodes / 8
 }
 
-// countSteps returns how many steps a look at all domains takes.
-func (s *spreadState) countSteps() (steps int) {
+// CountSteps returns how many steps a look at all domains takes.
+func (s *SpreadState) CountSteps() (steps int) {
 	if s == nil {
 		return 0
 	}
-	for i := range s.rules {
-		steps += len(s.rules[i].count) / 64
+	for i := range s.Rules {
+		steps += len(s.Rules[i].count) / 64
 	}
 	return steps
 }
 
 // visitRules calls each for every constraint that counts a node, with its domain.
-func (s *spreadState) visitRules(node *corev1.Node, each func(rule *spreadRule, domain string)) {
-	for i := range s.rules {
-		if _, ok := node.Labels[s.rules[i].TopologyKey]; !ok {
+func (s *SpreadState) visitRules(node *corev1.Node, each func(rule *spreadRule, domain string)) {
+	for i := range s.Rules {
+		if _, ok := node.Labels[s.Rules[i].TopologyKey]; !ok {
 			return // a node without a domain for each constraint counts for none
 		}
 	}
-	for i := range s.rules {
-		if rule := &s.rules[i]; s.includesNode(rule, node) {
+	for i := range s.Rules {
+		if rule := &s.Rules[i]; s.includesNode(rule, node) {
 			each(rule, node.Labels[rule.TopologyKey])
 		}
 	}
 }
 
 // includesNode reports whether a node counts for a constraint, by its nodeAffinityPolicy and nodeTaintsPolicy.
-func (s *spreadState) includesNode(rule *spreadRule, node *corev1.Node) bool {
+func (s *SpreadState) includesNode(rule *spreadRule, node *corev1.Node) bool {
 	if ptr.Deref(rule.NodeAffinityPolicy, corev1.NodeInclusionPolicyHonor) == corev1.NodeInclusionPolicyHonor {
 		if match, _ := s.affinity.Match(node); !match { // what cannot be read matches nothing
 			return false
@@ -123,12 +123,12 @@ func repelsPods(taint *corev1.Taint) bool {
 	return taint.Effect == corev1.TaintEffectNoSchedule || taint.Effect == corev1.TaintEffectNoExecute
 }
 
-func (s *spreadState) selectsPod(rule *spreadRule, pod *corev1.Pod) bool {
+func (s *SpreadState) selectsPod(rule *spreadRule, pod *corev1.Pod) bool {
 	return pod.Namespace == s.pod.Namespace && pod.DeletionTimestamp == nil && rule.selector.Matches(labels.Set(pod.Labels))
 }
 
-// recordPod records that a pod has been added to a node, by 1, or removed, by -1.
-func (s *spreadState) recordPod(pod *corev1.Pod, node *corev1.Node, by int) {
+// RecordPod records that a pod has been added to a node, by 1, or removed, by -1.
+func (s *SpreadState) RecordPod(pod *corev1.Pod, node *corev1.Node, by int) {
 	if s == nil {
 		return
 	}
@@ -139,13 +139,13 @@ func (s *spreadState) recordPod(pod *corev1.Pod, node *corev1.Node, by int) {
 	})
 }
 
-// violatedKey returns the topology key of a constraint that the pod would violate on a node, "" for none.
-func (s *spreadState) violatedKey(node *corev1.Node) (key string) {
+// ViolatedKey returns the topology key of a constraint that the pod would violate on a node, "" for none.
+func (s *SpreadState) ViolatedKey(node *corev1.Node) (key string) {
 	if s == nil {
 		return ""
 	}
-	for i := range s.rules {
-		rule := &s.rules[i]
+	for i := range s.Rules {
+		rule := &s.Rules[i]
 		domain, ok := node.Labels[rule.TopologyKey]
 		if !ok {
 			continue // the filter reports that

@@ -1,4 +1,4 @@
-package coscheduling
+package placement
 
 import (
 	"cmp"
@@ -17,75 +17,75 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// maxMembers is twice the nodes of the largest cluster that Kubernetes is made for.
-const maxMembers = 10_000
+// MaxMembers is twice the nodes of the largest cluster that Kubernetes is made for.
+const MaxMembers = 10_000
 
-// needs are what a gang needs to begin, as its PodGroup says.
-type needs struct {
-	minMember int
-	// minResources are in cores, bytes and units.
-	minResources map[corev1.ResourceName]float64
-	layout       layout
+// Needs are what a gang needs to begin, as its PodGroup says.
+type Needs struct {
+	MinMember int
+	// MinResources are in cores, bytes and units.
+	MinResources map[corev1.ResourceName]float64
+	Layout       Layout
 }
 
-// members are the live pods of a gang, as seen from the one to be placed.
-type members struct {
-	// placed are the other members that have a place: bound, or on the way to it. bound counts those known to the API server.
-	placed []*corev1.Pod
-	bound  int
-	// waiting are the members that this scheduler has to place, the pod itself first.
-	waiting []*corev1.Pod
-	// gated counts members with scheduling gates, foreign counts members of another scheduler.
-	gated, foreign int
+// Members are the live pods of a gang, as seen from the one to be placed.
+type Members struct {
+	// Placed are the other members that have a place: bound, or on the way to it. bound counts those known to the API server.
+	Placed []*corev1.Pod
+	Bound  int
+	// Waiting are the members that this scheduler has to place, the pod itself first.
+	Waiting []*corev1.Pod
+	// Gated counts members with scheduling gates, foreign counts members of another scheduler.
+	Gated, Foreign int
 	// segments are the segments of all members, computed on first use.
 	segments *segmentAssignment
-	// otherOwners counts pods that have the label and another owner. They are only counted if there are too few members.
-	otherOwners int
+	// OtherOwners counts pods that have the label and another owner. They are only counted if there are too few members.
+	OtherOwners int
 }
 
-// totalCount returns the number of members.
-func (m *members) totalCount() int { return len(m.placed) + len(m.waiting) + m.gated + m.foreign }
+// TotalCount returns the number of members.
+func (m *Members) TotalCount() int { return len(m.Placed) + len(m.Waiting) + m.Gated + m.Foreign }
 
-// missingReason returns why too few members can be placed, "" if there are enough.
-func (m *members) missingReason(want int) string {
-	ready := len(m.placed) + len(m.waiting)
-	switch all := m.totalCount(); {
+// MissingReason returns why too few members can be placed, "" if there are enough.
+func (m *Members) MissingReason(want int) string {
+	ready := len(m.Placed) + len(m.Waiting)
+	switch all := m.TotalCount(); {
 	case ready >= want:
 		return ""
 	case all < want:
 		text := reason.GangTooFew.FormatText(all, want)
-		if all+m.otherOwners >= want { // such as the launcher of an MPIJob
+		if all+m.OtherOwners >= want { // such as the launcher of an MPIJob
 			text += fmt.Sprintf("; the %d of other owners with its label would make it whole: if they belong to it, give the PodGroup "+
-				"the annotation %s=%s", m.otherOwners, names.AnnotationSeveralOwners, names.True)
+				"the annotation %s=%s", m.OtherOwners, names.AnnotationSeveralOwners, names.True)
 		}
 		return text
-	case ready+m.gated < want:
+	case ready+m.Gated < want:
 		return string(reason.GangForeign.Text)
 	}
 	return string(reason.GangGated.Text)
 }
 
-// neededMembers returns as many waiting members as the gang needs: nominated members first, then the member that is tried, and then the oldest; with
+// NeededMembers returns as many waiting members as the gang needs: nominated members first, then the member that is tried, and then the oldest; with
 // segments, the lowest numbers. An index lists pods in a different order each time, which must not change decisions.
-func neededMembers(of needs, m *members) []*corev1.Pod {
-	waiting, want := m.waiting, min(len(m.waiting), max(1, of.minMember-len(m.placed)))
+func NeededMembers(of Needs, m *Members) []*corev1.Pod {
+	waiting, want := m.Waiting, min(len(m.Waiting), max(1, of.MinMember-len(m.Placed)))
 	switch {
-	case of.layout.segment > 0:
-		waiting = append(slices.Clone(waiting[:1]), m.segmentsFor(of.layout).sortMembers(waiting[1:])...)
+	case of.Layout.Segment > 0:
+		waiting = append(slices.Clone(waiting[:1]), m.SegmentsFor(of.Layout).sortMembers(waiting[1:])...)
 	case want < len(waiting):
 		waiting = append(slices.Clone(waiting[:1]), sortByAge(waiting[1:])...)
 	}
-	return nominatedFirst(waiting)[:want]
+	return NominatedFirst(waiting)[:want]
 }
 
 func sortByAge(pods []*corev1.Pod) []*corev1.Pod {
 	return slices.SortedFunc(slices.Values(pods), func(a, b *corev1.Pod) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), compareIndexes(a, b))
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), CompareIndexes(a, b))
 	})
 }
 
-// nominatedFirst sorts nominated members before those beyond minMember.
-func nominatedFirst(members []*corev1.Pod) []*corev1.Pod {
+// NominatedFirst sorts nominated members before those beyond minMember.
+func NominatedFirst(members []*corev1.Pod) []*corev1.Pod {
 	rest := func(pod *corev1.Pod) int {
 		if pod.Status.NominatedNodeName == "" {
 			return 1
@@ -99,12 +99,12 @@ func nominatedFirst(members []*corev1.Pod) []*corev1.Pod {
 // wherever the list is cut off.
 func sortByIndex(pods []*corev1.Pod) []*corev1.Pod {
 	pods = slices.Clone(pods)
-	slices.SortFunc(pods, compareIndexes)
+	slices.SortFunc(pods, CompareIndexes)
 	return pods
 }
 
-// compareIndexes is negative where the first of two members comes before the other.
-func compareIndexes(a, b *corev1.Pod) int {
+// CompareIndexes is negative where the first of two members comes before the other.
+func CompareIndexes(a, b *corev1.Pod) int {
 	return cmp.Or(cmp.Compare(completionIndex(a), completionIndex(b)), cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
 }
 
@@ -120,10 +120,10 @@ func completionIndex(pod *corev1.Pod) int {
 	return -1
 }
 
-// ownerOf returns the controller of a pod, "" if it has none. For a ReplicaSet of a Deployment it returns the Deployment: during a rollout the
+// OwnerOf returns the controller of a pod, "" if it has none. For a ReplicaSet of a Deployment it returns the Deployment: during a rollout the
 // new pods belong with the old ones, of which only some leave for them. Such a ReplicaSet is named "<deployment>-<pod-template-hash>", and its
 // pods carry the hash as a label. So the pod alone is enough, whether or not the scheduler knows the ReplicaSet.
-func ownerOf(pod *corev1.Pod) types.UID {
+func OwnerOf(pod *corev1.Pod) types.UID {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {
 		return ""

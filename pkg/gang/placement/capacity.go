@@ -1,4 +1,4 @@
-package coscheduling
+package placement
 
 import (
 	"k8s.io/apimachinery/pkg/types"
@@ -10,22 +10,22 @@ import (
 
 // incomingPods are members of a gang that are to be placed on a node.
 type incomingPods struct {
-	*podSlot
+	*PodSlot
 	count int
 }
 
-// nodeChange is a hypothetical change to a node.
-type nodeChange struct {
+// NodeChange is a hypothetical change to a node.
+type NodeChange struct {
 	// incoming are additional members on the node.
 	incoming []incomingPods
-	// gone are pods that have left the node.
-	gone []fwk.PodInfo
+	// Gone are pods that have left the node.
+	Gone []fwk.PodInfo
 	// empty says that the node is open and has no other pods.
 	empty bool
 }
 
-// capacityAfter returns how many more such pods a node has room for after a change.
-func (s *podSlot) capacityAfter(c *nodeChange, info fwk.NodeInfo, b clusterSnapshot) int {
+// CapacityAfter returns how many more such pods a node has room for after a change.
+func (s *PodSlot) CapacityAfter(c *NodeChange, info fwk.NodeInfo, b ClusterSnapshot) int {
 	access := s.accessTo(info.Node())
 	if access == accessNever || !c.empty && !s.isOpen(info.Node(), access) {
 		return 0
@@ -34,36 +34,36 @@ func (s *podSlot) capacityAfter(c *nodeChange, info fwk.NodeInfo, b clusterSnaps
 	if !c.empty && room > 0 {
 		room = min(room, s.startReservations.RoomFor(info, combinedAsks(c.incoming)...))
 	}
-	if room > 0 && s.demand.NeedsGPUs() {
-		view := b.deviceCache.NodeView(info)
+	if room > 0 && s.Demand.NeedsGPUs() {
+		view := b.DeviceCache.NodeView(info)
 		used := gpu.Used{}
 		if !c.empty {
 			var few [16]types.UID
-			used = view.UsedWithout(appendUIDs(few[:0], c.gone))
+			used = view.UsedWithout(appendUIDs(few[:0], c.Gone))
 		}
 		if !allocateGPUs(view.Allocator, &used, c.incoming) {
 			return 0
 		}
-		room = capAmount(view.Allocator.RoomFor(&used, &s.demand), room)
+		room = capAmount(view.Allocator.RoomFor(&used, &s.Demand), room)
 	}
 	return room
 }
 
 // capacityByAmounts returns how many such pods fit on a node after a change, by resource amounts alone.
-func (s *podSlot) capacityByAmounts(c *nodeChange, info fwk.NodeInfo, b clusterSnapshot) int {
-	room := maxMembers
+func (s *PodSlot) capacityByAmounts(c *NodeChange, info fwk.NodeInfo, b ClusterSnapshot) int {
+	room := MaxMembers
 	if s.isExclusive {
 		room = 1
 	}
-	for _, ask := range s.asks {
+	for _, ask := range s.Asks {
 		offered, taken := cycle.AmountOf(info, ask.Resource)
 		if c.empty {
 			taken = 0
 		} else {
-			taken = max(0, max(0, taken)-cycle.HeldBy(c.gone, ask.Resource)) + cycle.SumOf(b.kept[info.Node().Name], ask.Resource)
+			taken = max(0, max(0, taken)-cycle.HeldBy(c.Gone, ask.Resource)) + cycle.SumOf(b.Kept[info.Node().Name], ask.Resource)
 		}
 		for _, other := range c.incoming {
-			taken += int64(other.count) * cycle.SumOf(other.asks, ask.Resource)
+			taken += int64(other.count) * cycle.SumOf(other.Asks, ask.Resource)
 		}
 		room = capAmount(max(0, offered-taken)/ask.Amount, room)
 	}
@@ -81,7 +81,7 @@ func appendUIDs(uids []types.UID, pods []fwk.PodInfo) []types.UID {
 func allocateGPUs(cards *gpu.Allocator, used *gpu.Used, others []incomingPods) bool {
 	for _, other := range others {
 		for range other.count {
-			chosen, why := cards.Allocate(used, &other.demand)
+			chosen, why := cards.Allocate(used, &other.Demand)
 			if !why.IsZero() {
 				return false
 			}
@@ -95,7 +95,7 @@ func allocateGPUs(cards *gpu.Allocator, used *gpu.Used, others []incomingPods) b
 func combinedAsks(others []incomingPods) (asks []cycle.ResourceRequest) {
 	for _, other := range others {
 		for range other.count {
-			asks = append(asks, other.asks...)
+			asks = append(asks, other.Asks...)
 		}
 	}
 	return asks

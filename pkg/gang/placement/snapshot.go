@@ -1,4 +1,4 @@
-package coscheduling
+package placement
 
 import (
 	"fmt"
@@ -26,58 +26,58 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reservation/follow"
 )
 
-// gangCapacity is how many members of a gang have a place, and how many of the others the nodes have room for: free now, and on empty nodes.
+// GangCapacity is how many members of a gang have a place, and how many of the others the nodes have room for: free now, and on empty nodes.
 // Both are upper bounds: they take no account of volumes, ports, or affinity between pods.
-type gangCapacity struct{ placed, free, empty int }
+type GangCapacity struct{ placed, Free, Empty int }
 
-// clusterSnapshot is the part of the cluster state that the room for a gang depends on.
-type clusterSnapshot struct {
-	nodes []fwk.NodeInfo
-	// kept are the requests of pods nominated ahead of the gang, by node name.
-	kept        map[string][]cycle.ResourceRequest
-	deviceCache *devices.Cache
-	// keptWhole are the nodes reserved for pods that need a whole node: a smaller pod has no room there.
-	keptWhole sets.Set[string]
-	// reservations keep nodes from members, nil for none.
-	reservations *follow.Reservations
-	// startReservations are the start reservations of other jobs, nil for none.
-	startReservations *backfill.StartReservations
-	// request is the quota request of all members together, nil without quotas.
-	request *quotas.Request
-	// tables cache counted capacities, nil for no cache.
-	tables *capacityTables
-	// steps is how many steps the searches of one attempt may still take together.
-	steps *int
+// ClusterSnapshot is the part of the cluster state that the room for a gang depends on.
+type ClusterSnapshot struct {
+	Nodes []fwk.NodeInfo
+	// Kept are the requests of pods nominated ahead of the gang, by node name.
+	Kept        map[string][]cycle.ResourceRequest
+	DeviceCache *devices.Cache
+	// KeptWhole are the nodes reserved for pods that need a whole node: a smaller pod has no room there.
+	KeptWhole sets.Set[string]
+	// Reservations keep nodes from members, nil for none.
+	Reservations *follow.Reservations
+	// StartReservations are the start reservations of other jobs, nil for none.
+	StartReservations *backfill.StartReservations
+	// Request is the quota request of all members together, nil without quotas.
+	Request *quotas.Request
+	// Tables cache counted capacities, nil for no cache.
+	Tables *CapacityTables
+	// Steps is how many steps the searches of one attempt may still take together.
+	Steps *int
 }
 
-// capacityFor counts the room for pods of some classes, each as if the others did not exist.
-func (b clusterSnapshot) capacityFor(waiting []podClass, seats []podSlot, placed int) gangCapacity {
-	r := gangCapacity{placed: placed}
+// CapacityFor counts the room for pods of some classes, each as if the others did not exist.
+func (b ClusterSnapshot) CapacityFor(waiting []PodClass, seats []PodSlot, placed int) GangCapacity {
+	r := GangCapacity{placed: placed}
 	for i, kind := range waiting {
-		table := b.tables.tableFor(kind.pod, b.nodes)
+		table := b.Tables.TableFor(kind.Pod, b.Nodes)
 		free, empty := 0, 0
-		for node := range b.nodes {
-			if free >= kind.count {
+		for node := range b.Nodes {
+			if free >= kind.Count {
 				break
 			}
 			now, then := table.capacityOn(node, &seats[i], b)
 			free += now
 			empty += then
 		}
-		r.free += min(free, kind.count)
-		r.empty += min(max(free, empty), kind.count)
+		r.Free += min(free, kind.Count)
+		r.Empty += min(max(free, empty), kind.Count)
 	}
 	return r
 }
 
-// podSlot is everything that the room for a pod depends on.
-type podSlot struct {
+// PodSlot is everything that the room for a pod depends on.
+type PodSlot struct {
 	pod    *corev1.Pod
-	demand gpu.Demand
+	Demand gpu.Demand
 	types  gpu.Types
 	pool   string
 	nodes  nodeaffinity.RequiredNodeAffinity
-	asks   []cycle.ResourceRequest
+	Asks   []cycle.ResourceRequest
 	// isExclusive says that two such pods cannot share a node.
 	isExclusive bool
 	// reservations are the nodes that reservations currently keep from the pod.
@@ -91,45 +91,45 @@ type podSlot struct {
 }
 
 // newSlots builds the slots for the pods of each class, including what is reserved from them.
-func (b clusterSnapshot) slotsFor(waiting []podClass) ([]podSlot, error) {
-	seats, err := newSlots(waiting)
+func (b ClusterSnapshot) SlotsFor(waiting []PodClass) ([]PodSlot, error) {
+	seats, err := NewSlots(waiting)
 	for i := range seats {
-		seats[i].reservations, seats[i].startReservations = b.reservations.ClosedFor(waiting[i].pod), b.startReservations.ReservedFrom(waiting[i].pod)
-		seats[i].reservedBehind = b.startReservations.ReservedBehind(waiting[i].pod)
-		seats[i].request = b.request.ForPod(waiting[i].pod)
+		seats[i].reservations, seats[i].startReservations = b.Reservations.ClosedFor(waiting[i].Pod), b.StartReservations.ReservedFrom(waiting[i].Pod)
+		seats[i].reservedBehind = b.StartReservations.ReservedBehind(waiting[i].Pod)
+		seats[i].request = b.Request.ForPod(waiting[i].Pod)
 	}
 	return seats, err
 }
 
-// newSlots parses the pods of each class.
-func newSlots(waiting []podClass) ([]podSlot, error) {
-	seats := make([]podSlot, len(waiting))
+// NewSlots parses the pods of each class.
+func NewSlots(waiting []PodClass) ([]PodSlot, error) {
+	seats := make([]PodSlot, len(waiting))
 	for i := range waiting {
 		var err error
-		if seats[i], err = newSlot(waiting[i].pod); err != nil {
+		if seats[i], err = NewSlot(waiting[i].Pod); err != nil {
 			return nil, err
 		}
 	}
 	return seats, nil
 }
 
-// newSlot parses a pod. The error says which part is malformed.
-func newSlot(pod *corev1.Pod) (podSlot, error) {
+// NewSlot parses a pod. The error says which part is malformed.
+func NewSlot(pod *corev1.Pod) (PodSlot, error) {
 	demand, err := gpu.DemandOf(pod)
 	if err != nil {
-		return podSlot{}, fmt.Errorf("reading what the pod asks for: %w", err)
+		return PodSlot{}, fmt.Errorf("reading what the pod asks for: %w", err)
 	}
 	types, err := gpu.PodTypes(pod)
 	if err != nil {
-		return podSlot{}, fmt.Errorf("reading which GPU types the pod accepts: %w", err)
+		return PodSlot{}, fmt.Errorf("reading which GPU types the pod accepts: %w", err)
 	}
-	s := podSlot{pod: pod, demand: demand, types: types, pool: gpu.PodPool(pod), nodes: nodeaffinity.GetRequiredNodeAffinity(pod)}
-	s.asks, s.isExclusive = cycle.PodResourceRequests(pod), excludesItself(pod)
+	s := PodSlot{pod: pod, Demand: demand, types: types, pool: gpu.PodPool(pod), nodes: nodeaffinity.GetRequiredNodeAffinity(pod)}
+	s.Asks, s.isExclusive = cycle.PodResourceRequests(pod), excludesItself(pod)
 	return s, nil
 }
 
 // isOpen reports whether an accessible node takes a pod now. Reservations do not change the generation of a node.
-func (s *podSlot) isOpen(node *corev1.Node, at access) bool {
+func (s *PodSlot) isOpen(node *corev1.Node, at access) bool {
 	return at == accessNow && s.reservations.FirstOn(node) == nil && !s.request.ExcludesNode(node)
 }
 
@@ -150,14 +150,14 @@ func excludesItself(pod *corev1.Pod) bool {
 }
 
 // capacityOn returns how many such pods a node has room for now, and when it is empty and open; never more than a limit.
-func (s *podSlot) capacityOn(info fwk.NodeInfo, b clusterSnapshot, limit int) (free, empty int) {
+func (s *PodSlot) capacityOn(info fwk.NodeInfo, b ClusterSnapshot, limit int) (free, empty int) {
 	access := s.accessTo(info.Node())
 	if access == accessNever {
 		return 0, 0
 	}
 	free, empty = limit, limit
-	kept := b.kept[info.Node().Name]
-	for _, ask := range s.asks {
+	kept := b.Kept[info.Node().Name]
+	for _, ask := range s.Asks {
 		offered, taken := cycle.AmountOf(info, ask.Resource)
 		for _, other := range kept {
 			if other.Resource == ask.Resource {
@@ -167,10 +167,10 @@ func (s *podSlot) capacityOn(info fwk.NodeInfo, b clusterSnapshot, limit int) (f
 		free = capAmount(max(0, offered-max(0, taken))/ask.Amount, free)
 		empty = capAmount(max(0, offered)/ask.Amount, empty)
 	}
-	if empty > 0 && s.demand.NeedsGPUs() {
-		view := b.deviceCache.NodeView(info)
-		free = capAmount(view.Allocator.RoomFor(&view.Used, &s.demand), free)
-		empty = capAmount(view.Allocator.RoomFor(&gpu.Used{}, &s.demand), empty)
+	if empty > 0 && s.Demand.NeedsGPUs() {
+		view := b.DeviceCache.NodeView(info)
+		free = capAmount(view.Allocator.RoomFor(&view.Used, &s.Demand), free)
+		empty = capAmount(view.Allocator.RoomFor(&gpu.Used{}, &s.Demand), empty)
 	}
 	if access == accessLater {
 		free = 0
@@ -191,7 +191,7 @@ const (
 )
 
 // accessTo checks the node's pool and type, its labels and its taints.
-func (s *podSlot) accessTo(node *corev1.Node) access {
+func (s *PodSlot) accessTo(node *corev1.Node) access {
 	if node == nil || (s.pool != "" && gpu.PoolOf(node) != s.pool) || !s.types.MatchesNode(node) {
 		return accessNever
 	}
@@ -220,21 +220,21 @@ func (s *podSlot) accessTo(node *corev1.Node) access {
 // kubernetesTaintPrefix is the prefix of the taints by which Kubernetes marks a node as not ready, under pressure, or cordoned. These are temporary.
 const kubernetesTaintPrefix = "node.kubernetes.io/"
 
-// refusalReason returns why a gang of so many members may not begin to take places, "" if it may. It evicts no pods: that would be decided for one
+// RefusalReason returns why a gang of so many members may not begin to take places, "" if it may. It evicts no pods: that would be decided for one
 // member at a time, without knowing how many are missing.
-func (r gangCapacity) refusalReason(members int) string {
+func (r GangCapacity) RefusalReason(members int) string {
 	switch {
-	case members <= r.placed+r.free:
+	case members <= r.placed+r.Free:
 		return ""
-	case members <= r.placed+r.empty:
-		return reason.GangHasRoomForSome.Text.FormatText(r.placed+r.free, members)
+	case members <= r.placed+r.Empty:
+		return reason.GangHasRoomForSome.Text.FormatText(r.placed+r.Free, members)
 	}
-	return reason.GangNeverFits.Text.FormatText(r.placed+r.empty, members)
+	return reason.GangNeverFits.Text.FormatText(r.placed+r.Empty, members)
 }
 
-// lackingResource returns a resource of minResources of which the nodes that members may use have too little free, including what placed members
+// LackingResource returns a resource of minResources of which the nodes that members may use have too little free, including what placed members
 // hold; "" for none. Without slots all nodes count.
-func lackingResource(want map[corev1.ResourceName]float64, placed []*corev1.Pod, seats []podSlot, nodes []fwk.NodeInfo) corev1.ResourceName {
+func LackingResource(want map[corev1.ResourceName]float64, placed []*corev1.Pod, seats []PodSlot, nodes []fwk.NodeInfo) corev1.ResourceName {
 	if len(want) == 0 {
 		return ""
 	}
@@ -245,7 +245,7 @@ func lackingResource(want map[corev1.ResourceName]float64, placed []*corev1.Pod,
 		}
 	}
 	for _, node := range nodes {
-		if len(seats) > 0 && !slices.ContainsFunc(seats, func(s podSlot) bool { return s.isOpen(node.Node(), s.accessTo(node.Node())) }) {
+		if len(seats) > 0 && !slices.ContainsFunc(seats, func(s PodSlot) bool { return s.isOpen(node.Node(), s.accessTo(node.Node())) }) {
 			continue
 		}
 		for name := range want {

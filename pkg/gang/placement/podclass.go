@@ -1,4 +1,4 @@
-package coscheduling
+package placement
 
 import (
 	"hash/maphash"
@@ -14,79 +14,81 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reservation"
 )
 
-// podClasses are pods grouped by their requirements, so that the room for one pod of a class is the room for each of them.
-type podClasses struct {
-	classes []podClass
-	// varied says that there are too many classes, or pods with too much to compare. Then the room for all is unknown, and each pod has to be
+// PodClasses are pods grouped by their requirements, so that the room for one pod of a class is the room for each of them.
+type PodClasses struct {
+	Classes []PodClass
+	// Varied says that there are too many classes, or pods with too much to compare. Then the room for all is unknown, and each pod has to be
 	// tried on its own.
-	varied bool
-	// compared is how much was compared so far.
-	compared int
+	Varied bool
+	// Compared is how much was compared so far.
+	Compared int
 }
 
-// podClass is a set of pods with equal requirements.
-type podClass struct {
-	pod   *corev1.Pod
-	count int
-	pods  []*corev1.Pod
+// PodClass is a set of pods with equal requirements.
+type PodClass struct {
+	Pod   *corev1.Pod
+	Count int
+	Pods  []*corev1.Pod
 }
 
 // Bounds of what is compared for one pod in one cycle. The pods of a job are of one class, or two with a launcher. A user with pods of a
 // megabyte must not make the scheduler read all of them in each cycle.
 const (
-	maxKinds    = 8
-	maxCompared = 100_000
+	MaxKinds    = 8
+	MaxCompared = 100_000
 )
 
-// newPodClasses groups pods.
-func newPodClasses(pods []*corev1.Pod) (k podClasses) {
+// NewPodClasses groups pods.
+func NewPodClasses(pods []*corev1.Pod) (k PodClasses) {
 	for _, pod := range pods {
-		k.addPod(pod)
+		k.AddPod(pod)
 	}
 	return k
 }
 
-func (k *podClasses) addPod(pod *corev1.Pod) {
-	if k.varied {
+// AddPod adds a pod to its class.
+func (k *PodClasses) AddPod(pod *corev1.Pod) {
+	if k.Varied {
 		return
 	}
-	for i := range k.classes {
-		if k.compared += comparisonCost(pod); k.compared > maxCompared {
-			k.varied = true
+	for i := range k.Classes {
+		if k.Compared += comparisonCost(pod); k.Compared > MaxCompared {
+			k.Varied = true
 			return
 		}
-		if haveSameDemand(k.classes[i].pod, pod) {
-			k.classes[i].count++
-			k.classes[i].pods = append(k.classes[i].pods, pod)
+		if HaveSameDemand(k.Classes[i].Pod, pod) {
+			k.Classes[i].Count++
+			k.Classes[i].Pods = append(k.Classes[i].Pods, pod)
 			return
 		}
 	}
-	if len(k.classes) == maxKinds {
-		k.varied = true
+	if len(k.Classes) == MaxKinds {
+		k.Varied = true
 		return
 	}
-	k.classes = append(k.classes, podClass{pod: pod, count: 1, pods: []*corev1.Pod{pod}})
+	k.Classes = append(k.Classes, PodClass{Pod: pod, Count: 1, Pods: []*corev1.Pod{pod}})
 }
 
 // countClassesAmong returns classes with their counts reduced to the given pods.
-func countClassesAmong(kinds []podClass, pods []*corev1.Pod) []podClass {
+func countClassesAmong(kinds []PodClass, pods []*corev1.Pod) []PodClass {
 	some, of := slices.Clone(kinds), rolesOf(kinds)
 	for role := range some {
-		some[role].count = 0
+		some[role].Count = 0
 	}
 	for _, pod := range pods {
-		some[of[pod.UID]].count++
+		some[of[pod.UID]].Count++
 	}
 	return some
 }
 
-var seed = maphash.MakeSeed()
+// Seed is the seed of all fingerprints of this process.
+var Seed = maphash.MakeSeed()
 
-// podsFingerprint returns an equal value for the same pods with unchanged requirements, in any order. It costs a tenth of comparing them: what can
+// PodsFingerprint returns an equal value for the same pods with unchanged requirements, in any order. It costs a tenth of comparing them: what can
 // change in a waiting pod is its generation, and the labels and annotations that matter.
-func podsFingerprint(pods []*corev1.Pod) (sum uint64) {
+func PodsFingerprint(pods []*corev1.Pod) (sum uint64) {
 	for _, pod := range pods {
-		sum += maphash.Comparable(seed, podState{
+		sum += maphash.Comparable(Seed, podState{
 			pod.UID, pod.Generation, len(pod.Spec.Tolerations), pod.Labels[names.LabelPool], pod.Annotations[names.AnnotationGPUTypes],
 			pod.Annotations[names.AnnotationGPUShare], pod.Annotations[names.AnnotationGPUMemoryMin],
 		})
@@ -120,10 +122,10 @@ func comparisonCost(pod *corev1.Pod) int {
 	return weight
 }
 
-// haveSameDemand reports whether pods have the same requirements, so that the room for one is the room for the other.
-func haveSameDemand(a, b *corev1.Pod) bool {
+// HaveSameDemand reports whether pods have the same requirements, so that the room for one is the room for the other.
+func HaveSameDemand(a, b *corev1.Pod) bool {
 	return sameContainers(a.Spec.Containers, b.Spec.Containers) && sameContainers(a.Spec.InitContainers, b.Spec.InitContainers) &&
-		sameAmounts(a.Spec.Overhead, b.Spec.Overhead) && samePodResources(a.Spec.Resources, b.Spec.Resources) &&
+		SameAmounts(a.Spec.Overhead, b.Spec.Overhead) && samePodResources(a.Spec.Resources, b.Spec.Resources) &&
 		maps.Equal(a.Spec.NodeSelector, b.Spec.NodeSelector) &&
 		a.Labels[names.LabelPool] == b.Labels[names.LabelPool] &&
 		a.Annotations[names.AnnotationGPUTypes] == b.Annotations[names.AnnotationGPUTypes] &&
@@ -138,7 +140,7 @@ func sameContainers(a, b []corev1.Container) bool {
 		return false
 	}
 	for i := range a {
-		if !sameAmounts(a[i].Resources.Requests, b[i].Resources.Requests) || !sameAmounts(a[i].Resources.Limits, b[i].Resources.Limits) ||
+		if !SameAmounts(a[i].Resources.Requests, b[i].Resources.Requests) || !SameAmounts(a[i].Resources.Limits, b[i].Resources.Limits) ||
 			!ptr.Equal(a[i].RestartPolicy, b[i].RestartPolicy) {
 			return false
 		}
@@ -151,10 +153,11 @@ func samePodResources(a, b *corev1.ResourceRequirements) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return sameAmounts(a.Requests, b.Requests) && sameAmounts(a.Limits, b.Limits)
+	return SameAmounts(a.Requests, b.Requests) && SameAmounts(a.Limits, b.Limits)
 }
 
-func sameAmounts(a, b corev1.ResourceList) bool {
+// SameAmounts reports whether two lists have the same amounts.
+func SameAmounts(a, b corev1.ResourceList) bool {
 	if len(a) != len(b) {
 		return false
 	}

@@ -1,4 +1,4 @@
-package coscheduling
+package placement
 
 import (
 	"encoding/binary"
@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// perMemberLabels are labels that differ between members of a job, and that no filter uses.
-var perMemberLabels = []string{batchv1.JobCompletionIndexAnnotation, "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"}
+// PerMemberLabels are labels that differ between members of a job, and that no filter uses.
+var PerMemberLabels = []string{batchv1.JobCompletionIndexAnnotation, "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"}
 
 // podHash is a hash, and the number of bytes that were hashed.
 type podHash struct {
@@ -19,15 +19,15 @@ type podHash struct {
 	bytes int
 }
 
-// hashPod returns equal hashes for members of a role that the filters treat alike: the hash covers affinity to other pods, spreading, ports,
+// HashPod returns equal hashes for members of a role that the filters treat alike: the hash covers affinity to other pods, spreading, ports,
 // claims and volumes. It also returns the number of bytes read. Comparing members with each other instead would cost as much for each class of
 // them.
-func hashPod(pod *corev1.Pod, role int) (of uint64, bytes int) {
+func HashPod(pod *corev1.Pod, role int) (of uint64, bytes int) {
 	var i podHash
-	i.hash.SetSeed(seed)
+	i.hash.SetSeed(Seed)
 	i.writeInt(role)
 	for _, label := range slices.Sorted(maps.Keys(pod.Labels)) {
-		if !slices.Contains(perMemberLabels, label) {
+		if !slices.Contains(PerMemberLabels, label) {
 			i.writeBytes([]byte(label))
 			i.writeBytes([]byte(pod.Labels[label]))
 		}
@@ -64,7 +64,7 @@ func (i *podHash) addVolumes(pod *corev1.Pod) {
 	i.writeInt(-1)
 	for n := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[n].VolumeSource
-		if isEverywhere(v) {
+		if IsEverywhere(v) {
 			continue
 		}
 		if v.Ephemeral != nil {
@@ -74,8 +74,8 @@ func (i *podHash) addVolumes(pod *corev1.Pod) {
 	}
 }
 
-// isEverywhere reports whether a volume is available on every node.
-func isEverywhere(v *corev1.VolumeSource) bool {
+// IsEverywhere reports whether a volume is available on every node.
+func IsEverywhere(v *corev1.VolumeSource) bool {
 	return v.EmptyDir != nil || v.ConfigMap != nil || v.Secret != nil || v.Projected != nil || v.DownwardAPI != nil
 }
 
@@ -101,14 +101,14 @@ func (i *podHash) writeInt(n int) {
 // maxReadBytes is how many bytes of members are read to check whether they are alike.
 const maxReadBytes = 1 << 20
 
-// areAlike reports whether filters treat all waiting and all placed members like the given one. Otherwise other members may use room where that
+// AreAlike reports whether filters treat all waiting and all placed members like the given one. Otherwise other members may use room where that
 // one cannot go, and leave their room to it.
-func (m *members) areAlike(pod *corev1.Pod) bool {
-	own, read := hashPod(pod, 0)
-	for _, members := range [][]*corev1.Pod{m.waiting, m.placed} {
+func (m *Members) AreAlike(pod *corev1.Pod) bool {
+	own, read := HashPod(pod, 0)
+	for _, members := range [][]*corev1.Pod{m.Waiting, m.Placed} {
 		for _, other := range members {
-			of, bytes := hashPod(other, 0)
-			if read += bytes; read > maxReadBytes || of != own || !haveSameDemand(pod, other) {
+			of, bytes := HashPod(other, 0)
+			if read += bytes; read > maxReadBytes || of != own || !HaveSameDemand(pod, other) {
 				return false
 			}
 		}

@@ -1,4 +1,4 @@
-package coscheduling
+package placement
 
 import (
 	"slices"
@@ -16,13 +16,13 @@ import (
 
 // forecast is the state of the nodes as pods end.
 type forecast struct {
-	*nodeDomain
+	*NodeDomain
 	// ends are the end times of the pods on each node, pods are those pods, and freed is what the first of them have released.
 	ends  map[int][]time.Time
 	pods  map[int][]fwk.PodInfo
 	freed map[int][]resourceAmounts
-	// left is how many more pods may be visited.
-	left int
+	// Left is how many more pods may be visited.
+	Left int
 }
 
 // resourceAmounts are amounts of the resources that the slots request.
@@ -34,10 +34,10 @@ type podEnd struct {
 	fwk.PodInfo
 }
 
-// newForecast builds a forecast from the end times of pods; gone returns false for a pod that may run forever.
-func newForecast(s *nodeDomain, now time.Time, effort int, gone func(*corev1.Pod, time.Time) (time.Time, bool)) *forecast {
-	f := &forecast{nodeDomain: s, ends: map[int][]time.Time{}, pods: map[int][]fwk.PodInfo{}, freed: map[int][]resourceAmounts{}, left: effort}
-	for node, info := range s.infos {
+// NewForecast builds a forecast from the end times of pods; gone returns false for a pod that may run forever.
+func NewForecast(s *NodeDomain, now time.Time, effort int, gone func(*corev1.Pod, time.Time) (time.Time, bool)) *forecast {
+	f := &forecast{NodeDomain: s, ends: map[int][]time.Time{}, pods: map[int][]fwk.PodInfo{}, freed: map[int][]resourceAmounts{}, Left: effort}
+	for node, info := range s.Infos {
 		var endings []podEnd
 		for _, on := range info.GetPods() {
 			if at, ends := gone(on.GetPod(), now); ends {
@@ -57,8 +57,8 @@ func newForecast(s *nodeDomain, now time.Time, effort int, gone func(*corev1.Pod
 // addReleased adds what a pod holds of the requested resources.
 func (f *forecast) addReleased(before resourceAmounts, held fwk.PodInfo) resourceAmounts {
 	after := make(resourceAmounts, len(before))
-	for i := range f.slots {
-		for _, ask := range f.slots[i].asks {
+	for i := range f.Slots {
+		for _, ask := range f.Slots[i].Asks {
 			after[ask.Resource] = before[ask.Resource] + cycle.HeldBy([]fwk.PodInfo{held}, ask.Resource)
 		}
 	}
@@ -66,12 +66,12 @@ func (f *forecast) addReleased(before resourceAmounts, held fwk.PodInfo) resourc
 }
 
 // findEarliestStart returns when members fit first, and where. With a reservation it only considers the nodes of that.
-func (f *forecast) findEarliestStart(waiting []podClass, standing []int, latest time.Time, within *backfill.StartReservation) (time.Time, *gangplan.Plan) {
+func (f *forecast) findEarliestStart(waiting []PodClass, standing []int, latest time.Time, within *backfill.StartReservation) (time.Time, *gangplan.Plan) {
 	return backfill.EarliestStart(backfill.Problem{
-		Problem: f.newProblem(waiting, standing, nil), Ends: f.ends, Latest: latest,
+		Problem: f.NewProblem(waiting, standing, nil), Ends: f.ends, Latest: latest,
 		RoomAfter: func(node, role int, beside []int, gone int) int {
 			if within != nil {
-				if _, kept := within.Places[f.infos[node].Node().Name]; !kept {
+				if _, kept := within.Places[f.Infos[node].Node().Name]; !kept {
 					return 0
 				}
 			}
@@ -84,55 +84,55 @@ func (f *forecast) findEarliestStart(waiting []podClass, standing []int, latest 
 // little room even then, which sums show, or no pod is left there; for the others the GPUs are checked.
 func (f *forecast) capacityWhenGone(node, role int, beside []int, gone int) int {
 	if gone == 0 {
-		return f.freeCapacity(node, role, beside)
+		return f.FreeCapacity(node, role, beside)
 	}
-	s, info := &f.slots[role], f.infos[node]
-	for _, ask := range s.asks {
+	s, info := &f.Slots[role], f.Infos[node]
+	for _, ask := range s.Asks {
 		offered, taken := cycle.AmountOf(info, ask.Resource)
 		if offered-taken+f.freed[node][gone-1][ask.Resource] < ask.Amount {
 			return 0
 		}
 	}
-	if beside == nil && gone == len(info.GetPods()) && len(f.kept[info.Node().Name]) == 0 && s.startReservations == nil && s.isOpen(info.Node(), s.accessTo(info.Node())) {
-		return f.emptySlots[role][node]
+	if beside == nil && gone == len(info.GetPods()) && len(f.Kept[info.Node().Name]) == 0 && s.startReservations == nil && s.isOpen(info.Node(), s.accessTo(info.Node())) {
+		return f.EmptySlots[role][node]
 	}
-	if f.left -= 1 + gone; f.left < 0 {
+	if f.Left -= 1 + gone; f.Left < 0 {
 		return 0
 	}
-	return f.capacityBeside(node, role, beside, nodeChange{gone: f.pods[node][:gone]})
+	return f.CapacityBeside(node, role, beside, NodeChange{Gone: f.pods[node][:gone]})
 }
 
 // newReservation returns the reservation that a plan needs at a time.
-func (f *forecast) newReservation(waiting []podClass, plan *gangplan.Plan, at time.Time) *backfill.StartReservation {
+func (f *forecast) newReservation(waiting []PodClass, plan *gangplan.Plan, at time.Time) *backfill.StartReservation {
 	promise := &backfill.StartReservation{At: at, Places: map[string]backfill.NodeReservation{}}
-	if in := plan.Domain; in.Name != "" && !f.isAny() {
-		promise.Domain = f.tree.Levels[in.Level].Name + " " + in.Name
+	if in := plan.Domain; in.Name != "" && !f.IsAny() {
+		promise.Domain = f.Tree.Levels[in.Level].Name + " " + in.Name
 	}
 	for role := range waiting {
 		for _, node := range plan.Places[role] {
-			name := f.infos[node].Node().Name
+			name := f.Infos[node].Node().Name
 			place, known := promise.Places[name]
 			if !known {
 				leaving := f.pods[node][:backfill.CountGone(f.ends[node], at)]
 				place.Leaving = sets.New[types.UID](appendUIDs(nil, leaving)...)
 			}
-			place.Needs = append(place.Needs, f.slots[role].asks...)
+			place.Needs = append(place.Needs, f.Slots[role].Asks...)
 			promise.Places[name] = place
 		}
 	}
 	return promise
 }
 
-// earliestStartBy returns where members fit first by a time, nil for nowhere. It prefers the places of an existing reservation, as long as they start
+// EarliestStartBy returns where members fit first by a time, nil for nowhere. It prefers the places of an existing reservation, as long as they start
 // there by then.
-func (f *forecast) earliestStartBy(waiting []podClass, standing []int, latest time.Time, before *backfill.StartReservation) *backfill.StartReservation {
+func (f *forecast) EarliestStartBy(waiting []PodClass, standing []int, latest time.Time, before *backfill.StartReservation) *backfill.StartReservation {
 	at, plan := f.findEarliestStart(waiting, standing, latest, nil)
-	if plan == nil || f.left < 0 {
+	if plan == nil || f.Left < 0 {
 		return nil
 	}
 	if before != nil {
 		again, same := f.findEarliestStart(waiting, standing, latest, before)
-		if same != nil && f.left >= 0 && (!again.After(at) || !again.After(before.At)) {
+		if same != nil && f.Left >= 0 && (!again.After(at) || !again.After(before.At)) {
 			at, plan = again, same
 		}
 	}

@@ -1,4 +1,4 @@
-package coscheduling
+package placement
 
 import (
 	"slices"
@@ -9,8 +9,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/topology"
 )
 
-// maxTrees is how many trees are cached: one for each level and pool that gangs use.
-const maxTrees = 16
+// MaxTrees is how many trees are cached: one for each level and pool that gangs use.
+const MaxTrees = 16
 
 // topologyTree is the tree of some nodes for one layout, which is valid as long as their labels are.
 type topologyTree struct {
@@ -20,28 +20,28 @@ type topologyTree struct {
 	level  int
 }
 
-// treeFor returns the topology of nodes for a layout, and the index of the layout's level. It builds a new tree if a node was added, removed, or
+// TreeFor returns the topology of nodes for a layout, and the index of the layout's level. It builds a new tree if a node was added, removed, or
 // moved.
-func (t *capacityTables) treeFor(l layout, infos []fwk.NodeInfo) (*topology.Tree, int) {
-	levels, level := topology.LevelsTo(l.level)
-	if l.isAny() {
+func (t *CapacityTables) TreeFor(l Layout, infos []fwk.NodeInfo) (*topology.Tree, int) {
+	levels, level := topology.LevelsTo(l.Level)
+	if l.IsAny() {
 		levels, level = nil, -1
 	}
 	if t == nil {
 		return buildTree(levels, level, infos)
 	}
-	i := slices.IndexFunc(t.trees, func(g *topologyTree) bool { return g.layout == l.level && g.matchesNodes(levels, infos) })
+	i := slices.IndexFunc(t.Trees, func(g *topologyTree) bool { return g.layout == l.Level && g.matchesNodes(levels, infos) })
 	if i < 0 {
-		g := &topologyTree{layout: l.level, nodes: make([]*corev1.Node, len(infos))}
+		g := &topologyTree{layout: l.Level, nodes: make([]*corev1.Node, len(infos))}
 		for i, info := range infos {
 			g.nodes[i] = info.Node()
 		}
 		g.tree, g.level = buildTree(levels, level, infos)
-		t.trees, i = append(t.trees, g), len(t.trees)
+		t.Trees, i = append(t.Trees, g), len(t.Trees)
 	}
-	found := t.trees[i]
-	t.trees = slices.Insert(slices.Delete(t.trees, i, i+1), 0, found)
-	t.trees = t.trees[:min(len(t.trees), maxTrees)]
+	found := t.Trees[i]
+	t.Trees = slices.Insert(slices.Delete(t.Trees, i, i+1), 0, found)
+	t.Trees = t.Trees[:min(len(t.Trees), MaxTrees)]
 	return found.tree, found.level
 }
 

@@ -1,4 +1,4 @@
-package coscheduling
+package placement
 
 import (
 	"cmp"
@@ -14,32 +14,32 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gangplan"
 )
 
-// segment identifies members that are placed in one domain: those of one row whose numbers, divided by the segment size, are equal. It depends
+// Segment identifies members that are placed in one domain: those of one row whose numbers, divided by the segment size, are equal. It depends
 // on each member alone, so a replacement belongs to the same segment.
-type segment struct {
-	row    string
-	number int
+type Segment struct {
+	Row    string
+	Number int
 }
 
 // segmentAssignment assigns the members of a gang to segments.
 type segmentAssignment struct {
-	segmentByPod map[types.UID]segment
-	// placed are the members of each segment that have places.
-	placed map[segment][]*corev1.Pod
+	SegmentByPod map[types.UID]Segment
+	// Placed are the members of each segment that have places.
+	Placed map[Segment][]*corev1.Pod
 }
 
-// segmentsFor returns the segments of the members, nil if there are none.
-func (m *members) segmentsFor(l layout) *segmentAssignment {
-	if l.segment > 0 && m.segments == nil {
-		m.segments = newSegmentAssignment(l, m.waiting, m.placed)
+// SegmentsFor returns the segments of the members, nil if there are none.
+func (m *Members) SegmentsFor(l Layout) *segmentAssignment {
+	if l.Segment > 0 && m.segments == nil {
+		m.segments = NewSegmentAssignment(l, m.Waiting, m.Placed)
 	}
 	return m.segments
 }
 
-// newSegmentAssignment assigns members to segments. Members without a number, such as the pods of a Deployment, are counted in the order of
+// NewSegmentAssignment assigns members to segments. Members without a number, such as the pods of a Deployment, are counted in the order of
 // their names.
-func newSegmentAssignment(l layout, waiting, placed []*corev1.Pod) *segmentAssignment {
-	s := &segmentAssignment{segmentByPod: make(map[types.UID]segment, len(waiting)+len(placed)), placed: map[segment][]*corev1.Pod{}}
+func NewSegmentAssignment(l Layout, waiting, placed []*corev1.Pod) *segmentAssignment {
+	s := &segmentAssignment{SegmentByPod: make(map[types.UID]Segment, len(waiting)+len(placed)), Placed: map[Segment][]*corev1.Pod{}}
 	var others []*corev1.Pod
 	for _, pod := range slices.Concat(waiting, placed) {
 		row, number, ok := memberNumber(pod)
@@ -47,16 +47,16 @@ func newSegmentAssignment(l layout, waiting, placed []*corev1.Pod) *segmentAssig
 			others = append(others, pod)
 			continue
 		}
-		s.segmentByPod[pod.UID] = segment{row, number / l.segment}
+		s.SegmentByPod[pod.UID] = Segment{row, number / l.Segment}
 	}
 	counted := map[types.UID]int{} // by owner
 	for _, pod := range sortByIndex(others) {
-		owner := ownerOf(pod)
-		s.segmentByPod[pod.UID] = segment{string(owner), counted[owner] / l.segment}
+		owner := OwnerOf(pod)
+		s.SegmentByPod[pod.UID] = Segment{string(owner), counted[owner] / l.Segment}
 		counted[owner]++
 	}
 	for _, pod := range placed {
-		s.placed[s.segmentByPod[pod.UID]] = append(s.placed[s.segmentByPod[pod.UID]], pod)
+		s.Placed[s.SegmentByPod[pod.UID]] = append(s.Placed[s.SegmentByPod[pod.UID]], pod)
 	}
 	return s
 }
@@ -69,7 +69,7 @@ const maxDigits = "9999"
 func memberNumber(pod *corev1.Pod) (row string, number int, ok bool) {
 	if text, ok := pod.Annotations[batchv1.JobCompletionIndexAnnotation]; ok {
 		if index, err := strconv.Atoi(text); err == nil {
-			return "/" + string(ownerOf(pod)), index, true
+			return "/" + string(OwnerOf(pod)), index, true
 		}
 	}
 	dash := strings.LastIndexByte(pod.Name, '-')
@@ -87,23 +87,23 @@ func (s *segmentAssignment) sortMembers(pods []*corev1.Pod) []*corev1.Pod {
 	if s == nil {
 		return pods
 	}
-	first := map[segment]int{}
+	first := map[Segment]int{}
 	for i, pod := range pods {
-		if _, known := first[s.segmentByPod[pod.UID]]; !known {
-			first[s.segmentByPod[pod.UID]] = i
+		if _, known := first[s.SegmentByPod[pod.UID]]; !known {
+			first[s.SegmentByPod[pod.UID]] = i
 		}
 	}
 	slices.SortStableFunc(pods, func(a, b *corev1.Pod) int {
-		return cmp.Compare(first[s.segmentByPod[a.UID]], first[s.segmentByPod[b.UID]])
+		return cmp.Compare(first[s.SegmentByPod[a.UID]], first[s.SegmentByPod[b.UID]])
 	})
 	return pods
 }
 
-// pendingMembers are the members to be placed.
-type pendingMembers struct {
-	classes []podClass
-	// varied says that their requirements differ too much to be planned for.
-	varied bool
+// PendingMembers are the members to be placed.
+type PendingMembers struct {
+	Classes []PodClass
+	// Varied says that their requirements differ too much to be planned for.
+	Varied bool
 	// blocks are the pending members of each segment, by rank; nil without segments. completeSegments is how many segments have no pending members.
 	blocks           []segmentBlock
 	completeSegments int
@@ -116,32 +116,32 @@ type segmentBlock struct {
 	beside string
 }
 
-// newPendingMembers groups members by their requirements, and by their segments. nodesOf returns the nodes of members with places.
-func newPendingMembers(l layout, some []*corev1.Pod, m *members, nodesOf func([]*corev1.Pod) []string) pendingMembers {
-	s := m.segmentsFor(l)
+// NewPendingMembers groups members by their requirements, and by their segments. nodesOf returns the nodes of members with places.
+func NewPendingMembers(l Layout, some []*corev1.Pod, m *Members, nodesOf func([]*corev1.Pod) []string) PendingMembers {
+	s := m.SegmentsFor(l)
 	pods := s.sortMembers(some)
-	kinds := newPodClasses(pods)
-	all := pendingMembers{classes: kinds.classes, varied: kinds.varied}
-	if s == nil || kinds.varied {
+	kinds := NewPodClasses(pods)
+	all := PendingMembers{Classes: kinds.Classes, Varied: kinds.Varied}
+	if s == nil || kinds.Varied {
 		return all
 	}
-	roles, known := rolesOf(kinds.classes), sets.New[segment]()
+	roles, known := rolesOf(kinds.Classes), sets.New[Segment]()
 	for _, pod := range pods {
-		of, role := s.segmentByPod[pod.UID], roles[pod.UID]
+		of, role := s.SegmentByPod[pod.UID], roles[pod.UID]
 		if known.Has(of) {
 			last := &all.blocks[len(all.blocks)-1]
 			last.count++
-			all.varied = all.varied || last.role != role
+			all.Varied = all.Varied || last.role != role
 			continue
 		}
 		known.Insert(of)
 		next := segmentBlock{role: role, count: 1}
-		if nodes := nodesOf(sortByIndex(s.placed[of])); len(nodes) > 0 {
+		if nodes := nodesOf(sortByIndex(s.Placed[of])); len(nodes) > 0 {
 			next.beside = nodes[0]
 		}
 		all.blocks = append(all.blocks, next)
 	}
-	for of := range s.placed {
+	for of := range s.Placed {
 		if !known.Has(of) {
 			all.completeSegments++
 		}
@@ -150,64 +150,64 @@ func newPendingMembers(l layout, some []*corev1.Pod, m *members, nodesOf func([]
 }
 
 // rolesOf returns the role number of each member.
-func rolesOf(kinds []podClass) map[types.UID]int {
+func rolesOf(kinds []PodClass) map[types.UID]int {
 	roles := map[types.UID]int{}
 	for role := range kinds {
-		for _, pod := range kinds[role].pods {
+		for _, pod := range kinds[role].Pods {
 			roles[pod.UID] = role
 		}
 	}
 	return roles
 }
 
-// setSegments requires one domain for each segment.
-func (s *nodeDomain) setSegments(of pendingMembers) {
+// SetSegments requires one domain for each segment.
+func (s *NodeDomain) SetSegments(of PendingMembers) {
 	if of.blocks == nil {
 		return
 	}
-	s.segments = &gangplan.Segments{Level: s.level, Preferred: !s.required}
+	s.Segments = &gangplan.Segments{Level: s.Level, Preferred: !s.Required}
 	for _, block := range of.blocks {
-		beside, known := s.nodeNumber(block.beside)
+		beside, known := s.NodeNumber(block.beside)
 		if !known {
 			beside = -1
 		}
-		s.segments.All = append(s.segments.All, gangplan.Segment{Role: block.role, Count: block.count, Beside: beside})
+		s.Segments.All = append(s.Segments.All, gangplan.Segment{Role: block.role, Count: block.count, Beside: beside})
 	}
 	s.completeSegments = of.completeSegments
 }
 
 // eachBlock calls visit for each block with its pods, until that returns false.
-func (of *pendingMembers) eachBlock(visit func(at int, pods []*corev1.Pod) bool) {
-	next := make([]int, len(of.classes))
+func (of *PendingMembers) eachBlock(visit func(at int, pods []*corev1.Pod) bool) {
+	next := make([]int, len(of.Classes))
 	for i, block := range of.blocks {
 		from := next[block.role]
 		next[block.role] += block.count
-		if !visit(i, of.classes[block.role].pods[from:next[block.role]]) {
+		if !visit(i, of.Classes[block.role].Pods[from:next[block.role]]) {
 			return
 		}
 	}
 }
 
 // areSegmentsTogether reports whether the nominated nodes of each segment are in one domain, together with its placed members.
-func (s *nodeDomain) areSegmentsTogether(of pendingMembers) bool {
+func (s *NodeDomain) areSegmentsTogether(of PendingMembers) bool {
 	together := true
 	of.eachBlock(func(at int, pods []*corev1.Pod) bool {
-		nodes := s.nodeNumbers([]string{of.blocks[at].beside})
+		nodes := s.NodeNumbers([]string{of.blocks[at].beside})
 		for _, pod := range pods {
-			nodes = append(nodes, s.nodeNumbers([]string{pod.Status.NominatedNodeName})...)
+			nodes = append(nodes, s.NodeNumbers([]string{pod.Status.NominatedNodeName})...)
 		}
-		together = s.tree.CommonDomain(nodes).Level >= s.level
+		together = s.Tree.CommonDomain(nodes).Level >= s.Level
 		return together
 	})
 	return together
 }
 
 // segmentDomains returns the nodes of the domain found for each member.
-func (s *nodeDomain) segmentDomains(of pendingMembers, found *gangplan.Plan) map[types.UID]sets.Set[string] {
-	inside, next := map[types.UID]sets.Set[string]{}, make([]int, len(of.classes))
+func (s *NodeDomain) segmentDomains(of PendingMembers, found *gangplan.Plan) map[types.UID]sets.Set[string] {
+	inside, next := map[types.UID]sets.Set[string]{}, make([]int, len(of.Classes))
 	of.eachBlock(func(at int, pods []*corev1.Pod) bool {
 		role := of.blocks[at].role
-		domain := s.namesOf(s.tree.NodeDomain(found.Places[role][next[role]], s.level).Nodes)
+		domain := s.NamesOf(s.Tree.NodeDomain(found.Places[role][next[role]], s.Level).Nodes)
 		next[role] += len(pods)
 		for _, pod := range pods {
 			inside[pod.UID] = domain
