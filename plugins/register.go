@@ -20,6 +20,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/explain"
 	quotas "g8s.host/gpu-scheduler/pkg/gpuquota/follow"
 	"g8s.host/gpu-scheduler/pkg/liveness"
+	"g8s.host/gpu-scheduler/pkg/preemption"
 	"g8s.host/gpu-scheduler/pkg/reservation/follow"
 	"g8s.host/gpu-scheduler/pkg/survival"
 	"g8s.host/gpu-scheduler/plugins/coscheduling"
@@ -55,7 +56,7 @@ type Dependencies struct {
 }
 
 // gangFramework are the framework values that Coscheduling needs for dry runs.
-var gangFramework = coscheduling.Framework{
+var gangFramework = preemption.Framework{
 	State:   func() fwk.CycleState { return framework.NewCycleState() },
 	PodInfo: func(pod *corev1.Pod) (fwk.PodInfo, error) { return framework.NewPodInfo(pod) },
 }

@@ -192,7 +192,7 @@ func (p *Plugin) lacksOnlyRoom(group *podGroup, m *placement.Members, refused fw
 	if group.minMember == 1 {
 		return lacksRoom(refused, p.nodeNames())
 	}
-	return !p.gangs.stateOf(gangOf(m.Waiting[0], group)).WaitsByChoice() && (refused == nil || refused.Get("").Plugin() == Name)
+	return !p.gangs.stateOf(gangOf(m.Waiting[0], group)).LastVerdict().IsChoice && (refused == nil || refused.Get("").Plugin() == Name)
 }
 
 // nodeNames returns the names of the nodes of the snapshot.

@@ -9,6 +9,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
+	"g8s.host/gpu-scheduler/pkg/preemption"
 )
 
 // bindRefusal is a pod whose Binding would be refused, and the words of the refusal.
@@ -46,7 +47,7 @@ func (p *Plugin) checkBindings(members []*corev1.Pod, to map[types.UID]string) *
 	ctx, cancel := context.WithTimeout(context.Background(), p.bindCheckTimeout)
 	defer cancel()
 	var refused *bindRefusal
-	err := forEachPod(ctx, members, func(ctx context.Context, pod *corev1.Pod) error {
+	err := preemption.ForEachPod(ctx, members, func(ctx context.Context, pod *corev1.Pod) error {
 		if one := p.checkBind(ctx, pod, to[pod.UID]); one != nil {
 			return one
 		}
@@ -60,7 +61,7 @@ func (p *Plugin) checkBindings(members []*corev1.Pod, to map[types.UID]string) *
 
 // cancelPreemption cancels the preemption of a gang when a member's binding would be refused. One member is activated, and reports the refusal.
 func (p *Plugin) cancelPreemption(g gang, move *preemptionCandidate, preemptor *corev1.Pod, refused *bindRefusal) {
-	p.departures.endEvictions(move.victims, func(types.UID) bool { return false }, p.now())
+	p.departures.EndEvictions(move.victims, func(types.UID) bool { return false }, p.now())
 	if move.notices != nil {
 		p.withdrawNotices(preemptorKey(g))
 	}

@@ -111,7 +111,7 @@ func TestNobodyIsToldToLeaveForAGangOfWhichOneWouldBeRefused(t *testing.T) {
 	if _, evicted, nominated := l.refuse(first); len(evicted) > 0 || len(nominated) > 0 || len(l.noticed()) > 0 {
 		t.Errorf("%v are evicted, %v told, and nominated %v", evicted, l.noticed(), nominated)
 	}
-	if !l.preemptions.isEmpty() {
+	if !l.preemptions.IsEmpty() {
 		t.Error("it is in mind still that they are to leave")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gang/placement"
 	"g8s.host/gpu-scheduler/pkg/gangplan"
 	"g8s.host/gpu-scheduler/pkg/notice"
+	"g8s.host/gpu-scheduler/pkg/preemption"
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
@@ -91,7 +92,7 @@ func (p *Plugin) isReplay() bool { return p.replay || p.now().IsZero() }
 func (q *preemptionAttempt) findCandidate(ctx context.Context) (move *preemptionCandidate, why string, done bool) {
 	var kept *victimSearch
 	if q.collector.only == nil {
-		kept = q.gangs.victimSearchFor(q.own, placement.PodsFingerprint(q.allMembers()), q.Plugin.now())
+		kept = q.gangs.victimSearchFor(q.own, placement.PodsFingerprint(q.allMembers()), q.now())
 		q.barred = kept.addBarred(q.barred)
 	}
 	if kept != nil && q.countPods() > maxPodsAtOnce {
@@ -117,7 +118,7 @@ func (q *preemptionAttempt) findCandidate(ctx context.Context) (move *preemption
 		q.gangs.endVictimSearch(q.own)
 	}
 	if move == nil && q.left < 0 {
-		q.gangs.changeState(q.own, func(s *phase.Gang) { s.PausePreemption(q.Plugin.now().Add(phase.BaseBackoff)) })
+		q.gangs.changeState(q.own, func(s *phase.Gang) { s.PausePreemption(q.now().Add(phase.BaseBackoff)) })
 	}
 	return move, why, true
 }
@@ -132,14 +133,14 @@ type dryRunTally struct {
 }
 
 // recordRejection records the rejection of a plan.
-func (r *dryRunTally) recordRejection(refused *rejection) {
-	if refused.spread {
+func (r *dryRunTally) recordRejection(refused *preemption.Rejection) {
+	if refused.Spread {
 		r.spreads++
 	} else {
 		r.plans++
 	}
-	r.cut = refused.nodes != nil && (r.plans == maxDryRuns || r.spreads == maxSpreadDryRuns)
-	r.over = refused.nodes == nil || r.cut
+	r.cut = refused.Nodes != nil && (r.plans == preemption.MaxDryRuns || r.spreads == preemption.MaxSpreadDryRuns)
+	r.over = refused.Nodes == nil || r.cut
 }
 
 // findPassingPlan returns a plan that passes its dry run, nil if none does, and the last rejection. It begins with the given plan, if there is one.
@@ -157,9 +158,9 @@ func (q *preemptionAttempt) findPassingPlan(ctx context.Context, r *dryRunTally,
 			return q.newCandidate(units, plan), ""
 		}
 		q.left -= r.price * steps
-		why = reason.KeptOutText(q.own.isSinglePod(), refused.why)
-		if r.recordRejection(refused); refused.nodes != nil {
-			q.barred[refused.role] = refused.nodes.Union(q.barred[refused.role])
+		why = reason.KeptOutText(q.own.isSinglePod(), refused.Why)
+		if r.recordRejection(refused); refused.Nodes != nil {
+			q.barred[refused.Role] = refused.Nodes.Union(q.barred[refused.Role])
 		}
 	}
 	return nil, why
@@ -189,7 +190,7 @@ func (q *preemptionAttempt) searchVictims() (units []int, plan *gangplan.Plan) {
 }
 
 // dryRunPlan dry-runs a plan that needs victims.
-func (q *preemptionAttempt) dryRunPlan(ctx context.Context, units []int, plan *gangplan.Plan) (refused *rejection, steps int) {
+func (q *preemptionAttempt) dryRunPlan(ctx context.Context, units []int, plan *gangplan.Plan) (refused *preemption.Rejection, steps int) {
 	if len(units) == 0 {
 		return nil, 0
 	}
@@ -200,7 +201,7 @@ func (q *preemptionAttempt) dryRunPlan(ctx context.Context, units []int, plan *g
 			others[node] = q.occupants.gonePods(node, func(int) bool { return true })
 		}
 	}
-	return q.dryRunner().dryRunPlacement(ctx, &plannedPlacement{NodeDomain: q.NodeDomain, kinds: q.kinds, plan: plan, leaving: leaving, others: others})
+	return q.dryRunner().DryRunPlacement(ctx, &preemption.PlannedPlacement{NodeDomain: q.NodeDomain, Kinds: q.kinds, Plan: plan, Leaving: leaving, Others: others})
 }
 
 func (q *preemptionAttempt) newCandidate(units []int, plan *gangplan.Plan) *preemptionCandidate {

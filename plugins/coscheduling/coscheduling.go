@@ -9,6 +9,9 @@
 // A gang begins only while there seems to be room for all of it, and then comes first among its equals. Otherwise gangs would take places from
 // each other forever, and none would be whole. If the PodGroup has a topology layout, the first member plans for all. Pods are evicted for a
 // whole gang that does not run yet, never for a single member. A member that restarts after siblings have succeeded does not wait for them.
+//
+// What state a gang is in, what it waits for and what wakes it is in gangs.go, and decided in pkg/gang/phase. Where members fit is decided in
+// pkg/gang/placement; pkg/preemption has the dry run before an eviction, notices, and the writes.
 package coscheduling
 
 import (
@@ -32,6 +35,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/devices"
 	"g8s.host/gpu-scheduler/pkg/gang/placement"
 	quotas "g8s.host/gpu-scheduler/pkg/gpuquota/follow"
+	"g8s.host/gpu-scheduler/pkg/preemption"
 	"g8s.host/gpu-scheduler/pkg/reservation/follow"
 )
 
@@ -72,12 +76,12 @@ type Plugin struct {
 	now     func() time.Time
 	replay  bool
 	// framework and the fields below are shared by all profiles.
-	framework        Framework
+	framework        preemption.Framework
 	checkBinding     func(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, node string) string
 	bindCheckTimeout time.Duration
-	departures       *departures
-	preemptions      *notices
-	resumptions      *resumptions
+	departures       *preemption.Departures
+	preemptions      *preemption.Notices
+	resumptions      *preemption.Resumptions
 	queuePositions   *queuePositions
 	// searchLimit is how many pods one search for victims may visit.
 	searchLimit int
@@ -122,7 +126,7 @@ type Dependencies struct {
 	// Replay says that time is simulated. The caller then reports pods that are gone ([Plugin.PodGone]).
 	Replay bool
 	// Framework creates framework values. Without it, the places that a preemption would free are not dry-run.
-	Framework Framework
+	Framework preemption.Framework
 	// CheckBinding asks the API server whether it would bind a pod to a node, and returns the words of its refusal, "" for none. nil disables the
 	// check.
 	CheckBinding func(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, node string) string
@@ -130,7 +134,7 @@ type Dependencies struct {
 
 // Factory returns what builds the plugin for each profile, from scheduler-plugins' CoschedulingArgs.
 func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
-	shared := &shared{&departures{}, &notices{}, &resumptions{}, &queuePositions{}}
+	shared := &shared{&preemption.Departures{}, &preemption.Notices{}, &preemption.Resumptions{}, &queuePositions{}}
 	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		return newPlugin(ctx, obj, handle, deps, shared)
 	}
@@ -138,9 +142,9 @@ func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle
 
 // shared is state that all profiles have in common.
 type shared struct {
-	departures     *departures
-	preemptions    *notices
-	resumptions    *resumptions
+	departures     *preemption.Departures
+	preemptions    *preemption.Notices
+	resumptions    *preemption.Resumptions
 	queuePositions *queuePositions
 }
 

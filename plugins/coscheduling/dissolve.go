@@ -11,6 +11,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/pkg/gang/placement"
+	"g8s.host/gpu-scheduler/pkg/preemption"
 )
 
 const (
@@ -39,14 +40,14 @@ func (p *Plugin) releasePartialGang(g gang, group *podGroup, m *placement.Member
 		}
 		return
 	}
-	if !newBudgets(p.budgets, p.departures.uncountedPods(now)).allowsEviction(ours) {
+	if !newBudgets(p.budgets, p.departures.UncountedPods(now)).allowsEviction(ours) {
 		return
 	}
 	p.gangs.changeKnown(g, func(s *phase.Gang) {
 		s.EndPartial()
 		s.HoldBackStart()
 	})
-	p.departures.beginEvictions(ours)
+	p.departures.BeginEvictions(ours)
 	p.pendingWrites.Add(1)
 	go func() {
 		defer p.pendingWrites.Add(-1)
@@ -57,13 +58,13 @@ func (p *Plugin) releasePartialGang(g gang, group *podGroup, m *placement.Member
 		gone := sets.New[types.UID]()
 		// The condition is written to all of them first: it lets a later attempt, or another leader, recognize the rest of a gang whose release
 		// has begun.
-		err := forEachPod(ctx, ours, func(ctx context.Context, member *corev1.Pod) error {
-			return p.evictor().writeEvictionReason(ctx, member, why)
+		err := preemption.ForEachPod(ctx, ours, func(ctx context.Context, member *corev1.Pod) error {
+			return p.evictor().WriteEvictionReason(ctx, member, why)
 		})
 		if err == nil {
-			gone, err = p.evictor().evictAll(ctx, ours, why, isRefusal, func() bool { return true })
+			gone, err = p.evictor().EvictAll(ctx, ours, why, preemption.IsRefusal, func() bool { return true })
 		}
-		if p.departures.endEvictions(ours, gone.Has, p.now()); err != nil {
+		if p.departures.EndEvictions(ours, gone.Has, p.now()); err != nil {
 			logger.Error(err, "Could not end half a gang, which is tried again")
 			return
 		}

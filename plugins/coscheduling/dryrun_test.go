@@ -16,6 +16,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/pkg/gang/placement"
+	"g8s.host/gpu-scheduler/pkg/preemption"
 )
 
 // filters are those of other plugins.
@@ -31,7 +32,7 @@ type filters struct {
 // among has the framework run the filters of other plugins.
 func (l *lab) among(f *filters) {
 	l.others = f
-	l.framework = Framework{
+	l.framework = preemption.Framework{
 		State:   func() fwk.CycleState { return framework.NewCycleState() },
 		PodInfo: func(pod *corev1.Pod) (fwk.PodInfo, error) { return framework.NewPodInfo(pod) },
 	}
@@ -319,26 +320,26 @@ func apartFrom(labels ...string) *corev1.Affinity {
 func TestMembersThatSayMuchCostARehearsalMuch(t *testing.T) {
 	l := newRacks(t, 1)
 	l.among(&filters{})
-	r := &dryRun{dryRunner: l.dryRunner(), NodeDomain: &placement.NodeDomain{}, ctx: t.Context(), filters: handle{lab: l}, classByHash: map[uint64]*filterClass{}, left: maxDryRunSteps}
+	r := &preemption.DryRun{DryRunner: l.dryRunner(), NodeDomain: &placement.NodeDomain{}, Ctx: t.Context(), Filters: handle{lab: l}, ClassByHash: map[uint64]*preemption.FilterClass{}, Left: preemption.MaxDryRunSteps}
 	long := make([]string, 1000)
 	for i := range long {
 		long[i] = fmt.Sprintf("%0100d", i)
 	}
 	pod := l.member("m", func(pod *corev1.Pod) { pod.Spec.Affinity = apartFrom(long...) })
-	pods, before := 0, r.left
-	for ; r.left >= 0 && pods < 10_000; pods++ {
-		if part, refused := r.classOf(pod, 0); part == nil || refused != nil {
+	pods, before := 0, r.Left
+	for ; r.Left >= 0 && pods < 10_000; pods++ {
+		if part, refused := r.ClassOf(pod, 0); part == nil || refused != nil {
 			t.Fatalf("member %d is refused: %v", pods, refused)
 		}
-		if spent := before - r.left; spent < len(long)*100/bytesInStep {
+		if spent := before - r.Left; spent < len(long)*100/preemption.BytesInStep {
 			t.Fatalf("member %d of %d bytes costs %d steps", pods, len(long)*100, spent)
 		}
-		before = r.left
+		before = r.Left
 	}
 	if pods == 10_000 {
-		t.Fatalf("%d steps are left after %d members", r.left, pods)
+		t.Fatalf("%d steps are left after %d members", r.Left, pods)
 	}
-	if part, refused := r.classOf(l.member("n"), 0); part != nil || refused != nil {
+	if part, refused := r.ClassOf(l.member("n"), 0); part != nil || refused != nil {
 		t.Errorf("%v, %v of one more", part, refused)
 	}
 }

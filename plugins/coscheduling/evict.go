@@ -51,7 +51,7 @@ func (p *Plugin) isPreemptionHeld(g gang, group *podGroup, m *placement.Members)
 		return true, why
 	}
 	request := p.quotaRequest(group, m)
-	if state.WaitsByChoice() || !p.mayEvict(m.Waiting) && !request.IsEntitled() || overQuotaReason(request) != "" {
+	if state.LastVerdict().IsChoice || !p.mayEvict(m.Waiting) && !request.IsEntitled() || overQuotaReason(request) != "" {
 		return true, ""
 	}
 	if state.IsBackingOff(now) || state.IsUnhelpful(now) {

@@ -23,6 +23,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
+	"g8s.host/gpu-scheduler/pkg/preemption"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -382,7 +383,7 @@ func TestWritesThatMeetOthersAreRepeated(t *testing.T) {
 			l.client.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 				return true, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: tc.there}}, nil
 			})
-			err := l.evictor().evictPod(t.Context(), l.running(0, "low", 1, ofPriority(-1)), evictionReason{preemptor: l.member("a")})
+			err := l.evictor().EvictPod(t.Context(), l.running(0, "low", 1, ofPriority(-1)), preemption.EvictionReason{Preemptor: l.member("a")})
 			if (err != nil) != tc.again {
 				t.Errorf("evicting: %v", err)
 			}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
+	"g8s.host/gpu-scheduler/pkg/preemption"
 )
 
 const (
@@ -25,7 +26,7 @@ const (
 // executePreemption checks that all victims may be evicted, nominates the members, and then evicts, concurrently with the scheduling of other
 // pods. After a failure the gang is retried: the pods show what was done by then.
 func (p *Plugin) executePreemption(g gang, move *preemptionCandidate, members []*corev1.Pod, preemptor *corev1.Pod) {
-	p.departures.beginEvictions(move.victims)
+	p.departures.BeginEvictions(move.victims)
 	if move.notices == nil {
 		p.gangs.changeState(g, (*phase.Gang).BeginWrites)
 	}
@@ -40,20 +41,20 @@ func (p *Plugin) executePreemption(g gang, move *preemptionCandidate, members []
 		ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 		defer cancel()
 		isRefusal := p.refusalPredicate(g)
-		err := p.evictor().dryRunEvictions(ctx, move.victims, isRefusal)
+		err := p.evictor().DryRunEvictions(ctx, move.victims, isRefusal)
 		if err == nil {
-			err = forEachPod(ctx, members, func(ctx context.Context, pod *corev1.Pod) error {
-				return p.evictor().writeNomination(ctx, pod, move.to[pod.UID])
+			err = preemption.ForEachPod(ctx, members, func(ctx context.Context, pod *corev1.Pod) error {
+				return p.evictor().WriteNomination(ctx, pod, move.to[pod.UID])
 			})
 		}
 		gone := sets.New[types.UID]()
 		if err == nil && p.hasPlacedMember(members, move) {
-			err = errUnwanted
+			err = preemption.ErrUnwanted
 		}
 		if err == nil {
 			gone, err = p.evictVictims(ctx, g, move, members, preemptor, isRefusal)
 		}
-		p.departures.endEvictions(move.victims, gone.Has, p.now())
+		p.departures.EndEvictions(move.victims, gone.Has, p.now())
 		p.countVictims(gone.Len())
 		if err != nil {
 			logger.Error(err, "Could not make room for a gang, which is tried once more")
@@ -90,9 +91,9 @@ func withNominations(move *preemptionCandidate, members []*corev1.Pod) []*corev1
 // refusalPredicate returns the predicate for refusals of a gang. A webhook that has repeatedly reported to be busy counts as refusing.
 func (p *Plugin) refusalPredicate(g gang) func(error) bool {
 	if p.gangs.stateOf(g).WriteBackoff() < busyWebhookRetry {
-		return isRefusal
+		return preemption.IsRefusal
 	}
-	return func(err error) bool { return isRefusal(err) || isDenial(err) }
+	return func(err error) bool { return preemption.IsRefusal(err) || preemption.IsDenial(err) }
 }
 
 // areMembersAlive reports whether all members with a planned place are still alive.
@@ -121,8 +122,8 @@ func (p *Plugin) nominateMembers(members []*corev1.Pod, to map[types.UID]string)
 		defer p.pendingWrites.Add(-1)
 		ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 		defer cancel()
-		if err := forEachPod(ctx, stale, func(ctx context.Context, pod *corev1.Pod) error {
-			return p.evictor().writeNomination(ctx, pod, to[pod.UID])
+		if err := preemption.ForEachPod(ctx, stale, func(ctx context.Context, pod *corev1.Pod) error {
+			return p.evictor().WriteNomination(ctx, pod, to[pod.UID])
 		}); err != nil {
 			klog.Background().Error(err, "Could not end the nominations of a gang", "pod", klog.KObj(stale[0]))
 		}
@@ -152,7 +153,7 @@ func (p *Plugin) hasPlacedMember(members []*corev1.Pod, move *preemptionCandidat
 }
 
 // evictor returns what writes the decisions about pods.
-func (p *Plugin) evictor() evictor {
-	return evictor{handle: p.handle, now: p.now, departures: p.departures, plugin: Name,
-		countEviction: func(label string) { evictions.WithLabelValues(label).Inc() }}
+func (p *Plugin) evictor() preemption.Evictor {
+	return preemption.Evictor{Handle: p.handle, Now: p.now, Departures: p.departures, Plugin: Name,
+		CountEviction: func(label string) { evictions.WithLabelValues(label).Inc() }}
 }

@@ -17,6 +17,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
+	"g8s.host/gpu-scheduler/pkg/preemption"
 )
 
 // of makes a pod a member of another gang.
@@ -97,32 +98,14 @@ func TestNobodyLeavesBesideOneThatDoesNot(t *testing.T) {
 	}
 }
 
-// TestAPodThatStaysIsAskedAgain after a while, which is longer each time, and with no limit to what is remembered.
-func TestAPodThatStaysIsAskedAgain(t *testing.T) {
-	d, now := &departures{}, time.Now()
-	for _, long := range []time.Duration{firstRefusalBackoff, 2 * firstRefusalBackoff, 4 * firstRefusalBackoff} {
-		d.recordRefusal("a", now)
-		if now = now.Add(long - time.Second); !d.refusedPods(now)["a"] {
-			t.Errorf("it is asked again before %s are over", long)
-		}
-		if now = now.Add(2 * time.Second); d.refusedPods(now)["a"] {
-			t.Errorf("it is not asked again after %s", long)
-		}
-	}
-	now = now.Add(3 * maxRefusalBackoff)
-	if d.recordRefusal("b", now); len(d.refusals) != 1 {
-		t.Errorf("%d are remembered, want the last one", len(d.refusals))
-	}
-}
-
 // TestAnAnswerThatWasLostIsNoRefusal.
 func TestAnAnswerThatWasLostIsNoRefusal(t *testing.T) {
 	for _, err := range []error{nil, errors.New("EOF"), apierrors.NewTooManyRequestsError("busy"), apierrors.NewServiceUnavailable("later"), apierrors.NewTimeoutError("slow", 1)} {
-		if isRefusal(err) {
+		if preemption.IsRefusal(err) {
 			t.Errorf("%v is a refusal", err)
 		}
 	}
-	if err := fmt.Errorf("evicting: %w", apierrors.NewForbidden(schema.GroupResource{}, "a", nil)); !isRefusal(err) {
+	if err := fmt.Errorf("evicting: %w", apierrors.NewForbidden(schema.GroupResource{}, "a", nil)); !preemption.IsRefusal(err) {
 		t.Errorf("%v is no refusal", err)
 	}
 }
@@ -159,7 +142,7 @@ func TestNobodyLeavesForAGangThatIsGone(t *testing.T) {
 	if _, evicted, _ := l.refuse(first); len(evicted) > 0 {
 		t.Errorf("%v are evicted for a gang of which a member is gone", evicted)
 	}
-	if uncounted := l.departures.uncountedPods(l.now()); len(uncounted) > 0 {
+	if uncounted := l.departures.UncountedPods(l.now()); len(uncounted) > 0 {
 		t.Errorf("%d pods count as leaving", len(uncounted))
 	}
 	for !l.Settled() { // its nominations end beside that

@@ -52,8 +52,8 @@ func (q *preemptionAttempt) searchAreas(h *victimSearch) (fields []searchArea) {
 	role := q.largestRole()
 	members, tolls := q.kinds[role].Count, make([]nodeCost, len(q.Infos))
 	q.costs = tolls
-	h.unhelpful.indexNodes(q.ClusterSnapshot.Nodes)
-	h.costs.indexNodes(q.ClusterSnapshot.Nodes)
+	h.unhelpful.indexNodes(q.Nodes)
+	h.costs.indexNodes(q.Nodes)
 	for node := range q.Infos {
 		if h.unhelpful.at[q.Numbers[node]] {
 			tolls[node] = nodeCost{priority: priorityNoRoom, isUnhelpful: true}

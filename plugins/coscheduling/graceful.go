@@ -33,7 +33,7 @@ func (p *Plugin) planNotices(victims []*corev1.Pod, by notice.Preemptor, priorit
 		if !borrow.Has(pod.UID) { // borrowed GPUs are returned at once
 			told[i].Grace = p.graceOf(pod)
 		}
-		if before, ok := p.preemptions.noticeOn(pod.UID); ok {
+		if before, ok := p.preemptions.NoticeOn(pod.UID); ok {
 			told[i].Before = &before
 		}
 	}
@@ -55,14 +55,14 @@ func (p *Plugin) graceOf(pod *corev1.Pod) time.Duration {
 func (p *Plugin) evictOrNotify(g gang, move *preemptionCandidate, members []*corev1.Pod, pod *corev1.Pod, told bool) (why string) {
 	by := gangAsPreemptor(g, pod)
 	if told {
-		p.writeWithdrawals(p.preemptions.spareOthers(by.Key(), move.victims))
+		p.writeWithdrawals(p.preemptions.SpareOthers(by.Key(), move.victims))
 	} else {
 		move.notices = p.planNotices(move.victims, by, lowestPriority(members), move.borrowers)
 	}
 	if move.notices == nil {
 		p.gangs.changeState(g, func(s *phase.Gang) { s.RecordEvictions(p.now()) })
 	} else {
-		p.preemptions.beginPreemption(by, move.victims, move.notices, move.to)
+		p.preemptions.BeginPreemption(by, move.victims, move.notices, move.to)
 		p.requeuePreemptor(by.Key())
 		until, _ := p.noticeStatus(by.Key())
 		why = roomComingMessage(until)
@@ -96,8 +96,8 @@ func preemptorKey(g gang) notice.Key {
 // victims that are still there, nil for none.
 func (p *Plugin) noticeStatus(key notice.Key) (until time.Time, due sets.Set[types.UID]) {
 	now := p.now()
-	for uid, told := range p.preemptions.notifiedVictims(key) {
-		pod := p.livePod(told.name, uid)
+	for uid, told := range p.preemptions.NotifiedVictims(key) {
+		pod := p.livePod(told.Name, uid)
 		if pod == nil {
 			continue
 		}
@@ -129,7 +129,7 @@ func (p *Plugin) awaitNotified(g gang, pod *corev1.Pod) (node, why string, due s
 	if until.IsZero() {
 		return "", "", due
 	}
-	if node = p.preemptions.memberNode(preemptorKey(g), pod.UID); node == "" {
+	if node = p.preemptions.MemberNode(preemptorKey(g), pod.UID); node == "" {
 		node = pod.Status.NominatedNodeName
 	}
 	return node, roomComingMessage(until), due
@@ -163,19 +163,19 @@ func (p *Plugin) PreemptionHoldReason(pod *corev1.Pod, lost bool) string {
 	if why := p.lostPlaceReason(pod); why != "" {
 		return why
 	}
-	if p.preemptions.isEmpty() {
+	if p.preemptions.IsEmpty() {
 		return ""
 	}
 	key := podAsPreemptor(pod).Key()
 	until, due := p.noticeStatus(key)
 	switch {
 	case due == nil:
-		p.preemptions.dropPreemption(key)
+		p.preemptions.DropPreemption(key)
 	case lost:
 		p.withdrawNotices(key)
 	case !until.IsZero():
 		return roomComingMessage(until)
-	case p.preemptions.countAttempt(key) > maxEvictionAttempts:
+	case p.preemptions.CountAttempt(key) > maxEvictionAttempts:
 		p.withdrawNotices(key)
 	}
 	return ""
@@ -183,7 +183,7 @@ func (p *Plugin) PreemptionHoldReason(pod *corev1.Pod, lost bool) string {
 
 // HasNotified reports whether victims were notified for a pod.
 func (p *Plugin) HasNotified(pod *corev1.Pod) bool {
-	return p.preemptions.hasPreemption(podAsPreemptor(pod).Key())
+	return p.preemptions.HasPreemption(podAsPreemptor(pod).Key())
 }
 
 // NotifyVictim reports whether a victim of a pod is notified and stays for now, or stays for good because the pod no longer waits. all are the
@@ -195,18 +195,18 @@ func (p *Plugin) NotifyVictim(ctx context.Context, preemptor, victim *corev1.Pod
 		p.withdrawNotices(key)
 		return true, nil
 	}
-	p.preemptions.planning.Lock() // this is called concurrently for each victim
-	due := p.preemptions.isDue(key)
+	p.preemptions.Planning.Lock() // this is called concurrently for each victim
+	due := p.preemptions.IsDue(key)
 	if due {
-		p.writeWithdrawals(p.preemptions.spareOthers(key, all))
-	} else if p.preemptions.notifiedVictims(key) == nil {
+		p.writeWithdrawals(p.preemptions.SpareOthers(key, all))
+	} else if p.preemptions.NotifiedVictims(key) == nil {
 		if told := p.planNotices(all, by, corev1helpers.PodPriority(preemptor), nil); told != nil {
-			p.preemptions.beginPreemption(by, all, told, nil)
+			p.preemptions.BeginPreemption(by, all, told, nil)
 			p.requeuePreemptor(key)
 		}
 	}
-	p.preemptions.planning.Unlock()
-	if _, told := p.preemptions.notifiedVictims(key)[victim.UID]; due || !told {
+	p.preemptions.Planning.Unlock()
+	if _, told := p.preemptions.NotifiedVictims(key)[victim.UID]; due || !told {
 		return false, nil
 	}
 	if err := p.writeNotice(ctx, nameOf(victim), victim.UID); err != nil {

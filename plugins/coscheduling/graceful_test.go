@@ -174,7 +174,7 @@ func TestAnAnswerEndsTheWait(t *testing.T) {
 	for _, gone := range []string{"asks", "other"} {
 		l.changes(gone, leaving)
 	}
-	if !l.preemptions.isEmpty() {
+	if !l.preemptions.IsEmpty() {
 		t.Error("something is kept of a notice when all have left")
 	}
 }
@@ -196,7 +196,7 @@ func TestANoticeEndsWithItsReason(t *testing.T) {
 			l, _ := newPolite(t)
 			l.tries("m0")
 			happens(l)
-			if told := l.noticed(); len(told) > 0 || !l.preemptions.isEmpty() {
+			if told := l.noticed(); len(told) > 0 || !l.preemptions.IsEmpty() {
 				t.Errorf("%v are to leave still", told)
 			}
 			for _, action := range l.client.Actions() {

@@ -22,7 +22,7 @@ func (p *Plugin) MayEvict(victim, by *corev1.Pod) bool {
 	if victim.DeletionTimestamp != nil && !isLeaving(victim, p.now()) {
 		return false
 	}
-	if !p.preemptions.allowsEviction(podAsPreemptor(by).Key(), victim.UID) {
+	if !p.preemptions.AllowsEviction(podAsPreemptor(by).Key(), victim.UID) {
 		return false
 	}
 	if isService(by) {

@@ -26,6 +26,7 @@ import (
 	pkggang "g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/pkg/optional"
+	"g8s.host/gpu-scheduler/pkg/preemption"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -186,7 +187,7 @@ func newLab(t testing.TB, nodes int) *lab {
 		deviceCache: devices.NewCache(),
 		now:         time.Now,
 		searchLimit: searchBudget,
-		departures:  &departures{}, preemptions: &notices{}, resumptions: &resumptions{}, queuePositions: &queuePositions{},
+		departures:  &preemption.Departures{}, preemptions: &preemption.Notices{}, resumptions: &preemption.Resumptions{}, queuePositions: &queuePositions{},
 	}
 	l.gangs = l.newGangs()
 	for i := range nodes {

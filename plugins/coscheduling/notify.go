@@ -16,6 +16,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/pkg/gang/placement"
 	"g8s.host/gpu-scheduler/pkg/notice"
+	"g8s.host/gpu-scheduler/pkg/preemption"
 )
 
 // evictVictims evicts the victims of a gang, and returns which are gone; or notifies them first.
@@ -23,14 +24,14 @@ func (p *Plugin) evictVictims(ctx context.Context, g gang, move *preemptionCandi
 	if move.notices != nil {
 		return sets.New[types.UID](), p.notifyVictims(ctx, move, members)
 	}
-	return p.evictor().evictAll(ctx, move.victims, preemptionReason(g, preemptor), isRefusal, func() bool { return p.areMembersAlive(members, move) })
+	return p.evictor().EvictAll(ctx, move.victims, preemptionReason(g, preemptor), isRefusal, func() bool { return p.areMembersAlive(members, move) })
 }
 
 // notifyVictims notifies the victims of a gang, as long as all its members are alive.
 func (p *Plugin) notifyVictims(ctx context.Context, move *preemptionCandidate, members []*corev1.Pod) error {
-	return forEachPod(ctx, move.victims, func(ctx context.Context, victim *corev1.Pod) error {
+	return preemption.ForEachPod(ctx, move.victims, func(ctx context.Context, victim *corev1.Pod) error {
 		if !p.areMembersAlive(members, move) {
-			return errUnwanted
+			return preemption.ErrUnwanted
 		}
 		return p.writeNotice(ctx, nameOf(victim), victim.UID)
 	})
@@ -38,14 +39,14 @@ func (p *Plugin) notifyVictims(ctx context.Context, move *preemptionCandidate, m
 
 // withdrawNotices withdraws the notices for a preemptor.
 func (p *Plugin) withdrawNotices(key notice.Key) {
-	p.writeWithdrawals(p.preemptions.dropPreemption(key))
+	p.writeWithdrawals(p.preemptions.DropPreemption(key))
 }
 
 // withdrawRetries is the retry schedule for withdrawing notices: half a minute.
 var withdrawRetries = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 9}
 
 // writeWithdrawals writes on pods that they may stay, concurrently with scheduling.
-func (p *Plugin) writeWithdrawals(pods map[types.UID]notifiedPod) {
+func (p *Plugin) writeWithdrawals(pods map[types.UID]preemption.NotifiedPod) {
 	if len(pods) == 0 {
 		return
 	}
@@ -56,10 +57,10 @@ func (p *Plugin) writeWithdrawals(pods map[types.UID]notifiedPod) {
 			err := wait.ExponentialBackoff(withdrawRetries, func() (bool, error) {
 				ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 				defer cancel()
-				return p.writeNotice(ctx, told.name, uid) == nil, nil
+				return p.writeNotice(ctx, told.Name, uid) == nil, nil
 			})
 			if err != nil {
-				klog.Background().Error(err, "Could not tell a pod that it may stay", "pod", klog.KRef(told.name.Namespace, told.name.Name))
+				klog.Background().Error(err, "Could not tell a pod that it may stay", "pod", klog.KRef(told.Name.Namespace, told.Name.Name))
 			}
 		}
 	}()
@@ -68,7 +69,7 @@ func (p *Plugin) writeWithdrawals(pods map[types.UID]notifiedPod) {
 // writeNotice writes on a pod its notice, or that it may stay, and repeats that until the state has not changed during the write.
 func (p *Plugin) writeNotice(ctx context.Context, name types.NamespacedName, uid types.UID) error {
 	for {
-		told, leaves := p.preemptions.noticeOn(uid)
+		told, leaves := p.preemptions.NoticeOn(uid)
 		pod := p.livePod(name, uid)
 		if pod == nil {
 			return nil
@@ -77,11 +78,11 @@ func (p *Plugin) writeNotice(ctx context.Context, name types.NamespacedName, uid
 		if leaves {
 			text = told.AnnotationText()
 		}
-		if err := p.evictor().setAnnotation(ctx, pod, names.AnnotationPreemptionNotice, text); err != nil {
+		if err := p.evictor().SetAnnotation(ctx, pod, names.AnnotationPreemptionNotice, text); err != nil {
 			return err
 		}
-		p.evictor().recordNotice(pod, told, leaves)
-		if now, still := p.preemptions.noticeOn(uid); now == told && still == leaves {
+		p.evictor().RecordNotice(pod, told, leaves)
+		if now, still := p.preemptions.NoticeOn(uid); now == told && still == leaves {
 			return nil
 		}
 	}
@@ -89,21 +90,21 @@ func (p *Plugin) writeNotice(ctx context.Context, name types.NamespacedName, uid
 
 // requeuePreemptor activates a preemptor once the time of its notified victims is over, and sets a timer for that otherwise.
 func (p *Plugin) requeuePreemptor(key notice.Key) {
-	by, ok := p.preemptions.preemptorOf(key)
+	by, ok := p.preemptions.PreemptorOf(key)
 	if !ok {
 		return
 	}
 	until, due := p.noticeStatus(key)
 	switch now := p.now(); {
 	case due == nil:
-		p.preemptions.dropPreemption(key)
+		p.preemptions.DropPreemption(key)
 	case until.IsZero() && !p.isAwaited(by, false): // the preemptor was gone before its notices were recorded
 		p.withdrawNotices(key)
 	case until.IsZero():
 		p.activatePreemptor(by)
-		p.preemptions.setTimer(key, phase.BaseBackoff, func() { p.requeuePreemptor(key) }) // the eviction may have failed
+		p.preemptions.SetTimer(key, phase.BaseBackoff, func() { p.requeuePreemptor(key) }) // the eviction may have failed
 	default:
-		p.preemptions.setTimer(key, until.Sub(now), func() { p.requeuePreemptor(key) })
+		p.preemptions.SetTimer(key, until.Sub(now), func() { p.requeuePreemptor(key) })
 	}
 }
 
@@ -123,7 +124,7 @@ func (p *Plugin) activatePreemptor(by notice.Preemptor) {
 
 // watchNotified watches notified pods, and their preemptors.
 func (p *Plugin) watchNotified(pods cache.SharedIndexInformer) error {
-	if !p.preemptions.claimWatch() {
+	if !p.preemptions.ClaimWatch() {
 		return nil
 	}
 	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -152,20 +153,20 @@ func (p *Plugin) watchNotified(pods cache.SharedIndexInformer) error {
 // handlePodUpdate handles an update of a pod; after is nil if it is gone.
 func (p *Plugin) handlePodUpdate(before, after *corev1.Pod) {
 	p.trackReplacement(before, after)
-	if p.preemptions.isEmpty() {
+	if p.preemptions.IsEmpty() {
 		return
 	}
 	if after != nil && !isLive(after) {
 		after = nil
 	}
-	if told, is := p.preemptions.noticeOn(before.UID); is {
+	if told, is := p.preemptions.NoticeOn(before.UID); is {
 		p.handleVictimUpdate(told, before, after)
 	}
 	if before.Spec.NodeName != "" {
 		return
 	}
 	for _, key := range p.preemptorKeys(before) {
-		wanted := key.UID == before.UID || before.Status.NominatedNodeName != "" || p.preemptions.memberNode(key, before.UID) != ""
+		wanted := key.UID == before.UID || before.Status.NominatedNodeName != "" || p.preemptions.MemberNode(key, before.UID) != ""
 		if endsPreemption(before, after, wanted) {
 			p.withdrawNotices(key)
 		}
@@ -176,7 +177,7 @@ func (p *Plugin) handlePodUpdate(before, after *corev1.Pod) {
 func (p *Plugin) handleVictimUpdate(told notice.Notice, before, after *corev1.Pod) {
 	switch key := told.For.Key(); {
 	case after == nil:
-		p.preemptions.recordVictimGone(before.UID)
+		p.preemptions.RecordVictimGone(before.UID)
 		p.requeuePreemptor(key)
 	case told.IsAnswered(after) && !told.IsAnswered(before):
 		p.requeuePreemptor(key)

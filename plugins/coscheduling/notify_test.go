@@ -27,7 +27,7 @@ func TestATellingThatFailsIsTriedOnceMore(t *testing.T) {
 		failures--
 		return true, nil, errors.New("lost")
 	})
-	if _, evicted := l.tries("m0"); len(evicted) > 0 || len(l.noticed()) > 0 || !l.preemptions.isEmpty() {
+	if _, evicted := l.tries("m0"); len(evicted) > 0 || len(l.noticed()) > 0 || !l.preemptions.IsEmpty() {
 		t.Fatalf("%v are evicted, and %v are to leave", evicted, l.noticed())
 	}
 	*now = now.Add(2 * phase.BaseBackoff)

@@ -15,6 +15,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/pkg/gang/placement"
 	"g8s.host/gpu-scheduler/pkg/gangplan"
+	"g8s.host/gpu-scheduler/pkg/preemption"
 	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/reservation"
 )
@@ -290,8 +291,8 @@ func (*Plugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, in
 }
 
 // dryRunner returns what runs the filters of all plugins, in a state that has this plugin let members pass.
-func (p *Plugin) dryRunner() dryRunner {
-	return dryRunner{handle: p.handle, framework: p.framework, markState: func(state fwk.CycleState) { state.Write(stateKey, &attempt{isDryRun: true}) }}
+func (p *Plugin) dryRunner() preemption.DryRunner {
+	return preemption.DryRunner{Handle: p.handle, Framework: p.framework, MarkState: func(state fwk.CycleState) { state.Write(stateKey, &attempt{isDryRun: true}) }}
 }
 
 // newSnapshot takes the snapshot for one attempt.

@@ -33,7 +33,7 @@ func (f *searchResult) needsMoreSteps() bool {
 }
 
 func (f *searchResult) newProposal() *proposal {
-	of := &proposal{areaKey: f.field.key, now: f.NodeDomain.FreeSlots, plan: f.plan}
+	of := &proposal{areaKey: f.field.key, now: f.FreeSlots, plan: f.plan}
 	for _, info := range f.Infos {
 		of.nodes = append(of.nodes, info.Node().Name)
 	}
@@ -57,7 +57,7 @@ func (q *preemptionAttempt) reviewProposal(of *proposal) *searchResult {
 	}
 	for role := range of.now {
 		for node, room := range of.now[role] {
-			if part.NodeDomain.FreeSlots[role][node] > room {
+			if part.FreeSlots[role][node] > room {
 				return nil
 			}
 		}

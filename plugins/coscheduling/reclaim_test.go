@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/preemption"
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
@@ -175,7 +176,7 @@ func TestWhatComesOfAReclaimThatIsUnderWay(t *testing.T) {
 		"it is deleted":            func(l *lab) { l.share() },
 		"another one takes it all": func(l *lab) { l.share(quotaOf("ns", 8, 0), quotaOf("theirs", 16, 0)) },
 		"another leader": func(l *lab) {
-			l.gangs, l.departures, l.preemptions = l.newGangs(), &departures{}, &notices{}
+			l.gangs, l.departures, l.preemptions = l.newGangs(), &preemption.Departures{}, &preemption.Notices{}
 			l.share(quotaOf("ns", 8, 0))
 		},
 	}

@@ -12,20 +12,21 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/condition"
 	"g8s.host/gpu-scheduler/pkg/notice"
+	"g8s.host/gpu-scheduler/pkg/preemption"
 )
 
 // isReplacement reports whether a pod replaces one that left after a notice, and has this written on it.
 func (p *Plugin) isReplacement(pod *corev1.Pod) bool {
 	now := p.now()
 	if since := whenLeft(pod); !since.IsZero() {
-		p.resumptions.lastLeft(pod, true)
-		return now.Sub(since) <= resumeWindow
+		p.resumptions.LastLeft(pod, true)
+		return now.Sub(since) <= preemption.ResumeWindow
 	}
-	since := p.resumptions.lastLeft(pod, false)
-	if since.IsZero() || now.Sub(since) > resumeWindow {
+	since := p.resumptions.LastLeft(pod, false)
+	if since.IsZero() || now.Sub(since) > preemption.ResumeWindow {
 		return false
 	}
-	if p.preemptions.hasBegunLeading() {
+	if p.preemptions.HasBegunLeading() {
 		p.writeResumes(pod, since)
 	}
 	return true
@@ -53,7 +54,7 @@ func (p *Plugin) writeResumes(pod *corev1.Pod, since time.Time) {
 		defer p.pendingWrites.Add(-1)
 		ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 		defer cancel()
-		if err := p.evictor().patchStatus(ctx, pod, types.StrategicMergePatchType, map[string]any{"conditions": []corev1.PodCondition{condition}}); err != nil {
+		if err := p.evictor().PatchStatus(ctx, pod, types.StrategicMergePatchType, map[string]any{"conditions": []corev1.PodCondition{condition}}); err != nil {
 			klog.Background().Error(err, "Could not write on a pod that it comes in the place of another", "pod", klog.KObj(pod))
 		}
 	}()
@@ -63,7 +64,7 @@ func (p *Plugin) writeResumes(pod *corev1.Pod, since time.Time) {
 // queue then has the replacements.
 func (p *Plugin) trackReplacement(before, after *corev1.Pod) {
 	if after != nil && before.Spec.NodeName == "" && after.Spec.NodeName != "" {
-		p.resumptions.recordStart(after)
+		p.resumptions.RecordStart(after)
 	}
 	last, there := after, after != nil
 	if !there {
@@ -72,24 +73,24 @@ func (p *Plugin) trackReplacement(before, after *corev1.Pod) {
 	switch {
 	case there && isLive(after):
 		return
-	case !p.preemptions.hasBegunLeading():
+	case !p.preemptions.HasBegunLeading():
 		if isLive(before) {
 			p.trackLeaving(last, there)
 		}
 	default:
-		if _, told := p.preemptions.noticeOn(before.UID); told && wasPreempted(last) {
-			p.resumptions.recordLeft(last, there, p.now())
+		if _, told := p.preemptions.NoticeOn(before.UID); told && wasPreempted(last) {
+			p.resumptions.RecordLeft(last, there, p.now())
 		}
 	}
 	if !there {
-		p.resumptions.forgetPod(before)
+		p.resumptions.ForgetPod(before)
 	}
 }
 
 // trackLeaving records a pod that is leaving, or has left, after a notice of another leader.
 func (p *Plugin) trackLeaving(pod *corev1.Pod, there bool) {
 	if _, told := notice.FromPod(pod); told && wasPreempted(pod) {
-		p.resumptions.recordLeft(pod, there, p.now())
+		p.resumptions.RecordLeft(pod, there, p.now())
 	}
 }
 

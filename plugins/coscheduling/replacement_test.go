@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+
+	"g8s.host/gpu-scheduler/pkg/preemption"
 )
 
 // TestWhoLeftWhenItWasToldComesBackFirst, whoever has come since, and each but once.
@@ -44,7 +46,7 @@ func TestWhoLeftWhenItWasToldComesBackFirst(t *testing.T) {
 	if before("more", "evicted") {
 		t.Error("one comes first when the one that left is back")
 	}
-	if left := slices.Collect(maps.Keys(l.resumptions.byOwner)); len(left) > 0 {
+	if left := slices.Collect(maps.Keys(l.resumptions.ByOwner)); len(left) > 0 {
 		t.Errorf("%v are kept", left)
 	}
 }
@@ -91,7 +93,7 @@ func TestWhoComesBackIsFirstForTheNextLeader(t *testing.T) {
 				tc.before(l, now)
 			}
 			l.noticed() // when all is written
-			l.preemptions, l.resumptions, l.queuePositions, l.gangs = &notices{}, &resumptions{}, &queuePositions{}, l.newGangs()
+			l.preemptions, l.resumptions, l.queuePositions, l.gangs = &preemption.Notices{}, &preemption.Resumptions{}, &queuePositions{}, l.newGangs()
 			l.TakeOver()
 			if tc.after != nil {
 				tc.after(l, now)
@@ -142,7 +144,7 @@ func TestAStandbyKnowsWhoComesBackFirst(t *testing.T) {
 			l.changesOnNode(0, ownedBy("evicted"))
 			l.tries("m0")
 			l.noticed() // by the other leader
-			l.preemptions, l.resumptions, l.queuePositions, l.gangs = &notices{}, &resumptions{}, &queuePositions{}, l.newGangs()
+			l.preemptions, l.resumptions, l.queuePositions, l.gangs = &preemption.Notices{}, &preemption.Resumptions{}, &queuePositions{}, l.newGangs()
 			tc.sees(l)
 			again, other := l.member("again", func(pod *corev1.Pod) { pod.Labels = nil; ownedBy("evicted")(pod) }), l.member("a-other", func(pod *corev1.Pod) { pod.Labels, pod.OwnerReferences = nil, nil })
 			l.PreEnqueue(t.Context(), again)
@@ -171,7 +173,7 @@ func TestAsManyComeBackFirstAsHaveLeft(t *testing.T) {
 	l.answers()
 	l.TakeOver()
 	left := l.member("left", boundTo("n0"), func(pod *corev1.Pod) { pod.Labels = nil })
-	l.resumptions.recordLeft(left, false, l.now())
+	l.resumptions.RecordLeft(left, false, l.now())
 	first := 0
 	for i := range 20 {
 		made := l.member(fmt.Sprint("made-", i), func(pod *corev1.Pod) { pod.Labels = nil })
@@ -194,7 +196,7 @@ func TestTheNextComesFirstWhereOneThatDidIsGone(t *testing.T) {
 	l.answers()
 	l.TakeOver()
 	made := func(name string) *corev1.Pod { return l.member(name, func(pod *corev1.Pod) { pod.Labels = nil }) }
-	l.resumptions.recordLeft(made("left"), false, l.now())
+	l.resumptions.RecordLeft(made("left"), false, l.now())
 	first := made("first")
 	if !l.isReplacement(first) || l.isReplacement(made("second")) {
 		t.Fatal("not the first alone comes first")

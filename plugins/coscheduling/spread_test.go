@@ -20,6 +20,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gang/placement"
+	"g8s.host/gpu-scheduler/pkg/preemption"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -185,9 +186,9 @@ func TestManyConstraintsAreTakenOnTrust(t *testing.T) {
 			pod.Spec.TopologySpreadConstraints[i] = corev1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: names.LabelRack, WhenUnsatisfiable: corev1.DoNotSchedule}
 		}
 	})
-	r := &dryRun{dryRunner: l.dryRunner(), NodeDomain: &placement.NodeDomain{}, ctx: t.Context(), filters: handle{lab: l}, classByHash: map[uint64]*filterClass{}, left: maxDryRunSteps}
+	r := &preemption.DryRun{DryRunner: l.dryRunner(), NodeDomain: &placement.NodeDomain{}, Ctx: t.Context(), Filters: handle{lab: l}, ClassByHash: map[uint64]*preemption.FilterClass{}, Left: preemption.MaxDryRunSteps}
 	r.ClusterSnapshot.Nodes = make([]fwk.NodeInfo, 5000) // which nobody looks at
-	if part, refused := r.classOf(pod, 0); part != nil || refused != nil || r.left >= 0 {
-		t.Errorf("they are counted: %v, %v, with %d steps left", part, refused, r.left)
+	if part, refused := r.ClassOf(pod, 0); part != nil || refused != nil || r.Left >= 0 {
+		t.Errorf("they are counted: %v, %v, with %d steps left", part, refused, r.Left)
 	}
 }

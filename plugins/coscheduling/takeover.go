@@ -14,7 +14,7 @@ import (
 // whose preemptor no longer waits are withdrawn, and no victim gets more time than its pool allows from now on, because users may have changed
 // the annotations.
 func (p *Plugin) TakeOver() {
-	if !p.preemptions.beginLeading() {
+	if !p.preemptions.BeginLeading() {
 		return
 	}
 	found := map[notice.Key][]*corev1.Pod{}
@@ -52,7 +52,7 @@ func (p *Plugin) adoptNotices(key notice.Key, victims []*corev1.Pod) {
 		}
 		plan[pod.UID] = told
 	}
-	p.preemptions.beginPreemption(by, victims, plan, nil)
+	p.preemptions.BeginPreemption(by, victims, plan, nil)
 	if !p.isAwaited(by, true) {
 		p.withdrawNotices(key)
 		return

@@ -10,6 +10,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/notice"
+	"g8s.host/gpu-scheduler/pkg/preemption"
 )
 
 // TestANewLeaderGoesOn with what the one before it has told: nobody has more time, nobody is told twice, and who is not waited for
@@ -38,7 +39,7 @@ func TestANewLeaderGoesOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l, now := newPolite(t)
 			l.tries("m0")
-			l.preemptions, l.gangs = &notices{}, l.newGangs() // the leader dies
+			l.preemptions, l.gangs = &preemption.Notices{}, l.newGangs() // the leader dies
 			if tc.change != nil {
 				tc.change(l)
 			}
@@ -73,7 +74,7 @@ func TestANewLeaderWaitsForNobodyOnNoNode(t *testing.T) {
 		pod.Annotations[names.AnnotationPreemptionNotice] = told.AnnotationText()
 	})
 	l.goes("other")
-	l.preemptions, l.gangs = &notices{}, l.newGangs() // the leader dies
+	l.preemptions, l.gangs = &preemption.Notices{}, l.newGangs() // the leader dies
 	l.TakeOver()
 	if until, _ := l.noticeStatus(preemptorKey(gangOf(l.pod("m0"), l.groups.getGroup(mustGroup(l.pod("m0")))))); !until.IsZero() {
 		t.Errorf("the gang waits until %s", until)

@@ -81,7 +81,7 @@ type victimCollector struct {
 func (p *Plugin) censusOf(s *placement.NodeDomain, own gang, below int32, only sets.Set[types.UID]) *victimCollector {
 	now := p.now()
 	return &victimCollector{Plugin: p, NodeDomain: s, own: own, request: s.Request, service: !minruntime.AppliesTo(below), below: below, now: now, only: only, known: map[gang]int{}, unevictable: map[gang]bool{},
-		refusedPods: p.departures.refusedPods(now), members: map[gang][]*corev1.Pod{}, minRuntimes: map[string]names.MinRuntimes{}}
+		refusedPods: p.departures.RefusedPods(now), members: map[gang][]*corev1.Pod{}, minRuntimes: map[string]names.MinRuntimes{}}
 }
 
 // collectVictims lists the evictable pods, as far as disruption budgets allow.
@@ -93,7 +93,7 @@ func (c *victimCollector) collectVictims() occupants {
 	c.occupants.on, c.occupants.units = make([][]occupant, len(c.Infos)), make([]victimUnit, 0, all)
 	c.pods, c.nodeOf = make([]*corev1.Pod, 0, all), make([]int, 0, all)
 	for node, info := range c.Infos {
-		known, pods := c.tables.Weights.LossesOn(c.ClusterSnapshot.Nodes, c.Numbers[node]), info.GetPods()
+		known, pods := c.tables.Weights.LossesOn(c.Nodes, c.Numbers[node]), info.GetPods()
 		c.occupants.on[node] = make([]occupant, 0, len(pods))
 		for i, on := range pods {
 			if known != nil {
@@ -106,7 +106,7 @@ func (c *victimCollector) collectVictims() occupants {
 	for _, number := range c.known {
 		c.completeUnit(&c.occupants.units[number])
 	}
-	c.occupants.applyBudgets(newBudgets(c.budgets, c.departures.uncountedPods(c.now)))
+	c.occupants.applyBudgets(newBudgets(c.budgets, c.departures.UncountedPods(c.now)))
 	return c.occupants
 }
 

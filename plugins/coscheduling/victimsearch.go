@@ -86,7 +86,7 @@ type searchResult struct {
 // searchLargePool searches a large pool for victims, area by area, in order of estimated cost, and within an area on the cheapest nodes. It ends
 // when the steps are used up, and continues there in the next attempt. done says that the search is complete.
 func (q *preemptionAttempt) searchLargePool(ctx context.Context, h *victimSearch) (move *preemptionCandidate, why string, done bool) {
-	if !q.tables.Weights.RefreshLosses(q.ClusterSnapshot.Nodes, &q.left) {
+	if !q.tables.Weights.RefreshLosses(q.Nodes, &q.left) {
 		return nil, "", false
 	}
 	if h.rests = q.left < q.budget-q.budget/4 && !h.rests; h.rests {
@@ -219,7 +219,7 @@ func (q *preemptionAttempt) mergeFindings(of *occupants) {
 // these are all nodes of the area.
 func (q *preemptionAttempt) markUnhelpfulNodes(h *victimSearch) (count int) {
 	for node := range q.Infos {
-		takes := slices.ContainsFunc(q.NodeDomain.FreeSlots, func(room []int) bool { return room[node] > 0 })
+		takes := slices.ContainsFunc(q.FreeSlots, func(room []int) bool { return room[node] > 0 })
 		if len(q.occupants.on[node]) == 0 && !takes || q.countMembers() == 1 {
 			h.unhelpful.addNode(q.Numbers[node]) // it was none before
 			count++
@@ -231,7 +231,7 @@ func (q *preemptionAttempt) markUnhelpfulNodes(h *victimSearch) (count int) {
 // restrictToNodes returns the attempt restricted to some nodes, and the nodes of members that have places.
 func (q *preemptionAttempt) restrictToNodes(nodes []int) *preemptionAttempt {
 	some := *q
-	some.NodeDomain = q.NodeDomain.SubsetOfNodes(slices.Compact(slices.Sorted(slices.Values(slices.Concat(nodes, q.standing)))))
+	some.NodeDomain = q.SubsetOfNodes(slices.Compact(slices.Sorted(slices.Values(slices.Concat(nodes, q.standing)))))
 	some.SetSegments(q.pending)
 	some.standing = nil
 	for _, node := range q.standing {
@@ -257,7 +257,7 @@ func (q *preemptionAttempt) notifiedNodes() (nodes []int) {
 	to := sets.New[string]()
 	for role := range q.kinds {
 		for _, pod := range q.kinds[role].Pods {
-			to.Insert(pod.Status.NominatedNodeName, q.preemptions.memberNode(preemptorKey(q.own), pod.UID))
+			to.Insert(pod.Status.NominatedNodeName, q.preemptions.MemberNode(preemptorKey(q.own), pod.UID))
 		}
 	}
 	for node, info := range q.Infos {

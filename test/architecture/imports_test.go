@@ -69,6 +69,8 @@ var rules = []rule{
 		why: "what is wrong with a node is written on it"},
 	{tree: "pkg/minruntime", forbidden: []string{kubernetes, "k8s.io/client-go", ours("plugins"), ours("cli")}, direct: talks,
 		why: "the scheduler keeps it, and gpuctl tells of it"},
+	{tree: "pkg/preemption", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/sandbox")},
+		why: "it carries out what a plugin decided, and knows no plugin"},
 	{tree: "pkg/notice", forbidden: []string{kubernetes, "k8s.io/client-go", ours("plugins"), ours("cli")}, direct: talks,
 		why: "the scheduler tells it, and gpuctl tells of it"},
 	{tree: "pkg/reservation", forbidden: []string{kubernetes, "k8s.io/client-go", ours("plugins"), ours("cli"), ours("pkg/reservation/follow")}, direct: talks,

@@ -5,8 +5,8 @@ import "time"
 // Reason is why a gang is tried again at a certain time, without an event in the cluster.
 type Reason int
 
+// The reasons, of which reasons has the sentences. NoReason is that of no attempt.
 const (
-	// NoReason is the reason of no attempt.
 	NoReason Reason = iota
 	MemberFailed
 	FilterRejected

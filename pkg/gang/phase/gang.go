@@ -34,6 +34,7 @@ type Gang struct {
 // Stage is how far a member with a place has come.
 type Stage int
 
+// The stages, in their order.
 const (
 	NoPlace Stage = iota
 	WaitingStage

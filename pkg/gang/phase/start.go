@@ -129,9 +129,6 @@ func (g Gang) VerdictOn(on Basis) string {
 	return g.verdict.Reason
 }
 
-// WaitsByChoice reports whether a gang could start, and waits for a better placement.
-func (g Gang) WaitsByChoice() bool { return g.verdict.IsChoice }
-
 // RecordRejection records that another plugin rejected a member, and returns until when none is tried.
 func (g *Gang) RecordRejection(why string, now time.Time) time.Time {
 	g.rejection.GrowBackoff(FirstRejectionBackoff, BaseBackoff, now)

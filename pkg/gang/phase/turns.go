@@ -3,11 +3,11 @@ package phase
 import "time"
 
 const (
-	// SearchTimeShare bounds the time spent on failing searches for victims for the gangs of one namespace: one part in so many for gangs that search
+	// searchTimeShare bounds the time spent on failing searches for victims for the gangs of one namespace: one part in so many for gangs that search
 	// for the first time, and as much for all others.
-	SearchTimeShare = 20
-	// StepTime is the time to visit a pod in such a search, and cheapSearch how many pods may be visited without a charge.
-	StepTime    = 250 * time.Nanosecond
+	searchTimeShare = 20
+	// stepTime is the time to visit a pod in such a search, and cheapSearch how many pods may be visited without a charge.
+	stepTime    = 250 * time.Nanosecond
 	cheapSearch = 1_000
 )
 
@@ -69,7 +69,7 @@ func (t *SearchTurns) BackOff(g Searcher, looked int, now time.Time) {
 	}
 	before, waited := a.turns[g]
 	a.removeGang(g)
-	a.step = SearchTimeShare * time.Duration(looked) * StepTime
+	a.step = searchTimeShare * time.Duration(looked) * stepTime
 	if !waited || before.fresh {
 		a.first = now.Add(a.step)
 	}

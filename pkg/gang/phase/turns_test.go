@@ -10,7 +10,7 @@ import (
 // soon, and another namespace does not wait.
 func TestWhatIsSearchedInVainTakesAPartOfTheTime(t *testing.T) {
 	const looked, gangs = 10_000, 50
-	cost, now := looked*StepTime, noon
+	cost, now := looked*stepTime, noon
 	of := func(namespace string, i int) Searcher { return Searcher{Namespace: namespace, Name: fmt.Sprint(i)} }
 	var all SearchTurns
 	searches := map[Searcher]int{}
@@ -29,7 +29,7 @@ func TestWhatIsSearchedInVainTakesAPartOfTheTime(t *testing.T) {
 			}
 		}
 	}
-	total := 10 * gangs * SearchTimeShare * cost
+	total := 10 * gangs * searchTimeShare * cost
 	run(total)
 	sum := 0
 	for i := range gangs {
@@ -38,7 +38,7 @@ func TestWhatIsSearchedInVainTakesAPartOfTheTime(t *testing.T) {
 			t.Errorf("gang %d has searched %d times, want about as often as the others", i, n)
 		}
 	}
-	if spent := time.Duration(sum) * cost; spent > 2*total/SearchTimeShare {
+	if spent := time.Duration(sum) * cost; spent > 2*total/searchTimeShare {
 		t.Errorf("of %s %s were spent", total, spent)
 	}
 	if !try(of("b", 0)) {
@@ -48,7 +48,7 @@ func TestWhatIsSearchedInVainTakesAPartOfTheTime(t *testing.T) {
 	for !try(fresh) {
 		run(cost)
 	}
-	if waited := now.Sub(since); waited > 2*SearchTimeShare*cost {
+	if waited := now.Sub(since); waited > 2*searchTimeShare*cost {
 		t.Errorf("a new one waits for %s", waited)
 	}
 	for i := range gangs + 1 {
@@ -57,7 +57,7 @@ func TestWhatIsSearchedInVainTakesAPartOfTheTime(t *testing.T) {
 	if !all.NextSearchTime(of("a", gangs+1), now).After(now) {
 		t.Error("one that comes when all others are gone may search at once: who makes pods and deletes them has no end of that")
 	}
-	now = now.Add(SearchTimeShare * cost)
+	now = now.Add(searchTimeShare * cost)
 	all.ForgetSearcher(of("a", gangs+1), now)
 	all.ForgetSearcher(of("b", 0), now.Add(time.Hour))
 	if len(all.byNamespace) > 0 {

@@ -1,4 +1,4 @@
-package coscheduling
+package preemption
 
 import (
 	"sync"
@@ -18,8 +18,8 @@ const (
 	firstRefusalBackoff, maxRefusalBackoff = 30 * time.Second, time.Hour
 )
 
-// departures tracks recent evictions: disruption budgets have not counted them yet, and some were refused. All profiles share it.
-type departures struct {
+// Departures tracks recent evictions: disruption budgets have not counted them yet, and some were refused. All profiles share it.
+type Departures struct {
 	mu sync.Mutex
 	// asked are the evicted pods and until when they count. The zero time means as long as the eviction is under way.
 	asked    map[types.UID]departure
@@ -31,8 +31,8 @@ type departure struct {
 	until time.Time
 }
 
-// beginEvictions records that pods are about to be evicted.
-func (d *departures) beginEvictions(pods []*corev1.Pod) {
+// BeginEvictions records that pods are about to be evicted.
+func (d *Departures) BeginEvictions(pods []*corev1.Pod) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.asked == nil {
@@ -43,8 +43,8 @@ func (d *departures) beginEvictions(pods []*corev1.Pod) {
 	}
 }
 
-// endEvictions records the outcome: some of the pods were evicted, and the others stay.
-func (d *departures) endEvictions(pods []*corev1.Pod, gone func(types.UID) bool, now time.Time) {
+// EndEvictions records the outcome: some of the pods were evicted, and the others stay.
+func (d *Departures) EndEvictions(pods []*corev1.Pod, gone func(types.UID) bool, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, pod := range pods {
@@ -56,8 +56,8 @@ func (d *departures) endEvictions(pods []*corev1.Pod, gone func(types.UID) bool,
 	}
 }
 
-// uncountedPods returns the evicted pods that budgets may not have counted yet.
-func (d *departures) uncountedPods(now time.Time) (pods []*corev1.Pod) {
+// UncountedPods returns the evicted pods that budgets may not have counted yet.
+func (d *Departures) UncountedPods(now time.Time) (pods []*corev1.Pod) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for uid, one := range d.asked {
@@ -70,8 +70,8 @@ func (d *departures) uncountedPods(now time.Time) (pods []*corev1.Pod) {
 	return pods
 }
 
-// recordRefusal records that the eviction of a pod was refused, and drops old entries.
-func (d *departures) recordRefusal(pod types.UID, now time.Time) {
+// RecordRefusal records that the eviction of a pod was refused, and drops old entries.
+func (d *Departures) RecordRefusal(pod types.UID, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.refusals == nil {
@@ -87,8 +87,8 @@ func (d *departures) recordRefusal(pod types.UID, now time.Time) {
 	d.refusals[pod] = backoff
 }
 
-// refusedPods returns the pods that are spared now.
-func (d *departures) refusedPods(now time.Time) map[types.UID]bool {
+// RefusedPods returns the pods that are spared now.
+func (d *Departures) RefusedPods(now time.Time) map[types.UID]bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	stays := make(map[types.UID]bool, len(d.refusals))

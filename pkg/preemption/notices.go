@@ -1,4 +1,4 @@
-package coscheduling
+package preemption
 
 import (
 	"maps"
@@ -11,23 +11,23 @@ import (
 	"g8s.host/gpu-scheduler/pkg/notice"
 )
 
-// notices are the pending preemptions with notices: which pods have to leave, and for which preemptor. In-memory decisions take
+// Notices are the pending preemptions with notices: which pods have to leave, and for which preemptor. In-memory decisions take
 // precedence over whatever users write on their pods later. Only a new leader reads the annotations of pods, once. All profiles share it.
-type notices struct {
+type Notices struct {
 	mu   sync.Mutex
 	open map[notice.Key]*openPreemption
 	// keyByVictim is the preemption that each victim was notified of.
 	keyByVictim map[types.UID]notice.Key
 	// isLeader says that this process leads, and isWatching that a watch of pods is established.
 	isLeader, isWatching bool
-	// planning is held while the notices for the victims of a pod are decided.
-	planning sync.Mutex
+	// Planning is held while the notices for the victims of a pod are decided.
+	Planning sync.Mutex
 }
 
 // openPreemption is a pod or a gang whose victims were notified.
 type openPreemption struct {
 	by       notice.Preemptor
-	notified map[types.UID]notifiedPod
+	notified map[types.UID]NotifiedPod
 	// to is where the members of a gang go. It is nil for a pod, and if an earlier leader decided it.
 	to map[types.UID]string
 	// attempts is how often a pod was allowed to evict victims whose time is over.
@@ -35,14 +35,14 @@ type openPreemption struct {
 	timer    *time.Timer
 }
 
-// notifiedPod is a pod with a notice.
-type notifiedPod struct {
-	name types.NamespacedName
+// NotifiedPod is a pod with a notice.
+type NotifiedPod struct {
+	Name types.NamespacedName
 	notice.Notice
 }
 
-// beginPreemption records that victims are notified. Victims that were notified for another preemptor now leave for this one.
-func (n *notices) beginPreemption(by notice.Preemptor, victims []*corev1.Pod, plan map[types.UID]notice.Notice, to map[types.UID]string) {
+// BeginPreemption records that victims are notified. Victims that were notified for another preemptor now leave for this one.
+func (n *Notices) BeginPreemption(by notice.Preemptor, victims []*corev1.Pod, plan map[types.UID]notice.Notice, to map[types.UID]string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.open == nil {
@@ -51,7 +51,7 @@ func (n *notices) beginPreemption(by notice.Preemptor, victims []*corev1.Pod, pl
 	key := by.Key()
 	a := n.open[key]
 	if a == nil {
-		a = &openPreemption{by: by, notified: map[types.UID]notifiedPod{}}
+		a = &openPreemption{by: by, notified: map[types.UID]NotifiedPod{}}
 		n.open[key] = a
 	}
 	a.to = to
@@ -59,12 +59,12 @@ func (n *notices) beginPreemption(by notice.Preemptor, victims []*corev1.Pod, pl
 		if n.keyByVictim[pod.UID] != key {
 			n.removeVictim(pod.UID)
 		}
-		a.notified[pod.UID], n.keyByVictim[pod.UID] = notifiedPod{types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, plan[pod.UID]}, key
+		a.notified[pod.UID], n.keyByVictim[pod.UID] = NotifiedPod{types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, plan[pod.UID]}, key
 	}
 }
 
 // removeVictim removes a victim from its preemption, and ends the preemption with its last victim.
-func (n *notices) removeVictim(victim types.UID) {
+func (n *Notices) removeVictim(victim types.UID) {
 	key, ok := n.keyByVictim[victim]
 	if !ok {
 		return
@@ -77,7 +77,7 @@ func (n *notices) removeVictim(victim types.UID) {
 }
 
 // endPreemption drops a preemption.
-func (n *notices) endPreemption(key notice.Key) {
+func (n *Notices) endPreemption(key notice.Key) {
 	a := n.open[key]
 	if a == nil {
 		return
@@ -91,22 +91,22 @@ func (n *notices) endPreemption(key notice.Key) {
 	delete(n.open, key)
 }
 
-// isEmpty reports whether no pod has a notice.
-func (n *notices) isEmpty() bool {
+// IsEmpty reports whether no pod has a notice.
+func (n *Notices) IsEmpty() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return len(n.open) == 0
 }
 
-// hasPreemption reports whether victims were notified for a preemptor.
-func (n *notices) hasPreemption(key notice.Key) bool {
+// HasPreemption reports whether victims were notified for a preemptor.
+func (n *Notices) HasPreemption(key notice.Key) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.open[key] != nil
 }
 
-// notifiedVictims returns the notified victims of a preemptor, nil for none.
-func (n *notices) notifiedVictims(key notice.Key) map[types.UID]notifiedPod {
+// NotifiedVictims returns the notified victims of a preemptor, nil for none.
+func (n *Notices) NotifiedVictims(key notice.Key) map[types.UID]NotifiedPod {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if a := n.open[key]; a != nil {
@@ -115,8 +115,8 @@ func (n *notices) notifiedVictims(key notice.Key) map[types.UID]notifiedPod {
 	return nil
 }
 
-// memberNode returns the node of a gang member whose victims were notified.
-func (n *notices) memberNode(key notice.Key, member types.UID) string {
+// MemberNode returns the node of a gang member whose victims were notified.
+func (n *Notices) MemberNode(key notice.Key, member types.UID) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if a := n.open[key]; a != nil {
@@ -125,8 +125,8 @@ func (n *notices) memberNode(key notice.Key, member types.UID) string {
 	return ""
 }
 
-// preemptorOf returns the preemptor of a key.
-func (n *notices) preemptorOf(key notice.Key) (notice.Preemptor, bool) {
+// PreemptorOf returns the preemptor of a key.
+func (n *Notices) PreemptorOf(key notice.Key) (notice.Preemptor, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if a := n.open[key]; a != nil {
@@ -135,8 +135,8 @@ func (n *notices) preemptorOf(key notice.Key) (notice.Preemptor, bool) {
 	return notice.Preemptor{}, false
 }
 
-// noticeOn returns the notice on a pod, false for none.
-func (n *notices) noticeOn(victim types.UID) (notice.Notice, bool) {
+// NoticeOn returns the notice on a pod, false for none.
+func (n *Notices) NoticeOn(victim types.UID) (notice.Notice, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	key, ok := n.keyByVictim[victim]
@@ -146,8 +146,8 @@ func (n *notices) noticeOn(victim types.UID) (notice.Notice, bool) {
 	return n.open[key].notified[victim].Notice, true
 }
 
-// dropPreemption ends a preemption, and returns its notified victims.
-func (n *notices) dropPreemption(key notice.Key) map[types.UID]notifiedPod {
+// DropPreemption ends a preemption, and returns its notified victims.
+func (n *Notices) DropPreemption(key notice.Key) map[types.UID]NotifiedPod {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	a := n.open[key]
@@ -159,8 +159,8 @@ func (n *notices) dropPreemption(key notice.Key) map[types.UID]notifiedPod {
 	return dropped
 }
 
-// spareOthers removes the victims that no longer have to leave, and returns them.
-func (n *notices) spareOthers(key notice.Key, leaving []*corev1.Pod) map[types.UID]notifiedPod {
+// SpareOthers removes the victims that no longer have to leave, and returns them.
+func (n *Notices) SpareOthers(key notice.Key, leaving []*corev1.Pod) map[types.UID]NotifiedPod {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	a := n.open[key]
@@ -177,15 +177,15 @@ func (n *notices) spareOthers(key notice.Key, leaving []*corev1.Pod) map[types.U
 	return spared
 }
 
-// recordVictimGone records that a victim is gone, or about to be.
-func (n *notices) recordVictimGone(victim types.UID) {
+// RecordVictimGone records that a victim is gone, or about to be.
+func (n *Notices) RecordVictimGone(victim types.UID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.removeVictim(victim)
 }
 
-// countAttempt counts how often a preemptor was allowed to evict victims whose time is over.
-func (n *notices) countAttempt(key notice.Key) int {
+// CountAttempt counts how often a preemptor was allowed to evict victims whose time is over.
+func (n *Notices) CountAttempt(key notice.Key) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if a := n.open[key]; a != nil {
@@ -195,16 +195,16 @@ func (n *notices) countAttempt(key notice.Key) int {
 	return 0
 }
 
-// isDue reports whether a pod was allowed to evict victims whose time is over.
-func (n *notices) isDue(key notice.Key) bool {
+// IsDue reports whether a pod was allowed to evict victims whose time is over.
+func (n *Notices) IsDue(key notice.Key) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	a := n.open[key]
 	return a != nil && a.attempts > 0
 }
 
-// setTimer sets the timer of a preemption, in place of an earlier one.
-func (n *notices) setTimer(key notice.Key, after time.Duration, look func()) {
+// SetTimer sets the timer of a preemption, in place of an earlier one.
+func (n *Notices) SetTimer(key notice.Key, after time.Duration, look func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	a := n.open[key]
@@ -217,8 +217,8 @@ func (n *notices) setTimer(key notice.Key, after time.Duration, look func()) {
 	a.timer = time.AfterFunc(after, look)
 }
 
-// beginLeading reports whether this process has only now begun to lead.
-func (n *notices) beginLeading() bool {
+// BeginLeading reports whether this process has only now begun to lead.
+func (n *Notices) BeginLeading() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	first := !n.isLeader
@@ -226,15 +226,15 @@ func (n *notices) beginLeading() bool {
 	return first
 }
 
-// hasBegunLeading reports whether this process has begun to lead.
-func (n *notices) hasBegunLeading() bool {
+// HasBegunLeading reports whether this process has begun to lead.
+func (n *Notices) HasBegunLeading() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.isLeader
 }
 
-// claimWatch reports whether the pods are not watched yet: one instance watches for all.
-func (n *notices) claimWatch() bool {
+// ClaimWatch reports whether the pods are not watched yet: one instance watches for all.
+func (n *Notices) ClaimWatch() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	first := !n.isWatching
@@ -242,8 +242,8 @@ func (n *notices) claimWatch() bool {
 	return first
 }
 
-// allowsEviction reports whether a preemptor may evict a pod. If it has notified victims, it may evict only those.
-func (n *notices) allowsEviction(key notice.Key, victim types.UID) bool {
+// AllowsEviction reports whether a preemptor may evict a pod. If it has notified victims, it may evict only those.
+func (n *Notices) AllowsEviction(key notice.Key, victim types.UID) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	a := n.open[key]

@@ -1,4 +1,4 @@
-package coscheduling
+package placement_test
 
 import (
 	"fmt"
@@ -7,9 +7,11 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/ptr"
 
 	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/devices"
@@ -95,9 +97,7 @@ func TestTheLowestPriorityIsSeenAtOnce(t *testing.T) {
 	nodes := []fwk.NodeInfo{nodeInfo(fixture.Node("a").Obj()), nodeInfo(fixture.Node("b").Obj(), fixture.Pod("x").Obj())}
 	low, gone := fixture.Pod("low").Obj(), fixture.Pod("gone").Obj()
 	low.UID, gone.UID = "low", "gone"
-	ofPriority(-1)(low)
-	leaving(gone)
-	ofPriority(9)(gone)
+	low.Spec.Priority, gone.Spec.Priority, gone.DeletionTimestamp = ptr.To[int32](-1), ptr.To[int32](9), ptr.To(metav1.Now())
 	for _, step := range []struct {
 		do    func(info *framework.NodeInfo) error
 		below bool
@@ -117,4 +117,10 @@ func TestTheLowestPriorityIsSeenAtOnce(t *testing.T) {
 	if known.HasPodsBelow(nodes[1:], 0) {
 		t.Error("somebody is of lower priority on the one node that is left")
 	}
+}
+
+func nodeInfo(node *corev1.Node, pods ...*corev1.Pod) fwk.NodeInfo {
+	info := framework.NewNodeInfo(pods...)
+	info.SetNode(node)
+	return info
 }

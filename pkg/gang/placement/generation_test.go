@@ -1,4 +1,4 @@
-package coscheduling
+package placement_test
 
 import (
 	"fmt"
