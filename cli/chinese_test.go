@@ -32,12 +32,12 @@ func chineseJobs(now time.Time) []inventory.Job {
 func TestTheListOfJobsInChinese(t *testing.T) {
 	now := time.Date(2026, time.May, 4, 12, 0, 0, 0, time.UTC)
 	jobs := append(chineseJobs(now), inventory.Job{Name: "lost", Kind: "training", Status: inventory.StatusPending, Desired: 1, Pool: "nowhere", Created: now,
-		Trouble: inventory.Trouble{Reason: "Unschedulable", Message: `no node is in GPU pool "nowhere" (pools: a, b)`}})
+		Trouble: inventory.Trouble{Reason: "NoSuchPool", Message: `no node is in GPU pool "nowhere" (pools: a, b)`}})
 	want := `名称  类型       状态       就绪  GPU  GPU 型号     资源池         时长  节点 / 原因
 sft   training   Running    2/2   16   A100-80G +1  training-pool  60m   train-01 +1
 chat  inference  Suspended  0/1   1    任意         任务池         60s   Suspended
     任务已暂停，不占用 GPU
-lost  training   Pending    0/1   0    -            nowhere        0s    Unschedulable
+lost  training   Pending    0/1   0    -            nowhere        0s    NoSuchPool
     资源池 nowhere 中没有节点（pools: a, b）
 `
 	var out strings.Builder

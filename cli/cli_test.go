@@ -251,7 +251,7 @@ func someJobs() []inventory.Job {
 		{
 			Name: "qwen2-7b-sft", Namespace: "team", Kind: "training", Status: inventory.StatusPending, Desired: 1, GPUs: 64,
 			Pool: "training", Priority: "medium", Created: now.Add(-90 * time.Second),
-			Trouble: inventory.Trouble{Reason: "Unschedulable", Message: "16 node(s) have fewer GPUs than the pod asks for, " +
+			Trouble: inventory.Trouble{Reason: "TooManyGPUs", Message: "16 node(s) have fewer GPUs than the pod asks for, " +
 				"48 node(s) are in another pool or have another GPU type"},
 		},
 	}

@@ -15,13 +15,6 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// precedence orders causes that block equally many nodes: first those that pass with time, then those that an administrator can fix, then those that
-// only another request can.
-var precedence = []reason.Cause{
-	reason.Fragmented, reason.Busy, reason.CPUShort, reason.MemoryShort, reason.ResourceShort, reason.PodLimit,
-	reason.Cordoned, reason.ReservedNode, reason.NotReady, reason.KeptOff, reason.AgentAway, reason.Tainted, reason.BadInventory, reason.UnhealthyGPUs, reason.NodeSelector, reason.GPUMemory, reason.NotShared, reason.TooManyGPUs, reason.NoGPUs,
-}
-
 // group is one blocker and the nodes that it blocks.
 type group struct {
 	blocker
@@ -89,7 +82,7 @@ func sortGroups(groups map[blocker]*group) []*group {
 	slices.SortFunc(out, func(a, b *group) int {
 		return cmp.Or(
 			cmp.Compare(min(b.alone, 1), min(a.alone, 1)),
-			cmp.Compare(slices.Index(precedence, a.cause), slices.Index(precedence, b.cause)),
+			cmp.Compare(slices.Index(reason.Precedence, a.cause), slices.Index(reason.Precedence, b.cause)),
 			cmp.Compare(len(b.nodes), len(a.nodes)),
 			cmp.Compare(a.what, b.what))
 	})

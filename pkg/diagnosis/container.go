@@ -62,9 +62,10 @@ var missingKey = regexp.MustCompile(`couldn't find key (\S+) in (Secret|ConfigMa
 
 // waitingContainer explains a container that cannot start. It returns false for one that is starting.
 func waitingContainer(job *inventory.JobDetail, status *corev1.ContainerStatus, waiting *corev1.ContainerStateWaiting) (Finding, bool) {
-	switch waiting.Reason {
-	case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable",
-		"SignatureValidationFailed":
+	switch {
+	case waiting.Reason == "CrashLoopBackOff":
+		return explainCrash(job, status), true
+	case reason.CauseOfContainer(status) == reason.ImagePull:
 		return Finding{
 			Cause: reason.ImagePull, Message: withDetail(phrase.Textf("image %s cannot be pulled", status.Image), waiting.Message),
 			Steps: []Step{
@@ -73,10 +74,9 @@ func waitingContainer(job *inventory.JobDetail, status *corev1.ContainerStatus, 
 					Message: phrase.Textf("if the registry is private, name a secret of the namespace in environment.image-pull-secret")},
 			},
 		}, true
-	case "CreateContainerConfigError":
+	case reason.CauseOfContainer(status) == reason.ContainerConfig:
 		return explainContainerConfig(status, waiting), true
-	case "CreateContainerError", "RunContainerError", "StartError", "RunInitContainerError", "PostStartHookError", "PreCreateHookError",
-		"PreStartHookError", "CreatePodSandboxError", "ContainerStatusUnknown":
+	case reason.CauseOfContainer(status) == reason.ContainerStart:
 		return Finding{
 			Cause: reason.ContainerStart, Message: withDetail(phrase.Textf("the node cannot start container %s (%s)", status.Name, waiting.Reason), crashedWith(waiting.Message, status)),
 			Steps: []Step{
@@ -84,8 +84,6 @@ func waitingContainer(job *inventory.JobDetail, status *corev1.ContainerStatus, 
 				{Action: reason.AskAdministrators, Message: phrase.Textf("if the message names a device or the runtime, tell the administrators about the node")},
 			},
 		}, true
-	case "CrashLoopBackOff":
-		return explainCrash(job, status), true
 	}
 	return Finding{}, false
 }
@@ -123,13 +121,13 @@ func explainCrash(job *inventory.JobDetail, status *corev1.ContainerStatus) Find
 	if ended == nil {
 		return Finding{Cause: reason.Crashing, Message: phrase.Textf("container %s keeps ending", status.Name), Steps: []Step{logsStep(job)}}
 	}
-	switch ended.Reason {
-	case "OOMKilled":
+	switch reason.CauseOfContainer(status) {
+	case reason.OutOfMemory:
 		return Finding{
 			Cause: reason.OutOfMemory, Message: phrase.Textf("container %s used more memory than it asked for, and was killed %s", status.Name, countTimes(status.RestartCount)),
 			Steps: []Step{moreMemory()},
 		}
-	case "StartError", "ContainerCannotRun":
+	case reason.ContainerStart:
 		return Finding{
 			Cause: reason.ContainerStart, Message: withDetail(phrase.Textf("the node cannot start container %s", status.Name), ended.Message),
 			Steps: []Step{{Action: reason.SetField, Field: "environment.command", Message: phrase.Textf("check that the image has the program, and correct environment.command")}},

@@ -17,20 +17,24 @@ func TestHeedLeader(t *testing.T) {
 	dead := &snapshot.Leader{State: snapshot.LeaderDead, Silent: time.Minute}
 	tests := map[string]struct {
 		leader *snapshot.Leader
-		reason string
+		cause  reason.Cause
 		down   bool
 	}{
-		"it found no place before it died":  {dead, "Unschedulable", true},
-		"it never looked":                   {dead, "Queued", true},
-		"it has given its lease back":       {&snapshot.Leader{State: snapshot.NobodyLeads}, "Unschedulable", true},
-		"the pod is past the scheduler":     {dead, "ErrImagePull", false},
-		"a scheduler leads":                 {&snapshot.Leader{State: snapshot.Leads}, "Unschedulable", false},
-		"a scheduler may run without lease": {&snapshot.Leader{State: snapshot.NeverLed}, "Unschedulable", false},
-		"the lease may not be read":         {nil, "Unschedulable", false},
+		"it found no place before it died":  {dead, reason.Busy, true},
+		"it never looked":                   {dead, reason.WaitingForTurn, true},
+		"it has given its lease back":       {&snapshot.Leader{State: snapshot.NobodyLeads}, reason.Busy, true},
+		"the pod is past the scheduler":     {dead, reason.ImagePull, false},
+		"a scheduler leads":                 {&snapshot.Leader{State: snapshot.Leads}, reason.Busy, false},
+		"a scheduler may run without lease": {&snapshot.Leader{State: snapshot.NeverLed}, reason.Busy, false},
+		"the lease may not be read":         {nil, reason.Busy, false},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			job := inventory.Job{Trouble: inventory.Trouble{Reason: tc.reason, Message: "0 free"}}
+			trouble, node := inventory.Trouble{Reason: string(tc.cause), Message: "0 free"}, ""
+			if tc.cause == reason.ImagePull {
+				node = "n1"
+			}
+			job := inventory.Job{Trouble: trouble, Pods: []inventory.Pod{{Phase: string(corev1.PodPending), Node: node, Trouble: trouble}}}
 			ReplaceByLeaderState(&job, tc.leader)
 			if got := job.Reason == string(reason.SchedulerDown) && strings.Contains(job.Message, "running"); got != tc.down {
 				t.Errorf("it says %s: %s", job.Reason, job.Message)

@@ -22,9 +22,9 @@ func admittedPod(f *Facts) *corev1.Pod {
 }
 
 // explainExceededBounds lists every violation of the namespace's quotas and limit ranges, since fixing one alone leads to the next rejection. If several
-// limits must be raised, raising one alone does not admit the job.
+// limits must be raised, raising one alone does not admit the job. The API server asks quotas last.
 func explainExceededBounds(f *Facts) []Finding {
-	out := slices.Concat(explainExceededQuotas(f), explainExceededLimits(f))
+	out := slices.Concat(explainExceededLimits(f), explainExceededQuotas(f))
 	if len(out) < 2 {
 		return out
 	}

@@ -38,10 +38,10 @@ func TestAdviceSatisfiesQuotasAndLimitRangesAtOnce(t *testing.T) {
 	}{
 		"a quota alone":                      {space: quota("3", "0"), causes: []reason.Cause{exceeded}, ask: []string{"3"}},
 		"a limit range alone":                {space: quota("8", "0"), ranges: []corev1.LimitRange{most("2")}, causes: []reason.Cause{violated}, ask: []string{"2"}},
-		"the limit range is narrower":        {space: quota("3", "0"), ranges: []corev1.LimitRange{most("2")}, causes: []reason.Cause{exceeded, violated}, ask: []string{"2", "2"}},
-		"the quota is narrower":              {space: quota("3", "2"), ranges: []corev1.LimitRange{most("2")}, causes: []reason.Cause{exceeded, violated}, ask: []string{"1", "1"}},
-		"the quota is used up by others":     {space: quota("3", "3"), ranges: []corev1.LimitRange{most("2")}, causes: []reason.Cause{exceeded, violated}, ask: []string{"2"}},
-		"two pods of a gang share the quota": {space: quota("3", "0"), ranges: []corev1.LimitRange{most("2")}, pods: 2, causes: []reason.Cause{exceeded, violated}, ask: []string{"1", "1"}},
+		"the limit range is narrower":        {space: quota("3", "0"), ranges: []corev1.LimitRange{most("2")}, causes: []reason.Cause{violated, exceeded}, ask: []string{"2", "2"}},
+		"the quota is narrower":              {space: quota("3", "2"), ranges: []corev1.LimitRange{most("2")}, causes: []reason.Cause{violated, exceeded}, ask: []string{"1", "1"}},
+		"the quota is used up by others":     {space: quota("3", "3"), ranges: []corev1.LimitRange{most("2")}, causes: []reason.Cause{violated, exceeded}, ask: []string{"2"}},
+		"two pods of a gang share the quota": {space: quota("3", "0"), ranges: []corev1.LimitRange{most("2")}, pods: 2, causes: []reason.Cause{violated, exceeded}, ask: []string{"1", "1"}},
 		"two limit ranges":                   {space: quota("8", "0"), ranges: []corev1.LimitRange{most("3"), most("1")}, causes: []reason.Cause{violated, violated}, ask: []string{"1", "1"}},
 		"one wants more than the others allow": {
 			space:  quota("3", "0"),

@@ -7,19 +7,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// ReasonNodeNotReady is the reason of a pod whose node does not answer.
-const ReasonNodeNotReady = "NodeNotReady"
+// reasonNodeLost is the reason of a pod whose node does not answer.
+const reasonNodeLost = string(reason.NodeLost)
 
 // disruptions explain the reasons of the condition DisruptionTarget: what removed the pod, which was not at fault.
 var disruptions = map[string]Trouble{
-	corev1.PodReasonPreemptionByScheduler: {Reason: "Preempted", Message: "a job of higher priority takes its place"},
-	corev1.PodReasonTerminationByKubelet:  {Reason: "Evicted", Message: "its node has no room for it or shuts down"},
-	"EvictionByEvictionAPI":               {Reason: "Evicted", Message: "it was told to leave its node"},
-	"DeletionByTaintManager":              {Reason: "Evicted", Message: "its node has a taint that it does not tolerate"},
-	g8s.ReasonRejectedByKubelet:           {Reason: "Rejected", Message: "its node had no gpu-agent that serves, and rejected it"},
-	"DeletionByPodGC":                     {Reason: "NodeGone", Message: "its node is gone"},
+	corev1.PodReasonPreemptionByScheduler: {Reason: string(reason.Preempted), Message: "a job of higher priority takes its place"},
+	corev1.PodReasonTerminationByKubelet:  {Reason: string(reason.Evicted), Message: "its node has no room for it or shuts down"},
+	"EvictionByEvictionAPI":               {Reason: string(reason.Evicted), Message: "it was told to leave its node"},
+	"DeletionByTaintManager":              {Reason: string(reason.Evicted), Message: "its node has a taint that it does not tolerate"},
+	g8s.ReasonRejectedByKubelet:           {Reason: string(reason.Evicted), Message: "its node had no gpu-agent that serves, and rejected it"},
+	"DeletionByPodGC":                     {Reason: string(reason.Evicted), Message: "its node is gone"},
 }
 
 // podDisruption explains what removed a pod; it is zero for a pod without disruption.
@@ -37,7 +38,7 @@ func podDisruption(pod *corev1.Pod) Trouble {
 // terminatingTrouble explains why a pod is deleted, and why it may not terminate.
 func terminatingTrouble(pod *corev1.Pod) Trouble {
 	if isLost(pod) {
-		return Trouble{Reason: ReasonNodeNotReady, Message: fmt.Sprintf(
+		return Trouble{Reason: reasonNodeLost, Message: fmt.Sprintf(
 			"node %s does not answer, and Kubernetes waits until it is certain that the pod has ended", pod.Spec.NodeName)}
 	}
 	return podDisruption(pod)
@@ -52,7 +53,7 @@ func isLost(pod *corev1.Pod) bool {
 
 // lostPodTrouble is the trouble of a pod that is.
 func lostPodTrouble(pod *corev1.Pod) Trouble {
-	return Trouble{Reason: ReasonNodeNotReady, Message: fmt.Sprintf(
+	return Trouble{Reason: reasonNodeLost, Message: fmt.Sprintf(
 		"node %s does not answer, and whether the pod still runs is not known", pod.Spec.NodeName)}
 }
 

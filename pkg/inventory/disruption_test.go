@@ -73,30 +73,30 @@ func TestStatusOfDisruptedJobs(t *testing.T) {
 			&snapshot.Snapshot{Jobs: []batchv1.Job{started()}, Pods: []corev1.Pod{
 				of("sft", "training", pod("sft-1", "n1", "4", corev1.PodRunning), lost),
 			}},
-			state{StatusFailing, "NodeNotReady", "node n1 does not answer, and whether the pod still runs is not known"},
+			state{StatusFailing, "NodeLost", "node n1 does not answer, and whether the pod still runs is not known"},
 		},
 		"it was told to leave a node that does not answer": {
 			&snapshot.Snapshot{Jobs: []batchv1.Job{started()}, Pods: []corev1.Pod{
 				deleted(of("sft", "training", pod("sft-1", "n1", "4", corev1.PodRunning), disruptedBy("DeletionByTaintManager", lost))),
 			}},
-			state{StatusPending, "NodeNotReady", "node n1 does not answer, and Kubernetes waits until it is certain that the pod has ended"},
+			state{StatusPending, "NodeLost", "node n1 does not answer, and Kubernetes waits until it is certain that the pod has ended"},
 		},
 		"it was deleted, and its node does not answer": {
 			&snapshot.Snapshot{Pods: []corev1.Pod{deleted(of("sft", "training", pod("sft-1", "n1", "4", corev1.PodRunning), lost))}},
-			state{StatusTerminating, "NodeNotReady", "node n1 does not answer, and Kubernetes waits until it is certain that the pod has ended"},
+			state{StatusTerminating, "NodeLost", "node n1 does not answer, and Kubernetes waits until it is certain that the pod has ended"},
 		},
 		"a probe fails, which is not the node's fault": {
 			&snapshot.Snapshot{Deployments: []appsv1.Deployment{inference(1, 0)}, Pods: []corev1.Pod{
 				of("chat", "inference", pod("chat-1", "n1", "1", corev1.PodRunning), condition(corev1.PodReady, corev1.ConditionFalse, "ContainersNotReady", "it loads")),
 			}},
-			state{StatusStarting, "NotReady", "it loads"},
+			state{StatusStarting, "Starting", "it loads"},
 		},
 		"one of two replicas is on a node that does not answer": {
 			&snapshot.Snapshot{Deployments: []appsv1.Deployment{inference(2, 1)}, Pods: []corev1.Pod{
 				of("chat", "inference", pod("chat-1", "n1", "1", corev1.PodRunning), ready),
 				of("chat", "inference", pod("chat-2", "n2", "1", corev1.PodRunning), lost),
 			}},
-			state{StatusDegraded, "NodeNotReady", "node n2 does not answer, and whether the pod still runs is not known"},
+			state{StatusDegraded, "NodeLost", "node n2 does not answer, and whether the pod still runs is not known"},
 		},
 		"one of two replicas ends, and the next is not there yet": {
 			&snapshot.Snapshot{Deployments: []appsv1.Deployment{inference(2, 1)}, Pods: []corev1.Pod{
@@ -110,7 +110,7 @@ func TestStatusOfDisruptedJobs(t *testing.T) {
 				of("sft", "training", pod("sft-1", "n1", "4", corev1.PodFailed), disruptedBy("PreemptionByScheduler", ended)),
 				of("sft", "training", pod("sft-2", "", "4", corev1.PodPending), condition(corev1.PodScheduled, corev1.ConditionFalse, "Unschedulable", "no room")),
 			}},
-			state{StatusPending, "Unschedulable", "no room"},
+			state{StatusPending, "RejectedByScheduler", "no room"},
 		},
 		"a job that failed tells of its failure, and not of a disruption after it": {
 			&snapshot.Snapshot{

@@ -156,7 +156,7 @@ func gpuQuota(used, hard string) corev1.ResourceQuota {
 
 func TestJobStatus(t *testing.T) {
 	ready := condition(corev1.PodReady, corev1.ConditionTrue, "", "")
-	unschedulable := condition(corev1.PodScheduled, corev1.ConditionFalse, "Unschedulable", "0/3 nodes are available: 3 too few")
+	unschedulable := condition(corev1.PodScheduled, corev1.ConditionFalse, "Unschedulable", "0/3 nodes are available: 3 node(s) have too few free GPUs")
 	killed := container(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}})
 	done := metav1.NewTime(t0)
 
@@ -214,7 +214,7 @@ func TestJobStatus(t *testing.T) {
 			objects: &snapshot.Snapshot{Jobs: []batchv1.Job{training()}, Events: []corev1.Event{refusedAt(time.Minute)}, Pods: []corev1.Pod{
 				onDeadNode(of("sft", "training", pod("sft-1", "n1", "4", corev1.PodRunning), notReady), 2*time.Minute),
 			}},
-			want: state{StatusPending, "NodeNotReady", "node n1 does not answer, and Kubernetes waits until it is certain that the pod has ended", 0, 1, 4},
+			want: state{StatusPending, "NodeLost", "node n1 does not answer, and Kubernetes waits until it is certain that the pod has ended", 0, 1, 4},
 		},
 		"a pod was made before, and the next one is refused": {
 			objects: &snapshot.Snapshot{Jobs: []batchv1.Job{training()}, Events: []corev1.Event{refusedAt(2 * time.Minute)}, Pods: []corev1.Pod{
@@ -232,7 +232,7 @@ func TestJobStatus(t *testing.T) {
 			objects: &snapshot.Snapshot{Jobs: []batchv1.Job{training()}, Pods: []corev1.Pod{
 				of("sft", "training", pod("sft-1", "", "4", corev1.PodPending), unschedulable),
 			}},
-			want: state{StatusPending, "Unschedulable", "3 too few", 0, 1, 4},
+			want: state{StatusPending, "Busy", "3 node(s) have too few free GPUs", 0, 1, 4},
 		},
 		"a user has cancelled it, which Kubernetes calls a failure": {
 			objects: &snapshot.Snapshot{Jobs: []batchv1.Job{cancelledJob()}},
@@ -244,7 +244,7 @@ func TestJobStatus(t *testing.T) {
 					Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such tag"},
 				})),
 			}},
-			want: state{StatusFailing, "ImagePullBackOff", "no such tag", 0, 1, 4},
+			want: state{StatusFailing, "ImagePull", "no such tag", 0, 1, 4},
 		},
 		"it runs; the pod that failed before it is history": {
 			objects: &snapshot.Snapshot{Jobs: []batchv1.Job{training()}, Pods: []corev1.Pod{
@@ -275,15 +275,15 @@ func TestJobStatus(t *testing.T) {
 				of("chat", "inference", pod("chat-1", "n1", "1", corev1.PodRunning), ready),
 				of("chat", "inference", pod("chat-2", "", "1", corev1.PodPending), unschedulable),
 			}},
-			want: state{StatusDegraded, "Unschedulable", "3 too few", 1, 2, 2},
+			want: state{StatusDegraded, "Busy", "3 node(s) have too few free GPUs", 1, 2, 2},
 		},
 		"a service that is scaled to zero holds no GPUs": {
 			objects: &snapshot.Snapshot{Deployments: []appsv1.Deployment{inference(0, 0)}},
-			want:    state{StatusSuspended, "ScaledToZero", "the job has no replicas and holds no GPUs", 0, 0, 0},
+			want:    state{StatusSuspended, "Suspended", "the job has no replicas and holds no GPUs", 0, 0, 0},
 		},
 		"only pods are left": {
 			objects: &snapshot.Snapshot{Pods: []corev1.Pod{of("sft", "training", pod("sft-1", "n1", "4", corev1.PodRunning), ready)}},
-			want:    state{StatusTerminating, "Orphaned", "the job is gone, its pods are still there", 1, 1, 4},
+			want:    state{StatusTerminating, "Deleted", "the job is gone, its pods are still there", 1, 1, 4},
 		},
 	}
 	for name, tc := range tests {

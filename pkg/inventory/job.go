@@ -14,6 +14,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/quota"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
@@ -216,9 +217,9 @@ func fromPods(key jobKey, pods []corev1.Pod) Job {
 	out.GPUs = out.PodGPUs * int64(out.Desired)
 	out.Ready = countPods(out.Pods, func(p Pod) bool { return p.Ready })
 	out.Status = StatusTerminating
-	out.Trouble = Trouble{Reason: "Orphaned", Message: "the job is gone, its pods are still there"}
+	out.Trouble = Trouble{Reason: string(reason.Deleted), Message: "the job is gone, its pods are still there"}
 	for _, pod := range out.Pods {
-		if pod.Reason == ReasonNodeNotReady {
+		if pod.Reason == reasonNodeLost {
 			out.Trouble = pod.Trouble
 		}
 	}

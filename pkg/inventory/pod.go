@@ -13,6 +13,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
 // Pod is one pod of a job.
@@ -125,43 +126,43 @@ func judgePod(pod *corev1.Pod) (Status, Trouble) {
 	case isLost(pod):
 		return StatusFailing, lostPodTrouble(pod)
 	case pod.Spec.NodeName == "" && scheduled.Status == corev1.ConditionFalse:
-		return StatusPending, Trouble{Reason: scheduled.Reason, Message: ShortenVerdict(scheduled.Message)}
+		return StatusPending, Trouble{Reason: string(reason.CauseOfUnplaced(pod)), Message: ShortenVerdict(scheduled.Message)}
 	case pod.Spec.NodeName == "":
-		return StatusPending, Trouble{Reason: reasonQueued, Message: "the scheduler has not looked at the pod yet"}
+		return StatusPending, Trouble{Reason: string(reason.CauseOfUnplaced(pod)), Message: "the scheduler has not looked at the pod yet"}
 	}
 	return judgeContainers(pod)
 }
 
-// reasonQueued is the reason of a pod that the scheduler has not looked at.
-const reasonQueued = "Queued"
+// unscheduled are the causes of pods without a node that our scheduler does not look at.
+var unscheduled = []reason.Cause{reason.SchedulingGated, reason.OtherScheduler}
 
 // AwaitsScheduler reports whether a job's trouble is that the scheduler has found no node for one of its pods.
 func (j *Job) AwaitsScheduler() bool {
-	return j.Reason == reasonQueued || j.Reason == corev1.PodReasonUnschedulable
+	return slices.ContainsFunc(j.Pods, func(p Pod) bool {
+		return p.Phase == string(corev1.PodPending) && p.Node == "" && p.Trouble == j.Trouble && !slices.Contains(unscheduled, reason.Cause(p.Reason))
+	})
 }
-
-// startingReasons are the waiting reasons of a container that is starting. Any other means that it cannot start.
-var startingReasons = []string{"", "ContainerCreating", "PodInitializing"}
 
 func judgeContainers(pod *corev1.Pod) (Status, Trouble) {
 	statuses := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
 	for i := range statuses {
-		waiting := statuses[i].State.Waiting
-		if waiting == nil || slices.Contains(startingReasons, waiting.Reason) {
+		cause := reason.CauseOfContainer(&statuses[i])
+		if cause == "" {
 			continue
 		}
-		return StatusFailing, Trouble{Reason: waiting.Reason, Message: withLastExit(waiting.Message, &statuses[i])}
+		waiting := statuses[i].State.Waiting
+		return StatusFailing, Trouble{Reason: string(cause), Message: cmp.Or(withLastExit(waiting.Message, &statuses[i]), waiting.Reason)}
 	}
 	ready := podCondition(pod, corev1.PodReady)
 	switch {
 	case ready.Status == corev1.ConditionTrue:
 		return StatusRunning, Trouble{}
 	case pod.Status.Phase == corev1.PodRunning && ready.Reason != "":
-		return StatusStarting, Trouble{Reason: "NotReady", Message: ready.Message}
+		return StatusStarting, Trouble{Reason: string(reason.Starting), Message: ready.Message}
 	case pod.Status.Phase == corev1.PodRunning:
 		return StatusRunning, Trouble{} // its readiness has not been determined yet
 	}
-	return StatusStarting, Trouble{Reason: "ContainerCreating", Message: "the node is preparing the containers"}
+	return StatusStarting, Trouble{Reason: string(reason.Starting), Message: "the node is preparing the containers"}
 }
 
 // podFailure explains why a pod that will not run again has failed: a disruption first, then its own reason, such as Evicted, then a container's.

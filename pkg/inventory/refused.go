@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"g8s.host/gpu-scheduler/pkg/quota"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
@@ -82,8 +83,8 @@ func (j *Job) applyQuotaRefusal(over []quota.Excess) {
 	switch {
 	case len(over) > 0:
 		j.Excess, j.Refused = &over[0], int32(j.countMissingPods())
-		if j.QuotaBehind != "" {
-			return // it waits for that job
+		if j.QuotaBehind != "" || j.Refusal != "" && reason.CauseOfRefusal(j.Refusal) != reason.QuotaExceeded {
+			return // it waits for that job, or is refused before the API server asks a quota
 		}
 		j.Trouble = Trouble{Reason: quota.Reason, Message: over[0].String()}
 	case strings.Contains(j.Message, exceededQuota):

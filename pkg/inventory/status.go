@@ -52,14 +52,14 @@ var Statuses = []Status{
 }
 
 // cancelled is the trouble of a job that a user has ended.
-var cancelled = Trouble{Reason: "Cancelled", Message: "the job was cancelled and holds no GPUs; gpuctl retry starts it over"}
+var cancelled = Trouble{Reason: string(reason.Cancelled), Message: "the job was cancelled and holds no GPUs; gpuctl retry starts it over"}
 
 func isCancelled(top metav1.Object) bool {
 	return top.GetAnnotations()[names.AnnotationCancelledAt] != ""
 }
 
 // ReasonIncomplete is the reason of a job that lacks objects because its creation was interrupted, or is still in progress.
-const ReasonIncomplete = "Incomplete"
+const ReasonIncomplete = string(reason.Incomplete)
 
 // judgeWhole corrects the status of a job whose objects do not all exist, unless it is final.
 func (j *Job) judgeWhole(top metav1.Object) {
@@ -141,9 +141,9 @@ func quotaBehind(job *batchv1.Job) string {
 // pausedTrouble is the trouble of a job that was paused, by a user or for a recorded reason.
 func pausedTrouble(top metav1.Object) Trouble {
 	if why := top.GetAnnotations()[names.AnnotationPausedBecause]; why != "" {
-		return Trouble{Reason: "Suspended", Message: why + "; gpuctl resume lets it run again"}
+		return Trouble{Reason: string(reason.Suspended), Message: why + "; gpuctl resume lets it run again"}
 	}
-	return Trouble{Reason: "Suspended", Message: "the job is paused and holds no GPUs"}
+	return Trouble{Reason: string(reason.Suspended), Message: "the job is paused and holds no GPUs"}
 }
 
 // jobFailure adds the last pod's end to the condition, because "Job has reached the specified backoff limit" does not show what to fix.
@@ -174,7 +174,7 @@ func judgeDeployment(deployment *appsv1.Deployment, pods []Pod, creation Trouble
 	case desired == 0 && deployment.Annotations[names.AnnotationPausedAt] != "":
 		return StatusSuspended, pausedTrouble(deployment)
 	case desired == 0:
-		return StatusSuspended, Trouble{Reason: "ScaledToZero", Message: "the job has no replicas and holds no GPUs"}
+		return StatusSuspended, Trouble{Reason: string(reason.Suspended), Message: "the job has no replicas and holds no GPUs"}
 	}
 	return judgePods(pods, desired, creation)
 }
@@ -222,7 +222,7 @@ func lastFailure(pods []Pod) (Status, Trouble) {
 	last := slices.MaxFunc(pods, func(a, b Pod) int { return a.Created.Compare(b.Created) })
 	switch {
 	case last.status == StatusFailed && !last.disrupted:
-		return StatusFailing, last.Trouble
+		return StatusFailing, Trouble{Reason: string(reason.Retrying), Message: cmp.Or(last.Message, last.Reason)}
 	case last.Reason != "":
 		return StatusPending, last.Trouble
 	}

@@ -39,10 +39,10 @@ func heldEntries(jobs []inventory.Job, now time.Time) []Entry {
 // holdCause is what keeps the pods of a job from the scheduler, as a cause of gpuctl why; "" if nothing does.
 func holdCause(job *inventory.Job, now time.Time) reason.Cause {
 	switch {
-	case job.Excess != nil:
-		return reason.QuotaExceeded
 	case job.Refusal != "":
 		return reason.CauseOfRefusal(job.Refusal)
+	case job.Excess != nil || job.QuotaBehind != "":
+		return reason.QuotaExceeded
 	case job.Status != inventory.StatusPending:
 		return ""
 	}

@@ -84,6 +84,16 @@ func (e *Entry) setBlocked(finding diagnosis.Finding) {
 	e.MessageText = finding.Message
 }
 
+// LocalizeMessage returns the entry with its message in a language.
+func (e Entry) LocalizeMessage(language phrase.Language) Entry {
+	if len(e.MessageText) > 0 {
+		e.Message = e.MessageText.Localize(language)
+	} else {
+		e.Message = language.TranslateMessage(e.Message)
+	}
+	return e
+}
+
 // Queue has the queues of all pools. JSON keys are a contract.
 type Queue struct {
 	// Entries are sorted by pool, and in it by position.
@@ -222,7 +232,7 @@ func (e *Entry) addPod(pod *corev1.Pod, request gpu.Request) {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled && len(condition.Message) > len(e.Message) {
 			e.MessageText = nil
-			e.Reason, e.Message = condition.Reason, inventory.ShortenVerdict(condition.Message)
+			e.Reason, e.Message = string(reason.CauseOfUnplaced(pod)), inventory.ShortenVerdict(condition.Message)
 			e.demand.confined = len(reason.FindIn(condition.Message, confining)) > 0
 			e.demand.promisedStart = parsePromisedStart(condition.Message)
 			if beyond, ok := diagnosis.FindingBeyondNodes(condition.Message); ok {

@@ -4,21 +4,22 @@ import "strconv"
 
 // Fields of the job's YAML that advice names.
 const (
-	FieldPool        = "resources.pool"
-	FieldGPU         = "resources.gpu"
-	FieldNodes       = "resources.nodes"
-	FieldTopology    = "resources.topology"
-	FieldSegment     = "resources.topology.segment"
-	FieldType        = "resources.gpu-type"
-	FieldMIG         = "resources.mig"
-	FieldShare       = "resources.gpu-share"
-	FieldCPU         = "resources.cpu"
-	FieldMemory      = "resources.memory"
-	FieldTolerations = "resources.tolerations"
-	FieldTimeLimit   = "resources.time-limit"
-	FieldImage       = "environment.image"
-	FieldWorkdirs    = "storage.workdirs"
-	FieldReplicas    = "service.replicas"
+	FieldPool         = "resources.pool"
+	FieldGPU          = "resources.gpu"
+	FieldNodes        = "resources.nodes"
+	FieldTopology     = "resources.topology"
+	FieldTopologyMode = "resources.topology.mode"
+	FieldSegment      = "resources.topology.segment"
+	FieldType         = "resources.gpu-type"
+	FieldMIG          = "resources.mig"
+	FieldShare        = "resources.gpu-share"
+	FieldCPU          = "resources.cpu"
+	FieldMemory       = "resources.memory"
+	FieldTolerations  = "resources.tolerations"
+	FieldTimeLimit    = "resources.time-limit"
+	FieldImage        = "environment.image"
+	FieldWorkdirs     = "storage.workdirs"
+	FieldReplicas     = "service.replicas"
 )
 
 // Kinds that advice is about.
@@ -121,7 +122,7 @@ var (
 		Message: "no %[1]s has room for all %[2]s members of the job now, and one has to hold them; the most is %[3]s",
 		Advice: []Advice{
 			waitAdvice("wait until more nodes are free; the job holds no GPUs meanwhile"),
-			{Action: SetField, Field: FieldTopology, Value: "preferred", Text: "take places that lie as close together as there is room for: " +
+			{Action: SetField, Field: FieldTopologyMode, Value: "preferred", Text: "take places that lie as close together as there is room for: " +
 				FieldTopology + ".mode: preferred"},
 		},
 	}
@@ -135,7 +136,7 @@ var (
 		Message: "no %[1]s takes all %[2]s members of the job, even when it is empty, and one has to hold them; the most is %[3]s",
 		Advice: []Advice{
 			{Action: SetField, Field: FieldNodes, Text: "ask for fewer nodes, or fewer GPUs of each"},
-			{Action: SetField, Field: FieldTopology, Value: "preferred", Text: "take places that lie as close together as there is room for: " +
+			{Action: SetField, Field: FieldTopologyMode, Value: "preferred", Text: "take places that lie as close together as there is room for: " +
 				FieldTopology + ".mode: preferred"},
 		},
 	}
@@ -146,7 +147,7 @@ var (
 		Advice: []Advice{
 			waitAdvice("wait until more nodes are free; the job holds no GPUs meanwhile"),
 			{Action: SetField, Field: FieldSegment, Text: "divide it into smaller segments: " + FieldSegment},
-			{Action: SetField, Field: FieldTopology, Value: "preferred", Text: "take places that lie as close together as there is room for: " +
+			{Action: SetField, Field: FieldTopologyMode, Value: "preferred", Text: "take places that lie as close together as there is room for: " +
 				FieldTopology + ".mode: preferred"},
 		},
 	}
@@ -161,7 +162,7 @@ var (
 		Advice: []Advice{
 			{Action: SetField, Field: FieldSegment, Text: "divide it into smaller segments: " + FieldSegment},
 			{Action: SetField, Field: FieldNodes, Text: "ask for fewer nodes, or fewer GPUs of each"},
-			{Action: SetField, Field: FieldTopology, Value: "preferred", Text: "take places that lie as close together as there is room for: " +
+			{Action: SetField, Field: FieldTopologyMode, Value: "preferred", Text: "take places that lie as close together as there is room for: " +
 				FieldTopology + ".mode: preferred"},
 		},
 	}
@@ -169,7 +170,7 @@ var (
 		Text: "gang: no node that suits it has the label %s, which would name its %s", Cause: GangTopology, Never: true,
 		Message: "no node that suits the job has the label %[1]s, which would name its %[2]s, and all its members are to lie in one",
 		Advice: []Advice{
-			{Action: SetField, Field: FieldTopology, Value: "preferred", Text: "take another level, of which the nodes have labels (gpuctl get labels), or " +
+			{Action: SetField, Field: FieldTopologyMode, Value: "preferred", Text: "take another level, of which the nodes have labels (gpuctl get labels), or " +
 				"places that lie as close together as there is room for: " + FieldTopology + ".mode: preferred"},
 			{Action: CorrectNode, Kind: "Node", Field: "%[1]s", Text: "have the administrators label the nodes, where they lie so: kubectl label node NODE %[1]s=NAME"},
 		},

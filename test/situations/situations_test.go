@@ -1,133 +1,82 @@
 package situations
 
 import (
-	"os"
 	"slices"
 	"strings"
 	"testing"
-
-	"sigs.k8s.io/yaml"
 
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// cause is one of the commonest.
-type cause struct {
-	Setup  string       `json:"setup"`
-	Cause  reason.Cause `json:"cause"`
-	Advice string       `json:"advice"`
-}
-
-// pair is an exception among the pairs of causes.
-type pair struct {
-	Of      []string       `json:"of"`
-	Want    []reason.Cause `json:"want"`
-	Because string         `json:"because"`
-}
-
-// situation is one in which a job does not run.
-type situation struct {
-	Name  string         `json:"name"`
-	With  []string       `json:"with"`
-	Want  []reason.Cause `json:"want"`
-	Says  []string       `json:"says"`
-	Never []string       `json:"never"`
-}
-
-// load reads a file of testdata.
-func load[T any](t *testing.T, name string) []T {
-	t.Helper()
-	text, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
+// TestEachSituation has every cause of each situation named, the one that has to be mended first before the others, each with its own advice.
+func TestEachSituation(t *testing.T) {
+	all := AllSituations()
+	if len(all) < 110 {
+		t.Errorf("%d situations", len(all))
 	}
-	var out []T
-	if err := yaml.UnmarshalStrict(text, &out); err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	return out
-}
-
-// TestEachCauseAlone has the ten commonest causes one by one.
-func TestEachCauseAlone(t *testing.T) {
-	for _, c := range load[cause](t, "causes.yaml") {
-		t.Run(c.Setup, func(t *testing.T) {
-			judge(t, situation{With: []string{c.Setup}, Want: []reason.Cause{c.Cause}, Says: []string{c.Advice}})
-		})
-	}
-}
-
-// TestAllPairs has each of the ten commonest causes behind each other one: both are named, the one that has to be mended first before the other, each with
-// its own advice.
-func TestAllPairs(t *testing.T) {
-	causes, exceptions := load[cause](t, "causes.yaml"), load[pair](t, "pairs.yaml")
-	for i, first := range causes {
-		for _, second := range causes[i+1:] {
-			t.Run(first.Setup+" and "+second.Setup, func(t *testing.T) {
-				s := situation{With: []string{first.Setup, second.Setup}, Want: []reason.Cause{first.Cause, second.Cause}}
-				at := slices.IndexFunc(exceptions, func(p pair) bool { return slices.Equal(p.Of, s.With) })
-				if at >= 0 {
-					s.Want = exceptions[at].Want
-				}
-				judge(t, s)
-			})
-		}
-	}
-}
-
-// TestSituations has those that are more than two of the commonest causes.
-func TestSituations(t *testing.T) {
-	for _, s := range load[situation](t, "situations.yaml") {
-		t.Run(s.Name, func(t *testing.T) { judge(t, s) })
+	for i := range all {
+		t.Run(all[i].Name, func(t *testing.T) { judgeAnswer(t, &all[i]) })
 	}
 }
 
 // neverTrue is said of no situation.
 var neverTrue = []string{"at most 0", "%!", "<nil>", "[]", "map[", "has room by now"}
 
-// judge makes a situation and compares the answer.
-func judge(t *testing.T, s situation) {
+// needNoAdvice are causes about which nothing is to be done.
+var needNoAdvice = []reason.Cause{reason.Deleted, reason.Succeeded}
+
+// judgeAnswer makes a situation and compares the answer.
+func judgeAnswer(t *testing.T, s *Situation) {
 	t.Helper()
-	w := newWorld()
-	for _, name := range s.With {
-		setup, ok := setups[name]
-		if !ok {
-			t.Fatalf("no setup is called %q", name)
-		}
-		setup(w)
-	}
-	report := diagnosis.Diagnose(w.facts())
-	var got []reason.Cause
-	var text strings.Builder
-	for _, finding := range report.Findings {
-		got = append(got, finding.Cause)
-		text.WriteString(string(finding.Cause) + ": " + finding.Text + "\n  - " + strings.Join(finding.Advice, "\n  - ") + "\n")
-		if len(finding.Steps) == 0 {
-			t.Errorf("nothing is advised about %s", finding.Cause)
-		}
-		checkChinese(t, finding)
-	}
+	report := diagnosis.Diagnose(s.World().Facts())
+	got, text := causesOf(&report), textOf(&report)
 	if !slices.Equal(got, s.Want) {
 		t.Errorf("the causes are %v, want %v", got, s.Want)
 	}
 	if len(got) > 0 && report.Cause != got[0] {
 		t.Errorf("the cause is %s, and %s stands first", report.Cause, got[0])
 	}
+	for _, finding := range report.Findings {
+		if len(finding.Steps) == 0 && !slices.Contains(needNoAdvice, finding.Cause) {
+			t.Errorf("nothing is advised about %s", finding.Cause)
+		}
+		checkChinese(t, finding)
+	}
 	for _, part := range s.Says {
-		if !strings.Contains(text.String(), part) {
+		if !strings.Contains(text, part) {
 			t.Errorf("it does not say %q", part)
 		}
 	}
-	for _, wrong := range slices.Concat(neverTrue, s.Never) {
-		if strings.Contains(text.String(), wrong) {
-			t.Errorf("it says %q, which is not so", wrong)
-		}
+	for _, wrong := range falseWords(s, text) {
+		t.Errorf("it says %q, which is not so", wrong)
 	}
 	if t.Failed() {
-		t.Logf("\n%s", text.String())
+		t.Logf("\n%s", text)
 	}
+}
+
+func causesOf(report *diagnosis.Report) []reason.Cause {
+	var out []reason.Cause
+	for _, finding := range report.Findings {
+		out = append(out, finding.Cause)
+	}
+	return out
+}
+
+// textOf is all that an answer says.
+func textOf(report *diagnosis.Report) string {
+	var out strings.Builder
+	for _, finding := range report.Findings {
+		out.WriteString(string(finding.Cause) + ": " + finding.Text + "\n  - " + strings.Join(finding.Advice, "\n  - ") + "\n")
+	}
+	return out.String()
+}
+
+// falseWords are the words of an answer that are not so.
+func falseWords(s *Situation, text string) []string {
+	return slices.DeleteFunc(slices.Concat(neverTrue, s.Never), func(wrong string) bool { return !strings.Contains(text, wrong) })
 }
 
 // checkChinese sees that an answer has Chinese words: the same codes, and no English sentence.

@@ -62,29 +62,6 @@ func inGang(name string) func(*corev1.Pod) {
 	}
 }
 
-func TestCauses(t *testing.T) {
-	tests := map[string]struct {
-		pod  corev1.Pod
-		want reason.Cause
-	}{
-		"nobody has looked":      {waiting("p", "a", 1, 1), reason.WaitingForTurn},
-		"a gate":                 {waiting("p", "a", 1, 1, func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "g"}} }), reason.SchedulingGated},
-		"others leave for it":    {waiting("p", "a", 1, 1, func(p *corev1.Pod) { p.Status.NominatedNodeName = "n" }), reason.Preempting},
-		"a claim":                {waiting("p", "a", 1, 1, refused(`persistentvolumeclaim "data" not found`)), reason.VolumeMissing},
-		"a gang":                 {waiting("p", "a", 1, 1, refused("gang: there is room for 1 of 3 members now, and all start at once")), reason.GangWaiting},
-		"the reason of most":     {waiting("p", "a", 1, 1, refused("0/5 nodes are available: 1 node(s) had volume node affinity conflict, 4 Insufficient cpu.")), reason.VolumeElsewhere},
-		"what nobody has said":   {waiting("p", "a", 1, 1, refused("something else")), reason.Unknown},
-		"an answer that is none": {waiting("p", "a", 1, 1, refused("")), reason.Unknown},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			if got := causeOf(&tc.pod); got != tc.want {
-				t.Errorf("got %s, want %s", got, tc.want)
-			}
-		})
-	}
-}
-
 func TestPendingIsBounded(t *testing.T) {
 	facts := Facts{Nodes: []corev1.Node{*fixture.Node("n").Pool("a").GPUs(8, "A").Obj()}}
 	for i := range 500 {

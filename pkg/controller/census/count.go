@@ -8,7 +8,6 @@ package census
 import (
 	"cmp"
 	"maps"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -215,7 +214,7 @@ func (n *Numbers) addPending(pod *corev1.Pod, pool string, now time.Time) {
 	if err == nil && request.IsZero() {
 		return
 	}
-	key := Waiting{pool, causeOf(pod)}
+	key := Waiting{pool, reason.CauseOfUnplaced(pod)}
 	if err != nil {
 		key.Cause = reason.MalformedRequest
 	}
@@ -231,27 +230,6 @@ func (n *Numbers) addPending(pod *corev1.Pod, pool string, now time.Time) {
 
 func podAge(pod *corev1.Pod, now time.Time) time.Duration {
 	return max(0, now.Sub(pod.CreationTimestamp.Time))
-}
-
-// causeOf returns why a pod waits, from its scheduler's condition: of several reasons the one about the pod itself, and else the one of most nodes.
-func causeOf(pod *corev1.Pod) reason.Cause {
-	if len(pod.Spec.SchedulingGates) > 0 {
-		return reason.SchedulingGated
-	}
-	if pod.Status.NominatedNodeName != "" {
-		return reason.Preempting
-	}
-	at := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
-	if at < 0 || pod.Status.Conditions[at].Reason == "" {
-		return reason.WaitingForTurn
-	}
-	verdict := pod.Status.Conditions[at].Message
-	for _, about := range [][]*reason.Reason{reason.RefusalReasons, reason.PodReasons, reason.ClaimReasons, reason.GangReasons, reason.NodeReasons, reason.PlainNodeReasons} {
-		if found := reason.FindIn(verdict, about); len(found) > 0 {
-			return slices.MaxFunc(found, func(a, b reason.Found) int { return cmp.Compare(a.Nodes, b.Nodes) }).Cause
-		}
-	}
-	return reason.Unknown
 }
 
 func gangsOf(bound []corev1.Pod, waiting []*corev1.Pod, now time.Time) Gangs {

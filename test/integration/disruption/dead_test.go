@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
 	"g8s.host/gpu-scheduler/test/clustertest"
 )
@@ -78,7 +79,7 @@ func TestAJobOfADeadNodeWaitsForCertainty(t *testing.T) {
 			e.Eventually("Kubernetes to delete the pod", func(context.Context) (bool, error) {
 				return e.History.Of(pod.UID).Pod.DeletionTimestamp != nil, nil
 			})
-			e.shows("sft", inventory.StatusPending, inventory.ReasonNodeNotReady)
+			e.shows("sft", inventory.StatusPending, string(reason.NodeLost))
 			e.Stays("the job waits", 3*time.Second, func() bool {
 				return len(e.History.OfJob("sft")) == 1 && e.History.Of(pod.UID).Ended.IsZero()
 			})
@@ -109,7 +110,7 @@ func TestAShortAbsenceIsNone(t *testing.T) {
 	e := newEnv(t)
 	pod := e.Start(clustertest.Job{Name: "sft", GPUs: 4, Leaves: ptr.To(600)})[0]
 	e.die(pod.Spec.NodeName)
-	e.shows("sft", inventory.StatusFailing, inventory.ReasonNodeNotReady)
+	e.shows("sft", inventory.StatusFailing, string(reason.NodeLost))
 	if err := sandbox.StartKubelet(t.Context(), cluster.Client, pod.Spec.NodeName); err != nil {
 		t.Fatal(err)
 	}

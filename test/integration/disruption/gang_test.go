@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
 	"g8s.host/gpu-scheduler/test/clustertest"
 )
@@ -121,7 +122,7 @@ func TestAGangWithoutRoomWaitsForIt(t *testing.T) {
 	e.cordon(members[2].Spec.NodeName, true)
 	e.Evict(members[2])
 	e.Ended(members[2])
-	e.shows("pretrain", inventory.StatusDegraded, corev1.PodReasonUnschedulable)
+	e.shows("pretrain", inventory.StatusDegraded, string(reason.Busy))
 	e.Stays("the others run on", 3*time.Second, func() bool { return len(e.History.Running("pretrain")) == 2 })
 	e.cordon(members[2].Spec.NodeName, false)
 	e.AgainWithin(2*time.Second, "pretrain", members[2], time.Now())
