@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -17,17 +18,23 @@ import (
 const controllerName = "gpu-controller"
 
 // readController reads the lease of gpu-controller, where there is one.
-func (f *Facts) readController(ctx context.Context, client kubernetes.Interface) error {
-	lease, err := client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, controllerName, metav1.GetOptions{})
+func (f *Facts) readController(ctx context.Context, client kubernetes.Interface) (err error) {
+	f.Controller, f.NoController, err = readLease(ctx, client, controllerName)
+	return err
+}
+
+// readLease reads the lease of a program in namespace kube-system: nil if there is none, or if the user may not read it, which forbidden says.
+func readLease(ctx context.Context, client kubernetes.Interface, program string) (lease *coordinationv1.Lease, forbidden bool, err error) {
+	lease, err = client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, program, metav1.GetOptions{})
 	switch {
 	case err == nil:
-		f.Controller = lease
+		return lease, false, nil
 	case apierrors.IsForbidden(err):
-		f.NoController = true
-	case !apierrors.IsNotFound(err):
-		return phrase.Errorf("reading the lease of %s: %w", controllerName, err)
+		return nil, true, nil
+	case apierrors.IsNotFound(err):
+		return nil, false, nil
 	}
-	return nil
+	return nil, false, phrase.Errorf("reading the lease of %s: %w", program, err)
 }
 
 // findLeader returns the leader of one of our programs with leader election. It returns false for other programs, and if the lease may not be read.

@@ -57,6 +57,8 @@ type Facts struct {
 	// Controller is the lease of gpu-controller, nil for none; NoController is true if it may not be read.
 	Controller   *coordinationv1.Lease
 	NoController bool
+	// Manager is the lease of kube-controller-manager, nil for none.
+	Manager *coordinationv1.Lease
 	// SchedulerLacksRights is true if the scheduler may not read the GPUReservations of the cluster.
 	SchedulerLacksRights bool
 	// Ledger is the result of querying the ledger, nil if it was not queried.
@@ -85,6 +87,7 @@ func Examine(f Facts) []Check {
 	checks := []Check{f.checkServer(), f.checkClock()}
 	checks = append(checks, f.checkRights()...)
 	checks = append(checks, f.checkPriorityClasses(), f.checkScheduler(), f.checkFence())
+	checks = append(checks, f.checkManager())
 	if check, ok := f.checkController(); ok {
 		checks = append(checks, check)
 	}
@@ -95,7 +98,7 @@ func Examine(f Facts) []Check {
 		checks = append(checks, check)
 	}
 	return append(checks, f.checkPodGroups(), f.checkNamespaces(),
-		f.checkNodesReady(), f.checkPools(), f.checkOtherSchedulers(), f.checkDevicePlugin(), f.checkGPUHealth(), f.checkInventories(), f.checkSlots(), f.checkNodeLabels())
+		f.checkNodesReady(), f.checkPools(), f.checkOtherSchedulers(), f.checkUnheardSchedulers(), f.checkDevicePlugin(), f.checkGPUHealth(), f.checkInventories(), f.checkSlots(), f.checkTypes(), f.checkNodeLabels())
 }
 
 func (f *Facts) checkServer() Check {

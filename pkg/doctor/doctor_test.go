@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -40,6 +41,18 @@ func placed(node string, gpus int64, scheduler string) corev1.Pod {
 	pod := fixture.Pod(node + "-" + scheduler).GPUs(gpus).Obj()
 	pod.Namespace, pod.Spec.NodeName, pod.Spec.SchedulerName = "team", node, scheduler
 	return *pod
+}
+
+// waitingSince is a pod without a node that was made at a time, for a scheduler.
+func waitingSince(made time.Time, scheduler string) corev1.Pod {
+	pod := placed("", 4, scheduler)
+	pod.CreationTimestamp = metav1.NewTime(made)
+	return pod
+}
+
+// jobSince is a Job that was made at a time, and that no controller has seen.
+func jobSince(made time.Time) batchv1.Job {
+	return batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "old", CreationTimestamp: metav1.NewTime(made)}}
 }
 
 // healthy are the facts of a cluster in which nothing is wrong.
@@ -155,7 +168,7 @@ func TestExamine(t *testing.T) {
 		},
 		"kubelet asks another device plugin than the agent": {
 			change: func(f *Facts) {
-				beside := node("n3", "8", map[string]string{names.LabelNVIDIACount: "8"})
+				beside := node("n3", "8", map[string]string{names.LabelNVIDIACount: "8", names.LabelGPUType: "A100-80G"})
 				beside.Status.Conditions = append(beside.Status.Conditions, corev1.NodeCondition{
 					Type: names.ConditionAgentReady, Status: corev1.ConditionFalse, Reason: names.ReasonOtherPlugin, Message: "kubelet asks nvidia-gpu.sock",
 				})
@@ -288,6 +301,41 @@ func TestExamine(t *testing.T) {
 			},
 			want: map[string]finding{"other schedulers": {Failed, "some pods do not start: n2; n2: 16 of 8 (by default-scheduler: team/n2-default-scheduler)"}},
 		},
+		"a pod names a scheduler that nobody runs": {
+			change: func(f *Facts) { f.Pods = []corev1.Pod{waitingSince(t0.Add(-time.Hour), "volcano")} },
+			want:   map[string]finding{"schedulers of waiting pods": {Warning, "has not looked at them for a minute (by volcano: team/-volcano)"}},
+		},
+		"a pod that another scheduler has refused": {
+			change: func(f *Facts) {
+				looked := waitingSince(t0.Add(-time.Hour), "volcano")
+				looked.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse}}
+				f.Pods = []corev1.Pod{looked, waitingSince(t0, "volcano"), waitingSince(t0.Add(-time.Hour), names.SchedulerName)}
+			},
+		},
+		"kube-controller-manager has died": {
+			change: func(f *Facts) {
+				f.Manager = f.Lease.DeepCopy()
+				f.Manager.Spec.RenewTime.Time = t0.Add(-time.Minute)
+			},
+			want: map[string]finding{"kube-controller-manager": {Failed, "last heard of 1m0s ago, so that Kubernetes makes no pods for jobs"}},
+		},
+		"kube-controller-manager has died, and has no lease": {
+			change: func(f *Facts) {
+				f.Jobs = []batchv1.Job{jobSince(t0.Add(-time.Hour)), jobSince(t0)}
+				f.Jobs[1].Name = "new"
+			},
+			want: map[string]finding{"kube-controller-manager": {Failed, "no controller has seen Jobs that were created more than a minute ago, so that Kubernetes makes no pods for jobs: team/old"}},
+		},
+		"Jobs that another controller manages are not missed": {
+			change: func(f *Facts) {
+				f.Jobs = []batchv1.Job{jobSince(t0.Add(-time.Hour))}
+				f.Jobs[0].Spec.ManagedBy = ptr.To("kueue.x-k8s.io/multikueue")
+			},
+		},
+		"a node does not say of which type its GPUs are": {
+			change: func(f *Facts) { f.Nodes = append(f.Nodes, node("n3", "8", nil)) },
+			want:   map[string]finding{"GPU types": {Warning, "no job goes there that names one: n3"}},
+		},
 		"another scheduler has nodes of its own": {
 			change: func(f *Facts) {
 				f.Nodes[1].Labels[names.LabelPool] = "volcano"
@@ -299,6 +347,7 @@ func TestExamine(t *testing.T) {
 				*f = Facts{Groups: f.Groups}
 				for _, part := range []snapshot.Part{
 					snapshot.PartPriorityClasses, snapshot.PartLease, snapshot.PartNodes, snapshot.PartPolicies, snapshot.PartNamespace, snapshot.PartAllPods,
+					snapshot.PartJobs,
 				} {
 					f.MarkUnread(part)
 				}
@@ -308,6 +357,7 @@ func TestExamine(t *testing.T) {
 				"device plugin": {Unknown, "may not read"}, "labels of nodes": {Unknown, "may not read"}, "namespaces": {Unknown, "may not read"},
 				"nodes": {Unknown, "may not read"}, "pools": {Unknown, "may not read"}, "GPU health": {Unknown, "may not read"},
 				"GPU inventories": {Unknown, "may not read"}, "GPUs in parts": {Unknown, "may not read"}, "other schedulers": {Unknown, "may not read"},
+				"schedulers of waiting pods": {Unknown, "may not read"}, "kube-controller-manager": {Unknown, "may not read"}, "GPU types": {Unknown, "may not read"},
 			},
 		},
 	}

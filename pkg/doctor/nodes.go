@@ -113,6 +113,37 @@ func examplesText(list []string) phrase.Text {
 	return text
 }
 
+// checkTypes looks for nodes with GPUs of which no label tells the type: no job goes there that names one.
+func (f *Facts) checkTypes() Check {
+	const name = "GPU types"
+	if check, unread := f.checkUnread(name, snapshot.PartNodes); unread {
+		return check
+	}
+	var untyped []string
+	for i := range f.Nodes {
+		if node := &f.Nodes[i]; offersGPUs(node) && gpu.TypeOf(node) == "" && !misspellsType(node) {
+			untyped = append(untyped, node.Name)
+		}
+	}
+	if len(untyped) == 0 {
+		return Check{Name: name, Status: OK, Text: phrase.Textf("each node with GPUs says of which type they are")}
+	}
+	return Check{
+		Name: name, Status: Warning, Text: phrase.Textf("no label says of which type the GPUs are, so that no job goes there that names one: %s", examplesText(untyped)),
+		Advice: phrase.Textf("gpu-agent and NVIDIA's GPU feature discovery write it, or: kubectl label node %s %s=TYPE", untyped[0], names.LabelGPUType),
+	}
+}
+
+// misspellsType reports whether a node has a label that is meant to be the one of the GPU type, of which checkNodeLabels speaks.
+func misspellsType(node *corev1.Node) bool {
+	for key := range node.Labels {
+		if meantKey(key) == names.LabelGPUType {
+			return true
+		}
+	}
+	return false
+}
+
 // checkNodeLabels looks for labels that are similar to a known one, but not equal.
 func (f *Facts) checkNodeLabels() Check {
 	const name = "labels of nodes"

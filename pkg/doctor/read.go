@@ -48,6 +48,7 @@ func Read(ctx context.Context, client kubernetes.Interface, namespace string, no
 		return err
 	})
 	group.Go(func() error { return f.readController(ctx, client) })
+	group.Go(func() error { return f.readManager(ctx, client) })
 	group.Go(func() error { return f.readSchedulerRights(ctx, client) })
 	var clock, read *snapshot.Snapshot
 	group.Go(func() (err error) {
@@ -58,7 +59,8 @@ func Read(ctx context.Context, client kubernetes.Interface, namespace string, no
 	group.Go(func() (err error) {
 		read, err = snapshot.Read(ctx, client, snapshot.PriorityClasses().IfAllowed(), snapshot.Lease().IfAllowed(),
 			snapshot.Nodes(snapshot.Scope{Cached: true}).IfAllowed(),
-			snapshot.Pods(snapshot.Scope{Fields: snapshot.PlacedPods, Cached: true}).IfAllowed(), snapshot.ResourceSlices().IfAllowed(),
+			snapshot.Pods(snapshot.Scope{Fields: snapshot.LivePods, Cached: true}).IfAllowed(), snapshot.ResourceSlices().IfAllowed(),
+			snapshot.Jobs(snapshot.Scope{Cached: true}).IfAllowed(),
 			snapshot.Namespaces().OrElse(snapshot.Namespace(namespace).IfAllowed()))
 		return err
 	})

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -61,4 +62,38 @@ func schedulersText(pods []*corev1.Pod) phrase.Text {
 	}
 	slices.Sort(by)
 	return phrase.Textf(" (by %s: %s)", examplesText(slices.Compact(by)), examplesText(all))
+}
+
+// slowScheduler is the age of a pod that its scheduler has looked at if it runs.
+const slowScheduler = time.Minute
+
+// checkUnheardSchedulers looks for pods with GPUs that wait for a scheduler which does not look at them: nobody runs it, or it is down. Our own has a
+// check of its own.
+func (f *Facts) checkUnheardSchedulers() Check {
+	const name = "schedulers of waiting pods"
+	if check, unread := f.checkUnread(name, snapshot.PartAllPods); unread {
+		return check
+	}
+	var unheard []*corev1.Pod
+	for i := range f.Pods {
+		if pod := &f.Pods[i]; f.isUnheard(pod) {
+			unheard = append(unheard, pod)
+		}
+	}
+	if len(unheard) == 0 {
+		return Check{Name: name, Status: OK, Text: phrase.Textf("each pod with GPUs names a scheduler that looks at it")}
+	}
+	return Check{Name: name, Status: Warning,
+		Text:   phrase.Textf("pods with GPUs wait for a scheduler that has not looked at them for a minute").Add(schedulersText(unheard)),
+		Advice: phrase.Textf("have them name schedulerName: %s, or start the scheduler that they name", names.SchedulerName)}
+}
+
+// isUnheard reports whether a pod with GPUs waits for another scheduler, which has said nothing of it.
+func (f *Facts) isUnheard(pod *corev1.Pod) bool {
+	if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || len(pod.Spec.SchedulingGates) > 0 || pod.Spec.SchedulerName == names.SchedulerName {
+		return false
+	}
+	request, err := gpu.RequestOf(pod)
+	looked := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
+	return err == nil && !request.IsZero() && !looked && f.Now.Sub(pod.CreationTimestamp.Time) > slowScheduler
 }
