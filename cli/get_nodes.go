@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 type getNodesOptions struct {
@@ -25,7 +27,8 @@ func newGetNodesCmd(f *Factory) *cobra.Command {
 		Short:   "List nodes and their GPUs",
 		Long: "List nodes and their GPUs. USED counts the GPUs of every pod on the node, whoever made it; FREE is what\n" +
 			"a new pod could get, so it is 0 on a node that is not ready or cordoned, or that gpu-controller keeps pods\n" +
-			"off, and leaves out GPUs that are not healthy. -o wide says why it does.",
+			"off, and leaves out GPUs that are not healthy. -o wide says why it does. GPUs that are shared by memory count\n" +
+			"in SHARED-FREE instead: what is free of their slots, and of their memory.",
 		Example: "  gpuctl get nodes --pool training-pool\n  gpuctl get nodes --gpu-type A100-80G -o wide",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.names = args
@@ -63,7 +66,7 @@ func nodeColumns() []column[inventory.Node] {
 		{header: "USED", value: func(n node) string { return formatNumber(n.GPUs.Used) }},
 		{header: "FREE", value: func(n node) string { return formatNumber(n.GPUs.Free) }},
 		{header: "UNHEALTHY", wide: true, value: func(n node) string { return formatNumber(n.GPUs.Unhealthy) }},
-		{header: "SHARED-FREE", wide: true, value: func(n node) string { return sharedFree(n.SharedGPUs) }},
+		{header: "SHARED-FREE", optional: true, text: func(n node) phrase.Text { return sharedFree(n.SharedGPUs, n.SharedMemory) }},
 		{header: "MIG-FREE", optional: true, value: func(n node) string { return migFree(n.MIG) }},
 		{header: "MEMORY/GPU", spare: true, value: func(n node) string { return n.MemoryPerGPU }},
 		{header: "LINK", spare: true, value: func(n node) string { return n.Interconnect }},
@@ -86,12 +89,21 @@ func migFree(all []inventory.ProfileCount) string {
 
 func formatNumber(n int64) string { return strconv.FormatInt(n, 10) }
 
-func sharedFree(g *inventory.GPUs) string {
-	if g == nil {
-		return ""
+// sharedFree tells what is free of GPUs that are shared: of their slots, and of the memory that shares can hold. No share fits where either is used up.
+func sharedFree(slots *inventory.GPUs, memory *inventory.Capacity) phrase.Text {
+	switch {
+	case slots == nil:
+		return nil
+	case memory == nil:
+		return phrase.Textf("%d/%d slots", slots.Free, slots.Allocatable)
 	}
-	return formatNumber(g.Free) + "/" + formatNumber(g.Allocatable)
+	free := memory.Allocatable.DeepCopy()
+	free.Sub(memory.Requested)
+	return phrase.Textf("%d/%d slots, %s/%s GiB", slots.Free, slots.Allocatable, wholeGiB(free), wholeGiB(memory.Allocatable))
 }
+
+// wholeGiB is an amount of memory in GiB, rounded down: what is not whole is no room.
+func wholeGiB(amount resource.Quantity) string { return formatNumber(amount.Value() >> 30) }
 
 // requestedPercent formats the requested part of a capacity, such as 37%.
 func requestedPercent(c inventory.Capacity) string {

@@ -11,6 +11,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
 type getPoolsOptions struct {
@@ -61,7 +62,7 @@ func poolColumns() []column[inventory.Pool] {
 		{header: "USED", value: func(p pool) string { return formatNumber(p.GPUs.Used) }},
 		{header: "FREE", value: func(p pool) string { return formatNumber(p.GPUs.Free) }},
 		{header: "UNHEALTHY", wide: true, value: func(p pool) string { return formatNumber(p.GPUs.Unhealthy) }},
-		{header: "SHARED-FREE", wide: true, value: func(p pool) string { return sharedFree(p.SharedGPUs) }},
+		{header: "SHARED-FREE", optional: true, text: func(p pool) phrase.Text { return sharedFree(p.SharedGPUs, p.SharedMemory) }},
 		{header: "WAITING", value: poolWaiting},
 		{header: "AVAILABLE", wide: true, value: func(p pool) string { return poolCondition(p, names.ConditionAvailable) }},
 		{header: "GPU-TYPES (FREE/ALL)", value: func(p pool) string { return strings.Join(poolTypes(p), ", ") }},

@@ -65,6 +65,16 @@ func (n *Node) ShareableMemory() int64 {
 	return most
 }
 
+// SharedMemory returns the memory in MiB that shares can hold of all healthy GPUs together, and how much of it they hold; 0 if unknown.
+func (n *Node) SharedMemory() (all, held int64) {
+	for card := range n.allocator.HealthyGPUs().All() {
+		all += n.allocator.Inventory().GPUs[card].ShareableMiB()
+		held += n.used.MemoryOn(card)
+	}
+	unknown := n.used.UnknownUse()
+	return all, min(all, held+unknown.Shared*min(unknown.ShareMiB, all))
+}
+
 func (n *Node) countGPUs() int64 {
 	return int64(len(n.allocator.Inventory().GPUs))
 }

@@ -75,3 +75,17 @@ func TestFreeSlots(t *testing.T) {
 		t.Errorf("%d slots are free on a node whose cards nothing tells, want 0", got)
 	}
 }
+
+// TestSharedMemory has the cards that are not healthy left out, and shares counted whose cards are not known.
+func TestSharedMemory(t *testing.T) {
+	cards := fixture.Cards("n", 16000, 16000, 16000, 16000).Unhealthy(1).Annotation(t)
+	object := fixture.Node("n").SharedGPUs(4, 40).Annotate(names.AnnotationInventory, cards).Obj()
+	one := NewNode(object, nil, nil).ShareableMemory()
+	all, held := NewNode(object, []*corev1.Pod{on("n", fixture.Pod("a").SharedGPUs(2, "2Gi").Obj())}, nil).SharedMemory()
+	if all != 3*one || held != 2*2048 {
+		t.Errorf("%d of %d MiB are held, want %d of %d", held, all, 2*2048, 3*one)
+	}
+	if all, _ := NewNode(fixture.Node("n").SharedGPUs(4, 40).Obj(), nil, nil).SharedMemory(); all != 0 {
+		t.Errorf("shares can hold %d MiB of cards of which nothing tells the memory", all)
+	}
+}

@@ -35,9 +35,11 @@ type Node struct {
 	MemoryPerGPU string `json:"memoryPerGPU,omitempty"`
 	// ShareablePerGPU is how much of that shares can hold, as the driver keeps the rest; "" where GPUs are not shared.
 	ShareablePerGPU string `json:"shareablePerGPU,omitempty"`
-	Interconnect    string `json:"interconnect,omitempty"`
-	Rack            string `json:"rack,omitempty"`
-	Ready           bool   `json:"ready"`
+	// SharedMemory is how much of that shares can hold of all GPUs that are healthy, and how much they hold; nil where GPUs are not shared, or unknown.
+	SharedMemory *Capacity `json:"sharedMemory,omitempty"`
+	Interconnect string    `json:"interconnect,omitempty"`
+	Rack         string    `json:"rack,omitempty"`
+	Ready        bool      `json:"ready"`
 	// Cordoned nodes take no new pods.
 	Cordoned bool `json:"cordoned"`
 	// States are the controllers' states of the node, such as suspect, and since when.
@@ -151,7 +153,7 @@ func buildNode(node *corev1.Node, pods []*corev1.Pod, topologies *gpu.Topologies
 	}
 	out.countSlots(judged.GPUSlot())
 	if !shared.isZero() {
-		out.SharedGPUs, out.ShareablePerGPU = &shared, memoryPerGPU(judged.ShareableMemory())
+		out.SharedGPUs, out.ShareablePerGPU, out.SharedMemory = &shared, memoryPerGPU(judged.ShareableMemory()), sharedMemory(judged)
 	}
 	slices.Sort(out.InvalidPods)
 	return out
@@ -190,6 +192,15 @@ func memoryPerGPU(mib int64) string {
 		return ""
 	}
 	return resource.NewQuantity(mib<<20, resource.BinarySI).String()
+}
+
+// sharedMemory is the memory that the shares of a node can hold, and hold; nil if unknown.
+func sharedMemory(node *fit.Node) *Capacity {
+	all, held := node.SharedMemory()
+	if all == 0 {
+		return nil
+	}
+	return &Capacity{Allocatable: *resource.NewQuantity(all<<20, resource.BinarySI), Requested: *resource.NewQuantity(held<<20, resource.BinarySI)}
 }
 
 func podName(pod *corev1.Pod) types.NamespacedName {

@@ -14,6 +14,8 @@ type Pool struct {
 	Description string `json:"description,omitempty"`
 	GPUs        GPUs   `json:"gpus"`
 	SharedGPUs  *GPUs  `json:"sharedGPUs,omitempty"`
+	// SharedMemory is the memory that shares can hold of the pool's GPUs, and hold.
+	SharedMemory *Capacity `json:"sharedMemory,omitempty"`
 	// MIG counts the MIG slices of its nodes, by profile.
 	MIG []ProfileCount `json:"mig,omitempty"`
 	// CPU and Memory are those of its nodes, and the requests of pods.
@@ -119,6 +121,7 @@ func (p *Pool) addNode(node Node) {
 		}
 		*p.SharedGPUs = p.SharedGPUs.Add(*node.SharedGPUs)
 	}
+	p.addSharedMemory(node.SharedMemory)
 	if node.GPUs.isZero() && node.GPUType == "" {
 		return // a node without GPUs is in the pool, but adds no type
 	}
@@ -129,4 +132,15 @@ func (p *Pool) addNode(node Node) {
 	}
 	p.Types[i].Nodes++
 	p.Types[i].GPUs = p.Types[i].GPUs.Add(node.GPUs)
+}
+
+func (p *Pool) addSharedMemory(of *Capacity) {
+	switch {
+	case of == nil:
+	case p.SharedMemory == nil:
+		p.SharedMemory = of
+	default:
+		sum := p.SharedMemory.Add(*of)
+		p.SharedMemory = &sum
+	}
 }
