@@ -110,8 +110,8 @@ func optionTakesValue(name string) (takes, known bool) {
 // shortOptions are the short options of sbatch.
 var shortOptions = map[byte]string{
 	'A': "account", 'a': "array", 'B': "extra-node-info", 'b': "begin", 'C': "constraint", 'c': "cpus-per-task",
-	'D': "chdir", 'd': "dependency", 'e': "error", 'F': "nodefile", 'G': "gpus", 'H': "hold", 'i': "input",
+	'D': "chdir", 'd': "dependency", 'e': "error", 'F': "nodefile", 'G': "gpus", 'H': "hold", 'h': "help", 'i': "input",
 	'J': "job-name", 'k': "no-kill", 'L': "licenses", 'M': "clusters", 'm': "distribution", 'N': "nodes", 'n': "ntasks",
 	'O': "overcommit", 'o': "output", 'p': "partition", 'Q': "quiet", 'q': "qos", 'S': "core-spec", 's': "oversubscribe",
-	't': "time", 'v': "verbose", 'W': "wait", 'w': "nodelist", 'x': "exclude",
+	't': "time", 'V': "version", 'v': "verbose", 'W': "wait", 'w': "nodelist", 'x': "exclude",
 }

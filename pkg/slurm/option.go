@@ -111,6 +111,9 @@ func (r *request) takeNodes(value string) error {
 // takeGres parses gpu[:TYPE]:COUNT. It ignores sockets in parentheses, and reports other resources.
 func (r *request) takeGres(value string) error {
 	var others []string
+	if value == "" || strings.EqualFold(value, "none") {
+		return nil
+	}
 	for _, entry := range strings.Split(value, ",") {
 		entry, _, _ = strings.Cut(entry, "(")
 		parts := strings.Split(strings.TrimPrefix(entry, "gres/"), ":")
@@ -139,6 +142,58 @@ func (r *request) takeGres(value string) error {
 	if len(others) > 0 {
 		return phrase.Errorf("there is no counterpart of %s", strings.Join(others, ", "))
 	}
+	return nil
+}
+
+// takePerTask parses what each task gets, as cpu=4,gres/gpu:TYPE=2. Before the count stands a colon in older versions.
+func (r *request) takePerTask(value string) error {
+	var others []string
+	for _, entry := range strings.Split(value, ",") {
+		name, count := cutCount(entry)
+		kind, isGPU := strings.CutPrefix(strings.TrimPrefix(name, "gres/"), "gpu")
+		isGPU = isGPU && (kind == "" || kind[0] == ':')
+		if name != "cpu" && !isGPU { // whose count may have a unit, such as mem=4G
+			others = append(others, entry)
+			continue
+		}
+		n, err := parseCount(count)
+		if err != nil {
+			return err
+		}
+		switch {
+		case name == "cpu":
+			r.cpusPerTask = n
+		case isGPU:
+			r.gpusPerTask = n
+			if err := r.setType(strings.TrimPrefix(kind, ":")); err != nil {
+				return err
+			}
+		}
+	}
+	if len(others) > 0 {
+		return phrase.Errorf("there is no counterpart of %s", strings.Join(others, ", "))
+	}
+	return nil
+}
+
+// cutCount cuts the count from a resource, behind = or the last colon; without one it is 1.
+func cutCount(entry string) (name, count string) {
+	if name, count, found := strings.Cut(entry, "="); found {
+		return name, count
+	}
+	if at := strings.LastIndex(entry, ":"); at >= 0 && isNumber(entry[at+1:]) {
+		return entry[:at], entry[at+1:]
+	}
+	return entry, "1"
+}
+
+// takeDependency notes what a job starts after: of numbers nothing is known, and a name is that of one job at a time.
+func (r *request) takeDependency(value string) error {
+	note := dependencyNote
+	if value == "singleton" {
+		note = singletonNote
+	}
+	r.addNote(r.line, "%s is left out: %s", "--dependency="+value, phrase.FromTemplate(note, nil))
 	return nil
 }
 

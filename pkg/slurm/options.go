@@ -8,7 +8,10 @@ var options = map[string]option{
 	"nodes":           {take: (*request).takeNodes},
 	"ntasks":          {take: countParser(func(r *request) *int { return &r.tasks })},
 	"ntasks-per-node": {take: countParser(func(r *request) *int { return &r.tasksPerNode })},
+	"tasks-per-node":  {take: countParser(func(r *request) *int { return &r.tasksPerNode })},
 	"ntasks-per-gpu":  {take: countParser(func(r *request) *int { return &r.tasksPerGPU })},
+	"ntasks-per-tres": {take: countParser(func(r *request) *int { return &r.tasksPerGPU })},
+	"tres-per-task":   {take: (*request).takePerTask},
 	"cpus-per-task":   {take: countParser(func(r *request) *int { return &r.cpusPerTask })},
 	"cpus-per-gpu":    {take: countParser(func(r *request) *int { return &r.cpusPerGPU })},
 	"gres":            {take: (*request).takeGres},
@@ -33,7 +36,7 @@ var options = map[string]option{
 	"error":                   {note: outputNote},
 	"open-mode":               {note: outputNote},
 	"array":                   {take: (*request).parseArray},
-	"dependency":              {note: "numbers of jobs mean nothing here: job.depends-on names the jobs to start after"},
+	"dependency":              {take: (*request).takeDependency},
 	"begin":                   {note: "a job does not wait for a time: create it then"},
 	"deadline":                {note: "there is no deadline: time-limit bounds how long it runs"},
 	"hold":                    {flag: true, note: "hold it with gpuctl pause after it is created, and gpuctl resume"},
@@ -51,13 +54,16 @@ var options = map[string]option{
 	"reservation":             {note: "jobs of a namespace get the nodes that a GPUReservation keeps for it, without a word"},
 	"signal":                  {note: "a job that is ended gets SIGTERM, and 30 s later SIGKILL"},
 	"licenses":                {note: "licenses are not counted"},
-	"clusters":                {note: "the cluster is that of gpuctl --context"},
+	"clusters":                {note: clusterNote},
+	"cluster":                 {note: clusterNote},
+	"cluster-constraint":      {note: clusterNote},
 	"tmp":                     {note: "space on disks of nodes is not counted: mount a volume with storage.workdirs"},
 	"gpu-bind":                {note: bindNote},
 	"tres-bind":               {note: bindNote},
 	"cpu-bind":                {note: bindNote},
 	"mem-bind":                {note: bindNote},
-	"hint":                    {note: bindNote},
+	"hint":                    {note: socketNote},
+	"gres-flags":              {note: bindNote},
 	"gpu-freq":                {note: "clocks of GPUs are the administrators'"},
 	"cpu-freq":                {note: "clocks are the administrators'"},
 	"power":                   {note: "power is the administrators'"},
@@ -114,16 +120,40 @@ var options = map[string]option{
 	"use-min-nodes":           {flag: true},
 	"reboot":                  {flag: true, note: "nodes are not booted for a job"},
 	"segment":                 {note: segmentNote},
+	"consolidate-segments":    {flag: true, note: segmentNote},
+	"spread-segments":         {flag: true, note: segmentNote},
+	"wait-all-nodes":          {}, // the nodes of a job start together
+	"batch":                   {note: "the script runs on every node of the job"},
+	"container":               {note: containerNote},
+	"container-id":            {note: containerNote},
+	"runtime":                 {note: containerNote},
+	"context":                 {note: "the security context is the namespace's"},
+	"external":                {flag: true, note: "a job runs its own script"},
+	"extra":                   {note: "the scheduler reads no text of a job's"},
+	"mem-update":              {note: "a job keeps the memory that it asks for: resources.memory"},
+	"oom-kill-step":           {flag: true, note: "a container that uses more memory than it asked for is killed as a whole"},
+	"resources":               {note: "resources above nodes are not counted"},
+	"resv-ports":              {flag: true, note: "each pod has an address, and all ports, of its own"},
+	"stepmgr":                 {flag: true}, // there are no steps
+	"autocomplete":            {note: askNote},
+	"help":                    {flag: true, note: askNote},
+	"usage":                   {flag: true, note: askNote},
+	"version":                 {flag: true, note: askNote},
 }
 
 const (
-	outputNote   = "its output is in gpuctl logs JOB, not in a file"
-	mailNote     = "nobody is written to: job.notify has a channel told how it ended, and gpuctl wait JOB ends when it ends"
-	priorityNote = "job.priority is high, medium or low"
-	nodesNote    = "nodes are chosen by the scheduler: resources.pool says among which"
-	bindNote     = "the scheduler chooses the cards of a node by how they are connected"
-	topologyNote = "resources.topology says how close together its nodes are, such as {level: rack, mode: preferred}"
-	segmentNote  = "resources.topology says how many nodes lie together, such as {level: nvlink, mode: required, segment: 16}"
-	socketNote   = "CPUs are asked for a node: resources.cpu"
-	homeNote     = "homes are not mounted: storage.workdirs mounts a folder"
+	outputNote     = "its output is in gpuctl logs JOB, not in a file"
+	mailNote       = "nobody is written to: job.notify has a channel told how it ended, and gpuctl wait JOB ends when it ends"
+	priorityNote   = "job.priority is high, medium or low"
+	nodesNote      = "nodes are chosen by the scheduler: resources.pool says among which"
+	bindNote       = "the scheduler chooses the cards of a node by how they are connected"
+	topologyNote   = "resources.topology says how close together its nodes are, such as {level: rack, mode: preferred}"
+	segmentNote    = "resources.topology says how many nodes lie together, such as {level: nvlink, mode: required, segment: 16}"
+	socketNote     = "CPUs are asked for a node: resources.cpu"
+	dependencyNote = "numbers of jobs mean nothing here: job.depends-on names the jobs to start after"
+	singletonNote  = "there is one job of a name at a time, and create refuses another one; job.depends-on with after: any has one start after the other"
+	clusterNote    = "the cluster is that of gpuctl --context"
+	containerNote  = "a container is that of environment.image, and the node's runtime starts it"
+	askNote        = "it asks sbatch, and is none of a job's"
+	homeNote       = "homes are not mounted: storage.workdirs mounts a folder"
 )

@@ -135,9 +135,12 @@ const runsTasks = `srun() {
 }
 `
 
-// listsHosts stands in for scontrol show hostnames, which scripts use to find the first node.
+// listsHosts stands in for scontrol show hostnames, which scripts use to find the first node. Nothing stands in for what else scontrol does.
 const listsHosts = `scontrol() {
-  echo "${MPI_HOSTS:-$HOSTNAME}" | tr , '\n' | sed 's/:[0-9]*$//'
+  case "$*" in
+    show\ host*) echo "${MPI_HOSTS:-$HOSTNAME}" | tr , '\n' | sed 's/:[0-9]*$//' ;;
+    *) echo "scontrol $*: there is no scontrol here" >&2; return 1 ;;
+  esac
 }
 `
 
@@ -204,12 +207,25 @@ func (r *request) noteScript() {
 		{there: strings.Contains(text, "SLURM_JOB_ID") || strings.Contains(text, "SLURM_JOBID"), note: "SLURM_JOB_ID is a number made of the names of the job and its pod"},
 		{there: r.usesCommand("sbatch"), note: "sbatch is not there: a job submits no other"},
 		{there: r.usesCommand("squeue") || r.usesCommand("sacct") || r.usesCommand("scancel"), note: "squeue, sacct and scancel are not there: gpuctl get jobs, usage and cancel"},
+		{there: r.usesScontrol(), note: "scontrol is not there, but for scontrol show hostnames: in the script it fails; outside, gpuctl pause, resume, retry, set and describe do such things"},
 		{there: r.usesOneNode(), note: "srun on one node of several (-w, --nodelist) runs on each: start what belongs on the first behind [ \"$NODE_RANK\" = 0 ]"},
 	} {
 		if told.there {
 			r.addNote(0, "%s", phrase.FromTemplate(told.note, nil))
 		}
 	}
+}
+
+var (
+	scontrol  = regexp.MustCompile(`(^|[^-\w./$])scontrol\s`)
+	hostnames = regexp.MustCompile(`(^|[^-\w./$])scontrol\s+show\s+host`)
+)
+
+// usesScontrol reports whether the script runs scontrol for anything else than the names of hosts.
+func (r *request) usesScontrol() bool {
+	return slices.ContainsFunc(r.lines, func(line string) bool {
+		return !strings.HasPrefix(strings.TrimSpace(line), "#") && len(scontrol.FindAllString(line, -1)) > len(hostnames.FindAllString(line, -1))
+	})
 }
 
 var oneNode = regexp.MustCompile(`\bsrun\b.*\s(-w|--nodelist)\b`)

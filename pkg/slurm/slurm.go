@@ -4,7 +4,7 @@
 // line by line. The script itself is not changed. It runs with a few lines of shell that stand in for what Slurm provides: its variables, srun,
 // scontrol show hostnames.
 //
-// Options and variables are those of sbatch(1) and srun(1) of Slurm 25.05.
+// Options and variables are those of sbatch(1) and srun(1) of Slurm 26.05. testdata/options.tsv has all options of sbatch.
 //
 // The package is pure: it reads no file and no cluster.
 package slurm

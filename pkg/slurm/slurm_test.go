@@ -224,3 +224,95 @@ func TestAHeterogeneousJobIsRefused(t *testing.T) {
 	// A word of that name elsewhere is none.
 	convert(t, "#!/bin/bash\n#SBATCH --job-name hetjob\n#SBATCH --comment=packjob\npython train.py\n", Options{Image: "busybox"})
 }
+
+// TestEachOptionOfSbatchIsKnown compares ours with Slurm's own table: none is unknown, and each takes its value in the same way.
+func TestEachOptionOfSbatchIsKnown(t *testing.T) {
+	table, err := os.ReadFile(filepath.Join("testdata", "options.tsv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	for line := range strings.Lines(string(table)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		count++
+		fields := strings.Split(strings.TrimSpace(line), "\t")
+		name, value, short := fields[0], fields[1], fields[2]
+		takes, known := optionTakesValue(name)
+		if !known || takes != (value == "value") {
+			t.Errorf("--%s, which takes %q: known %v, takes the next word %v", name, value, known, takes)
+		}
+		if short != "-" && shortOptions[short[0]] != name {
+			t.Errorf("-%s is %q, want %s", short, shortOptions[short[0]], name)
+		}
+		given := "--" + name
+		if value != "-" {
+			given += "=1"
+		}
+		result, err := Convert("#!/bin/bash\n#SBATCH "+given+"\ndate\n", Options{Name: "a", Image: "i"})
+		if err != nil {
+			t.Errorf("%s: %v", given, err)
+		}
+		for _, note := range result.Notes {
+			if strings.Contains(note.Message.String(), "no such option") {
+				t.Errorf("%s: %s", given, note.Message)
+			}
+		}
+	}
+	if count < 120 {
+		t.Errorf("the table has %d options", count)
+	}
+}
+
+func TestWhatEachTaskGets(t *testing.T) {
+	const head = "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=4 "
+	tests := map[string]struct {
+		options   string
+		gpus, cpu string
+		kind      string
+		notes     string
+	}{
+		"CPUs and GPUs":                  {options: "--tres-per-task=cpu=6,gres/gpu=2", gpus: "8", cpu: "24"},
+		"as older versions wrote it":     {options: "--tres-per-task=cpu:6,gres/gpu:h100:2", gpus: "8", cpu: "24", kind: "H100-80G"},
+		"a type":                         {options: "--tres-per-task=gres/gpu:h100=1", gpus: "4", cpu: "4", kind: "H100-80G"},
+		"what nobody counts":             {options: "--tres-per-task=cpu=2,license/matlab=1", gpus: "0", cpu: "8", notes: "there is no counterpart of license/matlab=1"},
+		"no GPUs, said in so many words": {options: "--gres= --cpus-per-task=2", gpus: "0", cpu: "8"},
+		"none":                           {options: "--gres=none --cpus-per-task=2", gpus: "0", cpu: "8"},
+		"hints are about CPUs":           {options: "--hint=nomultithread --cpus-per-task=2", gpus: "0", cpu: "8", notes: "CPUs are asked for a node"},
+		"one of a name at a time":        {options: "--dependency=singleton --cpus-per-task=2", gpus: "0", cpu: "8", notes: "there is one job of a name at a time"},
+		"all nodes begin together":       {options: "--wait-all-nodes=1 --cpus-per-task=2", gpus: "0", cpu: "8"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			result, job := convert(t, head+tc.options+"\nsrun date\n", Options{Name: "a", Image: "i", GPUTypes: map[string]string{"h100": "H100-80G"}})
+			if got := fmt.Sprint(job.Resources.GPU); got != tc.gpus || job.Resources.CPU.String() != tc.cpu || strings.Join(job.Resources.GPUTypes, "") != tc.kind {
+				t.Errorf("a node gets %s GPUs of type %v and %s CPUs, want %s, %q and %s", got, job.Resources.GPUTypes, job.Resources.CPU, tc.gpus, tc.kind, tc.cpu)
+			}
+			var notes strings.Builder
+			for _, note := range result.Notes {
+				if note.Line > 0 {
+					notes.WriteString(note.Message.String())
+				}
+			}
+			if !strings.Contains(notes.String(), tc.notes) || tc.notes == "" && notes.Len() > 0 {
+				t.Errorf("the notes are %q, want %q", notes.String(), tc.notes)
+			}
+		})
+	}
+}
+
+func TestScontrolInTheScriptIsNamed(t *testing.T) {
+	for line, want := range map[string]bool{
+		"scontrol requeue $SLURM_JOB_ID":                                    true,
+		`head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)`: false,
+		"scontrol show job $SLURM_JOB_ID | grep Time":                       true,
+		"# scontrol requeue":                                                false,
+	} {
+		result, _ := convert(t, "#!/bin/bash\n"+line+"\n", Options{Name: "a", Image: "i"})
+		got := slices.ContainsFunc(result.Notes, func(n Note) bool { return strings.Contains(n.Message.String(), "scontrol is not there") })
+		if got != want {
+			t.Errorf("%s: named %v, want %v", line, got, want)
+		}
+	}
+}
