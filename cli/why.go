@@ -80,7 +80,7 @@ func (o *whyOptions) explainJobs(ctx context.Context, client kubernetes.Interfac
 		if asked := submittedTopology(facts[i].Job.Submitted); asked != nil {
 			facts[i].Job.FillSegments(int(asked.Segment), asked.Level, facts[i].Cluster.Nodes)
 		}
-		reports[i] = diagnosis.Diagnose(facts[i])
+		reports[i] = o.tryAdvice(ctx, &facts[i], diagnosis.Diagnose(facts[i]))
 	}
 	if o.output.format != "" {
 		if len(reports) == 1 {

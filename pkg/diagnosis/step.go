@@ -24,6 +24,8 @@ type Step struct {
 	Holders []Holder `json:"holders,omitempty"`
 	// Then is true if the step follows the one before it.
 	Then bool `json:"then,omitempty"`
+	// Denied is the right that the user lacks for the step, such as "patch jobs"; "" if none is known to be missing.
+	Denied string `json:"denied,omitempty"`
 	// Text is the step as a sentence, and Says its source.
 	Text    string      `json:"text"`
 	Message phrase.Text `json:"-"`
@@ -69,6 +71,21 @@ func (f Finding) AdviceIn(language phrase.Language) []string {
 		out[i] = says.Localize(language)
 	}
 	return out
+}
+
+// LocalizeText returns the report with the sentences of its findings in a language. Codes and commands stay.
+func (r Report) LocalizeText(language phrase.Language) Report {
+	r.Findings = slices.Clone(r.Findings)
+	for i := range r.Findings {
+		f := &r.Findings[i]
+		f.Text, f.Advice, f.Steps = f.TextIn(language), f.AdviceIn(language), slices.Clone(f.Steps)
+		for j := range f.Steps {
+			if says := f.Steps[j].Message; len(says) > 0 {
+				f.Steps[j].Text = says.Localize(language)
+			}
+		}
+	}
+	return r
 }
 
 // waitStep is a step that time takes.
