@@ -20,6 +20,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/joblogs"
 	"g8s.host/gpu-scheduler/pkg/jobplan"
+	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/server/access"
 	"g8s.host/gpu-scheduler/pkg/submit"
 	"g8s.host/gpu-scheduler/pkg/timelimit"
@@ -141,7 +142,8 @@ func conflictErrorf(code, format string, args ...any) error {
 // failureFromError converts a handler's error to the answer for the client.
 func failureFromError(ctx context.Context, err error) *Failure {
 	status, code := classifyError(err)
-	f := &Failure{Message: err.Error(), Code: code, RequestID: requestID(ctx), status: status}
+	says := phrase.FromError(err).Localize(languageFrom(ctx))
+	f := &Failure{Message: says, Code: code, RequestID: requestID(ctx), status: status}
 	var refused *refusal
 	if errors.As(err, &refused) {
 		f.Details = refused.details
@@ -162,12 +164,12 @@ func failureFromError(ctx context.Context, err error) *Failure {
 	}
 	var immutable *submit.ImmutableError
 	if errors.As(err, &immutable) {
-		f.Message = err.Error() + "; set replace to recreate the job"
+		f.Message = says + "; set replace to recreate the job"
 		f.Details = []Detail{{Message: immutable.Diff, Location: "diff"}}
 	}
 	var unseen *submit.UnseenJobError
 	if errors.As(err, &unseen) {
-		f.Message = err.Error() + "; look at the Job, and send the request again with the digest of it"
+		f.Message = says + "; look at the Job, and send the request again with the digest of it"
 		f.Unseen = unseenJob(unseen.Replacement)
 	}
 	if policy, said, ok := submit.PolicyRefusal(err); ok {

@@ -78,7 +78,7 @@ func (s *Server) explainLocatedJob(ctx context.Context, query inventory.JobQuery
 	if size, level := requestedSegments(document); size > 0 {
 		facts[0].Job.FillSegments(size, level, facts[0].Cluster.Nodes)
 	}
-	return &explainOutput{Body: diagnosis.Diagnose(facts[0])}, nil
+	return &explainOutput{Body: diagnosis.Diagnose(facts[0]).LocalizeText(languageFrom(ctx))}, nil
 }
 
 // explainPod checks the right to the pod first, so that a caller without it does not learn whether the pod exists.
@@ -113,7 +113,7 @@ func (s *Server) explainPod(ctx context.Context, in *podInput) (*explainOutput, 
 	if err != nil {
 		return nil, err
 	}
-	return &explainOutput{Body: diagnosis.DiagnosePod(*facts)}, nil
+	return &explainOutput{Body: diagnosis.DiagnosePod(*facts).LocalizeText(languageFrom(ctx))}, nil
 }
 
 // recordsTimeout bounds a query to the scheduler.

@@ -15,11 +15,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// jobDetail converts a job to its API form. spec is the submitted YAML as a value.
-func jobDetail(d *inventory.JobDetail, spec map[string]any, now time.Time) JobDetail {
+// jobDetail converts a job to its API form, with its message in the language of the request. spec is the submitted YAML as a value.
+func jobDetail(ctx context.Context, d *inventory.JobDetail, spec map[string]any, now time.Time) JobDetail {
 	out := JobDetail{
 		JobID: d.Name, Name: d.Name, Namespace: d.Namespace, Kind: d.Kind,
-		Status: string(d.Status), Reason: d.Reason, Message: d.Message,
+		Status: string(d.Status), Reason: d.Reason, Message: languageFrom(ctx).TranslateMessage(d.Message),
 		Age: duration.HumanDuration(now.Sub(d.Created)), Created: d.Created, Completed: d.Finished,
 		Priority: d.Priority, Pool: d.Pool, User: d.User, Description: d.Description, Ready: d.Ready, Desired: d.Desired,
 		Resources:    podResources(d),

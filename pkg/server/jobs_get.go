@@ -270,7 +270,7 @@ func (s *Server) getJob(ctx context.Context, in *JobRef) (*jobDetailOutput, erro
 	if err := s.addSegments(ctx, &detail, spec); err != nil {
 		return nil, err
 	}
-	return &jobDetailOutput{ETagged: jobETag(&detail), Body: jobDetail(&detail, spec, s.options.Now())}, nil
+	return &jobDetailOutput{ETagged: jobETag(&detail), Body: jobDetail(ctx, &detail, spec, s.options.Now())}, nil
 }
 
 func (s *Server) listJobPods(ctx context.Context, in *JobRef) (*jobPodsOutput, error) {

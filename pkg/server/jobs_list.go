@@ -101,7 +101,7 @@ func (s *Server) listJobs(ctx context.Context, in *jobListInput) (*huma.StreamRe
 	}
 	matching := in.filterJobs(view.Jobs, scope)
 	now := s.options.Now()
-	list, err := cutPage(in.Paging, matching, jobKey, func(job *inventory.Job) JobItem { return jobItem(job, now) })
+	list, err := cutPage(in.Paging, matching, jobKey, func(job *inventory.Job) JobItem { return jobItem(ctx, job, now) })
 	if err != nil {
 		return nil, err
 	}
@@ -166,10 +166,11 @@ func jobKey(job *inventory.Job) string {
 	return job.Namespace + "\x00" + job.Name + "\x00" + job.Kind
 }
 
-func jobItem(job *inventory.Job, now time.Time) JobItem {
+// jobItem is a job as lists have it, with its message in the language of the request.
+func jobItem(ctx context.Context, job *inventory.Job, now time.Time) JobItem {
 	item := JobItem{
 		JobID: job.Name, Name: job.Name, Namespace: job.Namespace, Kind: job.Kind,
-		Status: string(job.Status), Reason: job.Reason, Message: job.Message,
+		Status: string(job.Status), Reason: job.Reason, Message: languageFrom(ctx).TranslateMessage(job.Message),
 		Ready: fmt.Sprintf("%d/%d", job.Ready, job.Desired), Nodes: job.Nodes,
 		GPUs: job.GPUs, MIG: job.MIG, GPUTypes: job.GPUTypes, Pool: job.Pool, Priority: job.Priority, User: job.User,
 		Age: duration.HumanDuration(now.Sub(job.Created)), CreatedAt: job.Created,

@@ -81,7 +81,7 @@ func (w *jobWatcher) sendAllJobs(ctx context.Context) error {
 			continue
 		}
 		w.shown[jobKey(job)] = true
-		if err := w.out.sendEvent(string(feed.Added), "", jobItem(job, w.server.options.Now())); err != nil {
+		if err := w.out.sendEvent(string(feed.Added), "", jobItem(ctx, job, w.server.options.Now())); err != nil {
 			return err
 		}
 	}
@@ -105,7 +105,7 @@ func (w *jobWatcher) sendChanges(ctx context.Context, changes []feed.Change) err
 		if what == "" {
 			continue
 		}
-		item := jobItem(change.Job, w.server.options.Now())
+		item := jobItem(ctx, change.Job, w.server.options.Now())
 		if err := w.out.sendEvent(string(what), w.server.cache.jobs.ID(change.Seq), item); err != nil {
 			return err
 		}

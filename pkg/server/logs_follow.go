@@ -87,7 +87,7 @@ func (f *logFollower) followJob(ctx context.Context, send sender) error {
 			}
 			return send("log", f.cursor.encodeID(), line)
 		},
-		State: func(job inventory.Job) { _ = send("state", "", jobItem(&job, f.server.options.Now())) },
+		State: func(job inventory.Job) { _ = send("state", "", jobItem(ctx, &job, f.server.options.Now())) },
 		Trouble: func(source joblogs.Source, err error) {
 			_ = send("trouble", "", map[string]any{"pod": source.Pod, "container": source.Container, "error": err.Error()})
 		},

@@ -55,7 +55,7 @@ func (s *Server) buildHandler() (http.Handler, error) {
 	handler = withCORS(handler, s.options.Origins)
 	handler = serving.EnsureAnswered(serving.ReadInTime(handler), s.writeUnanswered)
 	handler = s.withMetrics(handler, mux)
-	return s.withRequestID(withEscapedLabelKeys(handler)), nil
+	return s.withRequestID(withLanguage(withEscapedLabelKeys(handler))), nil
 }
 
 // withKeys reads the body within its limits, applies the idempotency key, and decodes in a slot of the caller. It frees all slots at the end.

@@ -73,7 +73,7 @@ func (s *Server) listQueue(ctx context.Context, in *queueInput) (*queueOutput, e
 			visible = append(visible, entry)
 		}
 	}
-	list, err := cutPage(in.Paging, visible, queueKey, func(entry queue.Entry) queue.Entry { return entry })
+	list, err := cutPage(in.Paging, visible, queueKey, func(entry queue.Entry) queue.Entry { return entry.LocalizeMessage(languageFrom(ctx)) })
 	return &queueOutput{Body: QueueList(list)}, err
 }
 
