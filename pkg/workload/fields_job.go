@@ -74,10 +74,15 @@ func jobFields(j *Job) fields {
 // more than 63 characters.
 var nameLimits = map[Kind]int{KindTraining: 63, KindInference: 53, KindNotebook: 54, KindCompute: 55}
 
+// exampleNames are names of jobs. Each kind has its own: a user who tries all of them in one namespace meets no conflict.
+var exampleNames = map[Kind]string{
+	KindTraining: "qwen2-7b-sft", KindInference: "qwen2-7b-chat", KindNotebook: "qwen2-notebook", KindCompute: "qwen2-preprocess",
+}
+
 func identityFields(j *Job) fields {
 	training := []Kind{KindTraining}
 	return fields{
-		{name: "name", required: true, instead: "generate-name", value: scalarValue(&j.Name, "name", dnsLabel(nameLimits[j.Kind])), example: "qwen2-7b-sft",
+		{name: "name", required: true, instead: "generate-name", value: scalarValue(&j.Name, "name", dnsLabel(nameLimits[j.Kind])), example: exampleNames[j.Kind],
 			doc: "The name of the job: lower-case letters, digits and '-'. At most 63 characters for training, " +
 				"53 for inference, 54 for notebook, 55 for compute."},
 		{name: "generate-name", excludes: []string{"name"}, value: scalarValue(&j.GenerateName, "beginning of a name", namePrefix(nameLimits[j.Kind])), def: "none", example: "sft-",
