@@ -25,7 +25,6 @@ import (
 	"g8s.host/gpu-scheduler/pkg/condition"
 	"g8s.host/gpu-scheduler/pkg/controller/replace"
 	"g8s.host/gpu-scheduler/pkg/controller/traced"
-	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
 // Name is the controller's name in logs and metrics.
@@ -35,10 +34,8 @@ const (
 	// workers bounds the pods handled at once: a gang of hundreds may meet nodes that have just restarted.
 	workers = 16
 	// recent is how long after it was given its node a pod's rejection says something about that node. A new leader sees older ones.
-	recent = time.Minute
-	// reasonOfKubelet is why kubelet rejects a pod whose devices it cannot allocate.
-	reasonOfKubelet = "UnexpectedAdmissionError"
-	eventRejected   = "GPUPodRejected"
+	recent        = time.Minute
+	eventRejected = "GPUPodRejected"
 )
 
 // Reconciler handles rejected pods. A request names a pod.
@@ -59,15 +56,6 @@ func (r *Reconciler) SetUp(m ctrl.Manager) error {
 func isOfInterest(object client.Object) bool {
 	pod, ok := object.(*corev1.Pod)
 	return ok && isRejected(pod)
-}
-
-// isRejected reports whether kubelet has rejected a pod of our scheduler with GPUs.
-func isRejected(pod *corev1.Pod) bool {
-	if pod.Status.Phase != corev1.PodFailed || pod.Status.Reason != reasonOfKubelet || pod.Spec.SchedulerName != g8s.SchedulerName || pod.Spec.NodeName == "" {
-		return false
-	}
-	asks, err := gpu.RequestOf(pod)
-	return err == nil && !asks.IsZero()
 }
 
 // Reconcile marks the node before the pod: the next pod of the job is made at once.
@@ -122,14 +110,19 @@ func (r *Reconciler) closeNode(ctx context.Context, pod *corev1.Pod) error {
 
 // markDisrupted says of a Job's pod that it was disrupted, before the Job controller has counted it.
 func (r *Reconciler) markDisrupted(ctx context.Context, pod *corev1.Pod) error {
-	if !replace.HasFinalizer(pod) || condition.OfPod(pod, corev1.DisruptionTarget) != nil {
+	if !replace.HasFinalizer(pod) || condition.TrueOfPod(pod, corev1.DisruptionTarget) != nil {
 		return nil
 	}
 	changed := pod.DeepCopy()
-	changed.Status.Conditions = append(changed.Status.Conditions, corev1.PodCondition{
+	disrupted := corev1.PodCondition{
 		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: g8s.ReasonRejectedByKubelet, LastTransitionTime: metav1.NewTime(r.Clock.Now()),
 		Message: fmt.Sprintf("kubelet of node %s has rejected it for its GPUs: no device plugin serves it", pod.Spec.NodeName),
-	})
+	}
+	if before := condition.OfPod(changed, corev1.DisruptionTarget); before != nil {
+		*before = disrupted // Kubernetes writes that it is not true when nothing has come of it
+	} else {
+		changed.Status.Conditions = append(changed.Status.Conditions, disrupted)
+	}
 	switch err := r.Client.Status().Patch(ctx, changed, client.StrategicMergeFrom(pod)); {
 	case apierrors.IsNotFound(err):
 		return nil // there is nothing left to count

@@ -9,6 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
@@ -26,16 +27,29 @@ import (
 
 var noon = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
 
+// Messages of kubelet 1.37.
+const (
+	ofDevices = "Pod was rejected: Allocate failed due to no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu, which is unexpected"
+	ofCPUs    = "Pod was rejected: Allocate failed due to not enough cpus available to satisfy request: requested=8, available=4, which is unexpected"
+	ofMemory  = "Pod was rejected: Allocate failed due to [memorymanager] failed to find the default preferred hint, which is unexpected"
+	ofNICs    = "Pod was rejected: Allocate failed due to requested number of devices unavailable for rdma/hca. Requested: 1, Available: 0, which is unexpected"
+	ofACall   = "Pod was rejected: Allocate failed due to rpc error: code = Unavailable desc = error reading from server: EOF, which is unexpected"
+)
+
 // rejectedPod is a pod of a Job that node n has rejected, some time after it was given the node.
 func rejectedPod(after time.Duration) *corev1.Pod {
 	pod := fixture.Pod("p").GPUs(2).Obj()
 	pod.Namespace, pod.Finalizers = "team", []string{batchv1.JobTrackingFinalizer}
 	pod.Spec.SchedulerName, pod.Spec.NodeName = g8s.SchedulerName, "n"
 	pod.Status = corev1.PodStatus{
-		Phase: corev1.PodFailed, Reason: reasonOfKubelet, Message: "Pod was rejected: no healthy devices present",
+		Phase: corev1.PodFailed, Reason: reasonOfKubelet, Message: ofDevices,
 		Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon.Add(-after))}},
 	}
 	return pod
+}
+
+func says(message string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Status.Message = message }
 }
 
 func TestARejectedPod(t *testing.T) {
@@ -54,6 +68,14 @@ func TestARejectedPod(t *testing.T) {
 		"it is of another scheduler":                   {pod: rejectedPod(0), change: func(p *corev1.Pod) { p.Spec.SchedulerName = "other" }, agent: corev1.ConditionTrue},
 		"it asks for no GPUs":                          {pod: rejectedPod(0), change: func(p *corev1.Pod) { p.Spec.Containers = fixture.Pod("p").Obj().Spec.Containers }, agent: corev1.ConditionTrue},
 		"it failed by itself":                          {pod: rejectedPod(0), change: func(p *corev1.Pod) { p.Status.Reason = "" }, agent: corev1.ConditionTrue},
+		"kubelet had no CPUs for it":                   {pod: rejectedPod(0), change: says(ofCPUs), agent: corev1.ConditionTrue},
+		"kubelet had no memory for it":                 {pod: rejectedPod(0), change: says(ofMemory), agent: corev1.ConditionTrue},
+		"kubelet had no network card for it":           {pod: rejectedPod(0), change: says(ofNICs), agent: corev1.ConditionTrue},
+		"the agent ended while it was asked":           {pod: rejectedPod(0), change: says(ofACall), agent: corev1.ConditionTrue, closes: true, disrupted: true},
+		"a plugin ended, perhaps of a network card": {pod: rejectedPod(0), agent: corev1.ConditionTrue, change: func(p *corev1.Pod) {
+			p.Status.Message = ofACall
+			p.Spec.Containers[0].Resources.Limits["rdma/hca"] = resource.MustParse("1")
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tc.change != nil {
