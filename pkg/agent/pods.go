@@ -67,7 +67,7 @@ func trimPod(object any) (any, error) {
 	kept := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, ResourceVersion: pod.ResourceVersion, DeletionTimestamp: pod.DeletionTimestamp,
 	}}
-	for _, name := range []string{names.AnnotationGPUDevices, names.AnnotationDecision} {
+	for _, name := range []string{names.AnnotationGPUDevices, names.AnnotationDecision, corev1.MirrorPodAnnotationKey} {
 		if value, ok := pod.Annotations[name]; ok {
 			metav1.SetMetaDataAnnotation(&kept.ObjectMeta, name, value)
 		}
@@ -100,10 +100,24 @@ func (p *Pods) setPod(object any) {
 		Namespace: pod.Namespace, Name: pod.Name, Assignment: pod.Annotations[names.AnnotationGPUDevices], Decided: decided,
 		Deleting: pod.DeletionTimestamp != nil,
 	}
-	if p.known[pod.UID] != now {
-		p.known[pod.UID] = now
+	p.setKnown(pod.UID, now)
+	if uid := staticUID(pod); uid != "" && (p.known[uid] == binding.Pod{} || p.known[uid].Static) {
+		p.setKnown(uid, binding.Pod{Namespace: pod.Namespace, Name: pod.Name, Static: true})
+	}
+}
+
+// setKnown records a pod. The caller holds the lock.
+func (p *Pods) setKnown(uid types.UID, now binding.Pod) {
+	if p.known[uid] != now {
+		p.known[uid] = now
 		p.signalChange()
 	}
+}
+
+// staticUID returns by which UID kubelet and the runtime know a static pod, of its mirror on the API server; "" for other pods. Whoever makes pods
+// can pretend to be the mirror of any, so the pod that has the UID goes first.
+func staticUID(mirror *metav1.PartialObjectMetadata) types.UID {
+	return types.UID(mirror.Annotations[corev1.MirrorPodAnnotationKey])
 }
 
 func (p *Pods) deletePod(object any) {
@@ -117,6 +131,9 @@ func (p *Pods) deletePod(object any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.known, pod.UID)
+	if uid := staticUID(pod); p.known[uid].Static {
+		delete(p.known, uid)
+	}
 	p.signalChange()
 }
 

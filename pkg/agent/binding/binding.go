@@ -40,6 +40,8 @@ type Pod struct {
 	Decided bool
 	// Deleting is true if the pod is terminating.
 	Deleting bool
+	// Static is true if kubelet runs the pod from a file. No scheduler has placed it.
+	Static bool
 }
 
 // GPU is a GPU or a slice that can be allocated.

@@ -136,6 +136,10 @@ func (s *Situation) findPod(claims []checkpoint.Claim) (Pod, *Refusal) {
 		if pod.Deleting {
 			return Pod{}, newRefusal(DeletedPod, "pod %s/%s is being deleted", pod.Namespace, pod.Name)
 		}
+		if pod.Static {
+			return Pod{}, newRefusal(Unassigned, "pod %s/%s is static: no scheduler places it, so no card is meant for it. Make it a pod of the API "+
+				"server, with schedulerName %s and a nodeSelector for this node", pod.Namespace, pod.Name, names.SchedulerName)
+		}
 		return pod, nil
 	}
 	for i := range claims {

@@ -112,6 +112,16 @@ func TestDecide(t *testing.T) {
 		"the API server is gone, and another pod ran under that name": {
 			node: node(silent("one"), record("two", "main", names.ResourceGPU, "N1", "A", "B")), wantReason: UnknownPod,
 		},
+		"kubelet runs the pod from a file": {
+			node: node(static("one")), wantReason: Unassigned, wantText: "pod team/one is static",
+		},
+		"kubelet runs the pod from a file, and free cards are given": {
+			node: node(static("one"), policy(GiveFree)), wantReason: Unassigned, wantText: "is static",
+		},
+		"an administrator's copy of a pod, with its card and its node": {
+			node:       node(live("two", "main"), pod("two", assignment("main", "A", "B")), record("two", "main", names.ResourceGPU, "N2", "A", "B")),
+			wantReason: HeldGPU, wantText: "still with pod team/two",
+		},
 		"another scheduler bound the pod": {
 			node: node(pod("one", "")), wantReason: Unassigned, wantText: "set its schedulerName to gpu-scheduler",
 		},

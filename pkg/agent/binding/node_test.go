@@ -62,6 +62,11 @@ func pod(uid types.UID, text string) func(*Situation) {
 	return func(s *Situation) { s.Pods[uid] = Pod{Namespace: "team", Name: string(uid), Assignment: text} }
 }
 
+// static says that kubelet runs a pod from a file, and the API server has its mirror alone.
+func static(uid types.UID) func(*Situation) {
+	return func(s *Situation) { s.Pods[uid] = Pod{Namespace: "team", Name: string(uid), Static: true} }
+}
+
 // decided says that our scheduler put a pod on the node.
 func decided(uid types.UID) func(*Situation) {
 	return func(s *Situation) {
