@@ -55,7 +55,7 @@ func findModels(inventory *Inventory, own []string) []gpuModel {
 func ownTypes(node *corev1.Node) []string {
 	var own []string
 	for _, label := range []string{names.LabelGPUType, names.LabelAccelerator} {
-		if name := node.Labels[label]; name != "" {
+		if name := node.Labels[label]; name != "" && name != names.NoGPUType {
 			own = append(own, name)
 		}
 	}

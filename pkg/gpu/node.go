@@ -21,7 +21,7 @@ func PoolOf(node *corev1.Node) string {
 // TypeOf returns the type of a node's GPUs: the first of [names.GPUTypeLabels] that it has, else "".
 func TypeOf(node *corev1.Node) string {
 	for _, label := range names.GPUTypeLabels {
-		if value := node.Labels[label]; value != "" {
+		if value := node.Labels[label]; value != "" && value != names.NoGPUType {
 			return value
 		}
 	}

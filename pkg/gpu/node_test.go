@@ -36,7 +36,19 @@ func TestNodeLabels(t *testing.T) {
 			labels: map[string]string{names.LabelAccelerator: "nvidia-tesla-a100", names.LabelNVIDIAProduct: "NVIDIA-A100"},
 			want:   facts{Pool: "default", Type: "nvidia-tesla-a100"},
 		},
-		"feature discovery's product is the last resort": {
+		"what a cloud calls it is the last resort": {
+			labels: map[string]string{"gpu.nvidia.com/class": "A100_NVLINK_80GB", "karpenter.k8s.aws/instance-gpu-name": "a100"},
+			want:   facts{Pool: "default", Type: "a100"},
+		},
+		"feature discovery's product wins over what a cloud calls it": {
+			labels: map[string]string{names.LabelNVIDIAProduct: "Tesla-T4", "cloud.google.com/gke-accelerator": "nvidia-tesla-t4"},
+			want:   facts{Pool: "default", Type: "Tesla-T4"},
+		},
+		"that a node has NVIDIA's cards is no type": {
+			labels: map[string]string{names.LabelAccelerator: "nvidia", "karpenter.azure.com/sku-gpu-name": "T4"},
+			want:   facts{Pool: "default", Type: "T4"},
+		},
+		"feature discovery's product does where people say nothing": {
 			labels: map[string]string{names.LabelNVIDIAProduct: "NVIDIA-A100"},
 			want:   facts{Pool: "default", Type: "NVIDIA-A100"},
 		},

@@ -39,7 +39,8 @@ type hostState struct{ milliCPU, memoryMiB, leftMilliCPU, leftMemoryMiB int64 }
 // nodeLabels are what a node says of its GPUs.
 type nodeLabels struct {
 	pool, interconnect string
-	types              [3]string // by names.GPUTypeLabels
+	// types are the values of names.GPUTypeLabels, in their order. A node has few of these labels: those beyond the third are one value.
+	types [4]string
 }
 
 // stateOfNode reads a node.
@@ -59,8 +60,14 @@ func (p *Plugin) stateOfNode(info fwk.NodeInfo) nodeState {
 
 func labelsOf(node *corev1.Node) nodeLabels {
 	l := nodeLabels{pool: gpu.PoolOf(node), interconnect: gpu.InterconnectOf(node)}
-	for i, label := range names.GPUTypeLabels {
-		l.types[i] = node.Labels[label]
+	found := 0
+	for _, label := range names.GPUTypeLabels {
+		if value := node.Labels[label]; value != "" && found < len(l.types)-1 {
+			l.types[found] = value
+			found++
+		} else if value != "" {
+			l.types[found] += "/" + value // no value has a slash in it
+		}
 	}
 	return l
 }

@@ -39,10 +39,16 @@ func TestNodesThatAreWorthOtherValuesAreInOtherStates(t *testing.T) {
 		"the pool":             read("n", label(names.LabelPool, "b")),
 		"the type":             read("n", label(names.LabelGPUType, "A10")),
 		"an alias of the type": read("n", label(names.LabelAccelerator, "A10")),
-		"the interconnect":     read("n", label(names.LabelInterconnect, names.InterconnectNVLink)),
-		"the memory of cards":  read("n", label(names.LabelMemory, "16Gi")),
-		"cards in use":         read("n", nil, onCards("0", "1")),
-		"CPU in use":           read("n", nil, onCards("1", "0")),
+		"the type of a cloud":  read("n", label("cloud.google.com/gke-accelerator", "A10")),
+		"one of four types": read("n", func(n *corev1.Node) {
+			for _, key := range names.GPUTypeLabels[1:] {
+				n.Labels[key] = "A10"
+			}
+		}),
+		"the interconnect":    read("n", label(names.LabelInterconnect, names.InterconnectNVLink)),
+		"the memory of cards": read("n", label(names.LabelMemory, "16Gi")),
+		"cards in use":        read("n", nil, onCards("0", "1")),
+		"CPU in use":          read("n", nil, onCards("1", "0")),
 		"the size of the host": read("n", func(n *corev1.Node) {
 			n.Status.Allocatable[corev1.ResourceMemory] = resource.MustParse("1025Gi")
 		}),

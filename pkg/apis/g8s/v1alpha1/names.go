@@ -22,7 +22,7 @@ const (
 	LabelGPUType = "g8s.host/gpu-type"
 	// LabelAccelerator is read as an alias of LabelGPUType, before LabelNVIDIAProduct.
 	LabelAccelerator = "accelerator"
-	// LabelNVIDIAProduct is what NVIDIA's GPU feature discovery writes; the last alias of LabelGPUType.
+	// LabelNVIDIAProduct is what NVIDIA's GPU feature discovery writes; the last alias of LabelGPUType before those of clouds.
 	LabelNVIDIAProduct = "nvidia.com/gpu.product"
 	// LabelNVIDIAMemory is the memory of each GPU in MiB, as GPU feature discovery writes it.
 	LabelNVIDIAMemory = "nvidia.com/gpu.memory"
@@ -50,8 +50,26 @@ const (
 	LabelAgent = "g8s.host/gpu-agent"
 )
 
-// GPUTypeLabels lists the node labels that name a GPU type, the one that wins first.
-var GPUTypeLabels = []string{LabelGPUType, LabelAccelerator, LabelNVIDIAProduct}
+// OperatorLabels are the labels by which NVIDIA's GPU Operator pauses what uses the driver on a node: the first since 26.7, the second before.
+var OperatorLabels = []string{"nvidia.com/gpu.deploy.client", "nvidia.com/gpu.deploy.dcgm"}
+
+// OperatorPauses begins the values that pause: paused-for-driver-upgrade and paused-for-mig-change.
+const OperatorPauses = "paused-for-"
+
+// GPUTypeLabels lists the node labels that name a GPU type, the one that wins first. Those of clouds come last: they leave out the memory, or spell
+// the model in their own way.
+var GPUTypeLabels = []string{
+	LabelGPUType, LabelAccelerator, LabelNVIDIAProduct,
+	"cloud.google.com/gke-accelerator",    // GKE, on each node pool with GPUs: nvidia-tesla-t4 (cloud.google.com/kubernetes-engine/docs/how-to/gpus)
+	"karpenter.k8s.aws/instance-gpu-name", // Karpenter on AWS: t4 (karpenter.sh/docs/concepts/scheduling, well-known labels)
+	"eks.amazonaws.com/instance-gpu-name", // EKS Auto Mode: t4 (docs.aws.amazon.com/eks/latest/userguide/ml-workload-placement.html)
+	"k8s.amazonaws.com/accelerator",       // EKS with the cluster autoscaler, by who makes the node group: nvidia-tesla-t4 (autoscaler, cloudprovider/aws)
+	"gpu.nvidia.com/class",                // CoreWeave: A100_NVLINK_80GB (SkyPilot, sky/provision/kubernetes/utils.py, CoreWeaveLabelFormatter)
+	"karpenter.azure.com/sku-gpu-name",    // AKS with node auto-provisioning: T4 (karpenter-provider-azure, well-known labels)
+}
+
+// NoGPUType is a value of [LabelAccelerator] that names no type: AKS writes it on each node with NVIDIA's GPUs, whatever their model.
+const NoGPUType = "nvidia"
 
 // Values of node labels.
 const (
@@ -81,6 +99,11 @@ const (
 	// nothing was heard of it for too long.
 	ReasonNoAgent     = "NoAgent"
 	ReasonAgentSilent = "AgentSilent"
+	// ReasonPaused is the reason of the first while NVIDIA's operator has paused what uses the driver.
+	ReasonPaused = "Paused"
+	// ReasonServing is the reason of the first where it is true, and ReasonReporting where the agent reports GPUs and another program allocates them.
+	ReasonServing   = "Serving"
+	ReasonReporting = "Reporting"
 	// ReasonUnfit is the reason of the first where the runtime or kubelet cannot give containers their cards, ReasonOtherPlugin where kubelet asks
 	// another device plugin, and ReasonPodRejected where kubelet has rejected a pod for its cards, as it does while the agent is away.
 	ReasonUnfit       = "Unfit"
