@@ -35,6 +35,11 @@ func (p *Plugin) String() string {
 
 func (p *Plugin) isAgent() bool { return p.Namespace == "kube-system" && p.Name == agentName }
 
+// reportsOnly reports whether an agent leaves the GPUs to another device plugin.
+func (p *Plugin) reportsOnly() bool {
+	return slices.ContainsFunc(p.Pod.Containers, func(c corev1.Container) bool { return slices.Contains(c.Args, "--mode=report") })
+}
+
 // pluginFolder is where device plugins register with kubelet, and labelPresent is the label of NVIDIA's feature discovery for nodes with GPUs.
 const (
 	pluginFolder = "/var/lib/kubelet/device-plugins"
@@ -46,6 +51,9 @@ const (
 func newPlugin(d *appsv1.DaemonSet) *Plugin {
 	pod := &d.Spec.Template.Spec
 	out := &Plugin{Namespace: d.Namespace, Name: d.Name, Pod: *pod}
+	if out.isAgent() && out.reportsOnly() {
+		return nil
+	}
 	if out.isAgent() {
 		return out
 	}

@@ -59,11 +59,13 @@ func TestWhoOffersCards(t *testing.T) {
 		status  Status
 		says    string
 	}{
-		"no node has cards":                 {nodes: []corev1.Node{node("cpu")}, daemons: []*appsv1.DaemonSet{nvidia}, says: "no node says that it has cards"},
-		"the agent alone":                   {nodes: both[:1], daemons: []*appsv1.DaemonSet{agent}, says: "those of 1 by gpu-agent"},
-		"NVIDIA's alone":                    {nodes: both, daemons: []*appsv1.DaemonSet{nvidia}, says: "those of 2 by DaemonSet kube-system/nvdp"},
-		"each has its own nodes":            {nodes: both, daemons: []*appsv1.DaemonSet{agent, beside}, says: "those of 1 by DaemonSet gpu-operator/nvidia-device-plugin-daemonset, those of 1 by gpu-agent"},
-		"both are for one node":             {nodes: both, daemons: []*appsv1.DaemonSet{agent, nvidia}, status: Failed, says: "DaemonSet kube-system/nvdp and gpu-agent are for the same nodes, and kubelet takes the cards of who registered last: a"},
+		"no node has cards":      {nodes: []corev1.Node{node("cpu")}, daemons: []*appsv1.DaemonSet{nvidia}, says: "no node says that it has cards"},
+		"the agent alone":        {nodes: both[:1], daemons: []*appsv1.DaemonSet{agent}, says: "those of 1 by gpu-agent"},
+		"NVIDIA's alone":         {nodes: both, daemons: []*appsv1.DaemonSet{nvidia}, says: "those of 2 by DaemonSet kube-system/nvdp"},
+		"each has its own nodes": {nodes: both, daemons: []*appsv1.DaemonSet{agent, beside}, says: "those of 1 by DaemonSet gpu-operator/nvidia-device-plugin-daemonset, those of 1 by gpu-agent"},
+		"both are for one node":  {nodes: both, daemons: []*appsv1.DaemonSet{agent, nvidia}, status: Failed, says: "DaemonSet kube-system/nvdp and gpu-agent are for the same nodes, and kubelet takes the cards of who registered last: a"},
+		"NVIDIA's, beside an agent that reports": {nodes: both, says: "those of 2 by DaemonSet kube-system/nvdp", daemons: []*appsv1.DaemonSet{nvidia,
+			daemons("kube-system", agentName, "gpu-agent", func(pod *corev1.PodSpec) { pod.Containers[0].Args = []string{"--mode=report"} })}},
 		"two of NVIDIA's":                   {nodes: both, daemons: []*appsv1.DaemonSet{nvidia, beside}, status: Failed, says: "registered last: b"},
 		"nobody is for a node":              {nodes: both, daemons: []*appsv1.DaemonSet{agent}, status: Warning, says: "pods get none of them: b"},
 		"nobody is there at all":            {nodes: both, status: Warning, says: "pods get none of them: a, b"},

@@ -243,6 +243,41 @@ func TestExamine(t *testing.T) {
 			},
 			want: map[string]finding{"GPUs in parts": {Warning, "1 node offers parts of GPUs as whole ones: "}},
 		},
+		"an administrator has copied a pod with its card and its node": {
+			change: func(f *Facts) {
+				for _, name := range []string{"train", "train-copy"} {
+					pod := placed("n1", 1, names.SchedulerName)
+					pod.Name, pod.Annotations = name, map[string]string{names.AnnotationGPUDevices: `{"version":1,"containers":{"main":[{"uuid":"GPU-1","index":0}]}}`}
+					f.Pods = append(f.Pods, pod)
+				}
+			},
+			want: map[string]finding{"other schedulers": {Failed, "pods team/train and team/train-copy of node n1 have the same card"}},
+		},
+		"two pods share a card that others had before": {
+			change: func(f *Facts) {
+				for _, one := range []struct {
+					phase  corev1.PodPhase
+					memory string
+				}{{corev1.PodSucceeded, ""}, {corev1.PodFailed, ""}, {corev1.PodRunning, `,"memoryMiB":1000`}, {corev1.PodRunning, `,"memoryMiB":1000`}} {
+					pod := placed("n1", 1, names.SchedulerName)
+					pod.Status.Phase = one.phase
+					pod.Annotations = map[string]string{names.AnnotationGPUDevices: `{"version":1,"containers":{"main":[{"uuid":"GPU-1","index":0` + one.memory + `}]}}`}
+					f.Pods = append(f.Pods, pod)
+				}
+			},
+		},
+		"a node does not say of which type its GPUs are": {
+			change: func(f *Facts) {
+				f.Nodes = append(f.Nodes, node("plain", "4", map[string]string{names.LabelAccelerator: names.NoGPUType}))
+			},
+			want: map[string]finding{"GPU types": {Warning, "no job goes there that names one: plain"}},
+		},
+		"a cloud says of which type a node's GPUs are": {
+			change: func(f *Facts) {
+				f.Nodes = append(f.Nodes, node("cloud", "4", map[string]string{"cloud.google.com/gke-accelerator": "nvidia-tesla-t4"}))
+			},
+			want: map[string]finding{},
+		},
 		"a label about GPUs cannot be read": {
 			change: func(f *Facts) { f.Nodes[1].Labels[names.LabelMemory] = "80GB" },
 			want:   map[string]finding{"GPU inventories": {Warning, "reading label gpu-memory"}},
@@ -331,10 +366,6 @@ func TestExamine(t *testing.T) {
 				f.Jobs = []batchv1.Job{jobSince(t0.Add(-time.Hour))}
 				f.Jobs[0].Spec.ManagedBy = ptr.To("kueue.x-k8s.io/multikueue")
 			},
-		},
-		"a node does not say of which type its GPUs are": {
-			change: func(f *Facts) { f.Nodes = append(f.Nodes, node("n3", "8", nil)) },
-			want:   map[string]finding{"GPU types": {Warning, "no job goes there that names one: n3"}},
 		},
 		"another scheduler has nodes of its own": {
 			change: func(f *Facts) {

@@ -223,7 +223,7 @@ func (f *Facts) misspeltValues(what phrase.Text, value func(*corev1.Node) string
 
 // writtenType is the configured type of a node's GPUs. A measured type is never a typo.
 func writtenType(node *corev1.Node) string {
-	if node.Labels[names.LabelGPUType] == "" && node.Labels[names.LabelAccelerator] == "" {
+	if node.Labels[names.LabelGPUType] == "" && slices.Contains([]string{"", names.NoGPUType}, node.Labels[names.LabelAccelerator]) {
 		return ""
 	}
 	return gpu.TypeOf(node)

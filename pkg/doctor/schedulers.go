@@ -35,6 +35,9 @@ func (f *Facts) checkOtherSchedulers() Check {
 			}
 		}
 	}
+	if check, found := f.checkCopies(name, on); found {
+		return check
+	}
 	switch {
 	case len(over) > 0:
 		first := slices.Min(over)
@@ -49,6 +52,40 @@ func (f *Facts) checkOtherSchedulers() Check {
 			Advice: phrase.Textf("have them name schedulerName: %s. Nodes of another scheduler belong in a pool of its name, and policy g8s-access refuses such pods elsewhere (docs/security.md)", names.SchedulerName)}
 	}
 	return Check{Name: name, Status: OK, Text: phrase.Textf("no other scheduler gives GPUs away, and no node has promised more than it has")}
+}
+
+// checkCopies looks for two pods with one card. The scheduler gives it once, and takes its words from copies that users make of a pod; an administrator's
+// copy that names its node has them still.
+func (f *Facts) checkCopies(name string, on map[string][]*corev1.Pod) (check Check, found bool) {
+	for i := range f.Nodes {
+		first, second := podsWithOneCard(on[f.Nodes[i].Name])
+		if first == nil {
+			continue
+		}
+		return Check{Name: name, Status: Failed,
+			Text: phrase.Textf("pods %s/%s and %s/%s of node %s have the same card by their annotation %s, so that one of them does not start",
+				first.Namespace, first.Name, second.Namespace, second.Name, f.Nodes[i].Name, names.AnnotationGPUDevices),
+			Advice: phrase.Textf("delete the one that is a copy, and make copies without the annotation and spec.nodeName: kubectl debug POD --copy-to=NAME --profile=general"),
+		}, true
+	}
+	return Check{}, false
+}
+
+// podsWithOneCard returns two of a node's pods that have one card, and not parts of it. nil if there are none.
+func podsWithOneCard(pods []*corev1.Pod) (first, second *corev1.Pod) {
+	holders := map[string]*corev1.Pod{}
+	for _, pod := range pods {
+		for _, device := range gpu.DevicesOf(pod) {
+			if device.MemoryMiB > 0 || gpu.HasEnded(pod) {
+				continue
+			}
+			if before := holders[device.UUID]; before != nil && before != pod {
+				return before, pod
+			}
+			holders[device.UUID] = pod
+		}
+	}
+	return nil, nil
 }
 
 // schedulersText lists pods with their scheduler, empty if there are none.
