@@ -21,6 +21,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/agent/cdi"
 	"g8s.host/gpu-scheduler/pkg/agent/hardware"
 	"g8s.host/gpu-scheduler/pkg/agent/kubelet"
+	"g8s.host/gpu-scheduler/pkg/agent/procs"
 	"g8s.host/gpu-scheduler/pkg/agent/runtime"
 )
 
@@ -29,6 +30,19 @@ const sweepInterval = 10 * time.Second
 
 // MaxSlotsPerGPU bounds [Options.SlotsPerGPU]: kubelet keeps a device for each slot.
 const MaxSlotsPerGPU = 256
+
+// Mode is what an agent does.
+type Mode string
+
+const (
+	// Serve gives containers the GPUs that the scheduler chose.
+	Serve Mode = "serve"
+	// Report reports GPUs, their links and their health. Another program allocates them, such as NVIDIA's device plugin or driver for claims.
+	Report Mode = "report"
+)
+
+// alignmentInterval is the interval at which kubelet's settings are read: they change with a restart of kubelet.
+const alignmentInterval = 20 * time.Second
 
 // Options are what an agent is started with.
 type Options struct {
@@ -43,6 +57,8 @@ type Options struct {
 	// SlotsPerGPU is the maximum number of containers that share a GPU, on nodes with sharing.
 	SlotsPerGPU int
 	Unassigned  binding.Policy
+	// Mode is whether the agent also allocates GPUs.
+	Mode Mode
 	// MPS enforces the shares of containers, if the node has it.
 	MPS MPS
 	// Overruns is the policy for pods that use more of a GPU than their share.
@@ -133,7 +149,7 @@ func newAgent(config *rest.Config, o *Options, metrics *Metrics) (*agent, error)
 	if err != nil {
 		return nil, err
 	}
-	a := &agent{options: o, fitness: newFitness(o.Log)}
+	a := &agent{options: o, fitness: newFitness(o.Mode, o.Log)}
 	a.gpus = newGPUMonitor(o, metrics)
 	if a.pods, err = NewPods(meta, o.NodeName); err != nil {
 		return nil, err
@@ -156,7 +172,7 @@ func newAgent(config *rest.Config, o *Options, metrics *Metrics) (*agent, error)
 		return nil, err
 	}
 	a.plugins = &plugins{offered: a.lister.OfferedDevices, starter: a.starter, gpus: a.gpus, fitness: a.fitness, metrics: metrics, log: o.Log, changed: make(chan struct{}), unregistered: map[string]bool{}}
-	if o.PodResourcesSocket != "" {
+	if o.PodResourcesSocket != "" && o.Mode != Report {
 		a.resources = a.podResources(o)
 	}
 	a.events = record.NewBroadcaster()
@@ -174,8 +190,14 @@ func (a *agent) runComponents(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return a.pods.Run(ctx) })
 	group.Go(func() error { return a.gpus.Run(ctx) })
-	group.Go(func() error { return a.fitness.Run(ctx, a.runtime.UnfitReason) })
-	group.Go(func() error { return a.plugins.runPlugins(ctx, a.turn.recordRegistered) })
+	if a.options.Mode == Report {
+		a.turn.recordRegistered() // there is nothing to register
+		group.Go(func() error { return a.fitness.Run(ctx, func(context.Context) (string, error) { return "", nil }) })
+	} else {
+		group.Go(func() error { return a.fitness.Run(ctx, a.runtime.UnfitReason) })
+		group.Go(func() error { return a.plugins.runPlugins(ctx, a.turn.recordRegistered) })
+		group.Go(func() error { return a.watchAlignment(ctx) })
+	}
 	group.Go(func() error { return a.runAlone(ctx) })
 	err := group.Wait()
 	if a.lock != nil {
@@ -204,9 +226,11 @@ func (a *agent) runAlone(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return a.lock.watchFolder(ctx) })
 	group.Go(func() error { return a.publisher.Run(ctx) })
-	group.Go(func() error { return a.starter.sweepUntil(ctx) })
-	group.Go(func() error { return a.watcher.runLoop(ctx) })
-	group.Go(func() error { return a.auditor.runLoop(ctx) })
+	if a.options.Mode != Report {
+		group.Go(func() error { return a.starter.sweepUntil(ctx) })
+		group.Go(func() error { return a.watcher.runLoop(ctx) })
+		group.Go(func() error { return a.auditor.runLoop(ctx) })
+	}
 	if a.resources != nil {
 		group.Go(func() error { return a.resources.Run(ctx) })
 	}
@@ -214,6 +238,22 @@ func (a *agent) runAlone(ctx context.Context) error {
 		group.Go(func() error { return a.interruptions.runLoop(ctx) })
 	}
 	return group.Wait()
+}
+
+// watchAlignment reads kubelet's Topology Manager policy again and again. The last one that could be read counts.
+func (a *agent) watchAlignment(ctx context.Context) error {
+	for {
+		if policy, err := kubelet.ReadTopologyPolicy(procs.Root, a.options.NodeName); err != nil {
+			a.options.Log.Info("Reading kubelet's Topology Manager policy", "error", err)
+		} else {
+			a.fitness.setAlignment(policy)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(alignmentInterval):
+		}
+	}
 }
 
 func (s *Starter) sweepUntil(ctx context.Context) error {

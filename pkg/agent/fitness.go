@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
@@ -23,13 +25,17 @@ type Fitness struct {
 	// known is true once the runtime has been queried.
 	known                bool
 	ofRuntime, ofKubelet string
+	// alignment is kubelet's Topology Manager policy, "" if unknown.
+	alignment string
+	// reporting is true if the agent allocates nothing.
+	reporting bool
 	// rivals are the device plugins that kubelet asks instead of the agent, by resource.
 	rivals  map[string]string
 	changed chan struct{}
 }
 
-func newFitness(log *slog.Logger) *Fitness {
-	return &Fitness{log: log, rivals: map[string]string{}, changed: make(chan struct{})}
+func newFitness(mode Mode, log *slog.Logger) *Fitness {
+	return &Fitness{reporting: mode == Report, log: log, rivals: map[string]string{}, changed: make(chan struct{})}
 }
 
 // Unfitness is why a node cannot allocate GPUs. The zero value is none.
@@ -64,6 +70,9 @@ func (f *Fitness) Run(ctx context.Context, unfit func(context.Context) (string, 
 
 func (f *Fitness) setKubeletReason(reason string) { f.updateState(func() { f.ofKubelet = reason }) }
 
+// setAlignment records kubelet's Topology Manager policy.
+func (f *Fitness) setAlignment(policy string) { f.updateState(func() { f.alignment = policy }) }
+
 // setRival records that kubelet asks another plugin for a resource, and with "" that it asks the agent.
 func (f *Fitness) setRival(resource, rival string) {
 	f.updateState(func() {
@@ -78,13 +87,13 @@ func (f *Fitness) setRival(resource, rival string) {
 func (f *Fitness) updateState(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	before, knew := f.currentUnfitness(), f.known
+	before, knew, aligned := f.currentUnfitness(), f.known, f.alignment
 	change()
 	unfit := f.currentUnfitness()
-	if unfit == before && f.known == knew {
+	if unfit == before && f.known == knew && f.alignment == aligned {
 		return
 	}
-	if !unfit.IsZero() {
+	if !unfit.IsZero() && unfit != before {
 		f.log.Error("This node cannot give out cards", "reason", unfit.Text)
 	}
 	close(f.changed)
@@ -94,6 +103,7 @@ func (f *Fitness) updateState(change func()) {
 // currentUnfitness is why the node cannot allocate GPUs. The caller holds the lock.
 func (f *Fitness) currentUnfitness() Unfitness {
 	switch {
+	case f.reporting:
 	case f.ofRuntime != "":
 		return Unfitness{names.ReasonUnfit, f.ofRuntime}
 	case f.ofKubelet != "":
@@ -104,6 +114,16 @@ func (f *Fitness) currentUnfitness() Unfitness {
 			f.rivals[resource] + "; leave one of them on this node"}
 	}
 	return Unfitness{}
+}
+
+// readyCondition returns the condition for the node. known is false until the runtime has answered.
+func (f *Fitness) readyCondition() (condition corev1.NodeCondition, known bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.reporting {
+		return reportingCondition(), f.known
+	}
+	return readyCondition(f.currentUnfitness(), f.alignment), f.known
 }
 
 // CurrentState returns why the node cannot allocate GPUs, and a channel that is closed when that changes. known is false until the runtime has

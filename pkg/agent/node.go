@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -15,6 +16,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/agent/binding"
 	"g8s.host/gpu-scheduler/pkg/agent/hardware"
+	"g8s.host/gpu-scheduler/pkg/agent/kubelet"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/condition"
 	"g8s.host/gpu-scheduler/pkg/gpu"
@@ -49,8 +51,8 @@ type changes struct {
 
 func (c *changes) isEmpty() bool { return len(c.labels)+len(c.annotations)+len(c.conditions) == 0 }
 
-// computeChanges compares a node with its GPUs and with the records of their holders. unfit is why the GPUs cannot be allocated.
-func computeChanges(node *corev1.Node, view *View, records []binding.Record, unfit Unfitness, now metav1.Time) (changes, error) {
+// computeChanges compares a node with its GPUs and with the records of their holders. ready is whether the agent allocates them.
+func computeChanges(node *corev1.Node, view *View, records []binding.Record, ready corev1.NodeCondition, now metav1.Time) (changes, error) {
 	c := changes{labels: missingLabels(node, view), annotations: map[string]string{}}
 	if err := c.addSlices(node, view.Slices(records), now.Time); err != nil {
 		return changes{}, err
@@ -67,7 +69,7 @@ func computeChanges(node *corev1.Node, view *View, records []binding.Record, unf
 		c.annotations[names.AnnotationInventory] = text
 		c.urgent = unreadable != nil || givesOthers(&old, &inventory)
 	}
-	c.addConditions(node, []corev1.NodeCondition{readyCondition(unfit), healthCondition(view)}, now)
+	c.addConditions(node, []corev1.NodeCondition{ready, healthCondition(view)}, now)
 	return c, nil
 }
 
@@ -152,12 +154,36 @@ func givesOthers(old, now *gpu.Inventory) bool {
 		!slices.EqualFunc(old.Sliced, now.Sliced, func(a, b gpu.SlicedGPU) bool { return same(&a.GPU, &b.GPU) && slices.Equal(a.Slices, b.Slices) })
 }
 
-func readyCondition(unfit Unfitness) corev1.NodeCondition {
+// readyCondition is the condition of a node whose agent allocates GPUs. alignment is kubelet's Topology Manager policy, "" if unknown.
+func readyCondition(unfit Unfitness, alignment string) corev1.NodeCondition {
 	if !unfit.IsZero() {
 		return corev1.NodeCondition{Type: names.ConditionAgentReady, Status: corev1.ConditionFalse, Reason: unfit.Reason, Message: unfit.Text}
 	}
-	return corev1.NodeCondition{Type: names.ConditionAgentReady, Status: corev1.ConditionTrue, Reason: "Serving",
+	ready := corev1.NodeCondition{Type: names.ConditionAgentReady, Status: corev1.ConditionTrue, Reason: names.ReasonServing,
 		Message: "containers get the cards that the scheduler chooses"}
+	if alignment != "" && alignment != kubelet.AlignNothing {
+		ready.Message += "; kubelet's Topology Manager (policy " + alignment + ") does not align CPUs and memory with them"
+	}
+	return ready
+}
+
+// reportingCondition is the condition of a node whose agent allocates none.
+func reportingCondition() corev1.NodeCondition {
+	return corev1.NodeCondition{Type: names.ConditionAgentReady, Status: corev1.ConditionTrue, Reason: names.ReasonReporting,
+		Message: "the agent reports cards and their health alone: another device plugin gives them out, and which ones containers get is not the scheduler's choice"}
+}
+
+// pausedCondition is the condition of a node whose agent ends because NVIDIA's operator has paused what uses the driver; ok is false where it has not.
+func pausedCondition(node *corev1.Node, now metav1.Time) (condition corev1.NodeCondition, ok bool) {
+	for _, label := range names.OperatorLabels {
+		if value := node.Labels[label]; strings.HasPrefix(value, names.OperatorPauses) {
+			return corev1.NodeCondition{
+				Type: names.ConditionAgentReady, Status: corev1.ConditionFalse, Reason: names.ReasonPaused, LastHeartbeatTime: now, LastTransitionTime: now,
+				Message: "NVIDIA's operator has paused what uses the driver (" + label + "=" + value + "): no container gets cards until it has done its work",
+			}, true
+		}
+	}
+	return corev1.NodeCondition{}, false
 }
 
 // noAgentConditions are the conditions of a node on which an agent is no longer wanted.
@@ -198,7 +224,7 @@ func missingLabels(node *corev1.Node, view *View) map[string]string {
 		return labels
 	}
 	first := mostCommonGPU(view.Fleet.GPUs)
-	if name := typeName(first); gpu.TypeOf(node) == "" && name != "" {
+	if name := typeName(first); !hasTypeLabel(node) && name != "" {
 		labels[names.LabelGPUType] = name
 	}
 	if memory, err := gpu.LabelledMemory(node); memory == 0 && err == nil && first.MemoryMiB > 0 {
@@ -214,6 +240,12 @@ func missingLabels(node *corev1.Node, view *View) map[string]string {
 		}
 	}
 	return labels
+}
+
+// hasTypeLabel reports whether an administrator or NVIDIA's discovery has named the type. Clouds' names leave out the memory.
+func hasTypeLabel(node *corev1.Node) bool {
+	return cmp.Or(node.Labels[names.LabelGPUType], node.Labels[names.LabelNVIDIAProduct]) != "" ||
+		!slices.Contains([]string{"", names.NoGPUType}, node.Labels[names.LabelAccelerator])
 }
 
 // mostCommonGPU returns a GPU of the most frequent model, the first of equals: other GPUs may only drive a display.

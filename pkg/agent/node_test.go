@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/agent/binding"
 	"g8s.host/gpu-scheduler/pkg/agent/hardware"
+	"g8s.host/gpu-scheduler/pkg/agent/kubelet"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
@@ -31,7 +34,7 @@ func TestChanges(t *testing.T) {
 	node := &corev1.Node{}
 	apply := func(view *View, unfit Unfitness) changes {
 		t.Helper()
-		c, err := computeChanges(node, view, nil, unfit, now)
+		c, err := computeChanges(node, view, nil, readyCondition(unfit, ""), now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +107,7 @@ func TestANodeThatHasNoCards(t *testing.T) {
 		"a node that had":           {map[string]string{names.AnnotationInventory: `{"version":1,"gpus":[{"uuid":"A","index":0,"health":"Healthy"}]}`}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, err := computeChanges(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: tc.annotations}}, none, nil, Unfitness{}, metav1.Now())
+			c, err := computeChanges(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: tc.annotations}}, none, nil, readyCondition(Unfitness{}, ""), metav1.Now())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -130,6 +133,8 @@ func TestLabels(t *testing.T) {
 		"one card has no interconnect": {nil, 1, map[string]string{names.LabelGPUType: "A100-80G", names.LabelNVIDIAMemory: "81920", names.LabelNVIDIACount: "1"}},
 		"aliases do": {map[string]string{names.LabelAccelerator: "X", names.LabelMemory: "80Gi", names.LabelCount: "2", names.LabelNVIDIAClique: "c.1"}, 2,
 			map[string]string{}},
+		"a cloud leaves out the memory": {map[string]string{"karpenter.k8s.aws/instance-gpu-name": "a100", names.LabelAccelerator: names.NoGPUType}, 1,
+			map[string]string{names.LabelGPUType: "A100-80G", names.LabelNVIDIAMemory: "81920", names.LabelNVIDIACount: "1"}},
 		"a label that cannot be read is left to its author": {map[string]string{names.LabelGPUType: "A", names.LabelMemory: "much", names.LabelCount: "two", names.LabelInterconnect: "x"}, 2,
 			map[string]string{}},
 		"no card": {nil, 0, map[string]string{}},
@@ -201,7 +206,7 @@ func TestOtherSlicesAreToldAtOnce(t *testing.T) {
 		t.Helper()
 		view := a100s(gpu.Healthy, health)
 		view.Fleet.GPUs[1].MIG, view.Fleet.GPUs[1].Slices = true, slices
-		c, err := computeChanges(node, view, nil, Unfitness{}, now)
+		c, err := computeChanges(node, view, nil, readyCondition(Unfitness{}, ""), now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -239,7 +244,7 @@ func TestSlicesAreTold(t *testing.T) {
 	node := &corev1.Node{}
 	told := func(view *View, records ...binding.Record) []gpu.Slice {
 		t.Helper()
-		c, err := computeChanges(node, view, records, Unfitness{}, now)
+		c, err := computeChanges(node, view, records, readyCondition(Unfitness{}, ""), now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -269,5 +274,39 @@ func TestSlicesAreTold(t *testing.T) {
 	}
 	if got := told(view); len(got) != 0 || node.Annotations[names.AnnotationSlices] == "" {
 		t.Errorf("a node whose slices are gone tells %+v", got)
+	}
+}
+
+// TestWhatTheConditionSaysOfTheAgent in the situations in which it does not give out cards as the scheduler chooses, or not as kubelet is asked to.
+func TestWhatTheConditionSaysOfTheAgent(t *testing.T) {
+	reporting := newFitness(Report, slog.New(slog.DiscardHandler))
+	reporting.setKubeletReason("kubelet is too old")
+	reporting.setRival(names.ResourceGPU, "nvidia.sock")
+	if condition, _ := reporting.readyCondition(); condition.Status != corev1.ConditionTrue || condition.Reason != names.ReasonReporting {
+		t.Errorf("an agent that reports alone says %+v", condition)
+	}
+	aligning := newFitness(Serve, slog.New(slog.DiscardHandler))
+	_, _, changed := aligning.CurrentState()
+	aligning.setAlignment("single-numa-node")
+	if condition, _ := aligning.readyCondition(); condition.Status != corev1.ConditionTrue || !strings.Contains(condition.Message, "(policy single-numa-node) does not align") {
+		t.Errorf("beside a Topology Manager it says %+v", condition)
+	}
+	select {
+	case <-changed:
+	default:
+		t.Error("nobody is woken to say so")
+	}
+	if condition := readyCondition(Unfitness{}, kubelet.AlignNothing); strings.Contains(condition.Message, "Topology") {
+		t.Errorf("without an alignment it says %+v", condition)
+	}
+	for label, paused := range map[string]bool{"nvidia.com/gpu.deploy.client": true, "nvidia.com/gpu.deploy.dcgm": true, "nvidia.com/gpu.deploy.device-plugin": false} {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{label: "paused-for-driver-upgrade"}}}
+		condition, ok := pausedCondition(node, metav1.Now())
+		if ok != paused || ok && (condition.Status != corev1.ConditionFalse || !strings.Contains(condition.Message, label)) {
+			t.Errorf("%s: paused %v, %+v", label, ok, condition)
+		}
+	}
+	if _, ok := pausedCondition(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"nvidia.com/gpu.deploy.client": "true"}}}, metav1.Now()); ok {
+		t.Error("an operator that works pauses nothing")
 	}
 }

@@ -132,8 +132,12 @@ func (p *Publisher) clearNodeStatus(ctx context.Context) {
 	defer cancel()
 	// The end may be reported before the change of the label.
 	node, err := p.client.readNode(ctx, p.node)
-	if err != nil || node == nil || hasAgent(node) {
+	if err != nil || node == nil {
 		return // the node's data then becomes stale: gpu-controller sees no heartbeat
+	}
+	if hasAgent(node) {
+		p.writePaused(ctx, node)
+		return
 	}
 	err = errors.Join(
 		p.patchNode(ctx, types.MergePatchType, map[string]any{"metadata": map[string]any{"annotations": map[string]any{
@@ -148,9 +152,21 @@ func (p *Publisher) clearNodeStatus(ctx context.Context) {
 	p.log.Info("Took back what the node says of its cards, as it is to have no agent any more")
 }
 
+// writePaused closes the node to pods with GPUs if NVIDIA's operator is why the agent ends. kubelet's own count follows later.
+func (p *Publisher) writePaused(ctx context.Context, node *corev1.Node) {
+	condition, paused := pausedCondition(node, metav1.Now())
+	if !paused {
+		return
+	}
+	conditions := map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{condition}}}
+	if err := p.patchNode(ctx, types.StrategicMergePatchType, conditions, "status"); err != nil {
+		p.log.Warn("Saying that NVIDIA's operator has paused the agent", "error", err)
+	}
+}
+
 // publishChanges writes pending changes, and returns when to check again.
 func (p *Publisher) publishChanges(ctx context.Context, view *View, last *time.Time) (time.Duration, error) {
-	unfit, known, _ := p.fitness.CurrentState()
+	ready, known := p.fitness.readyCondition()
 	p.mu.Lock()
 	node := p.current
 	p.mu.Unlock()
@@ -161,7 +177,7 @@ func (p *Publisher) publishChanges(ctx context.Context, view *View, last *time.T
 	if err != nil {
 		return publishInterval, err
 	}
-	due, err := computeChanges(node, view, records, unfit, metav1.Now())
+	due, err := computeChanges(node, view, records, ready, metav1.Now())
 	if err != nil || due.isEmpty() {
 		return publishInterval, err
 	}

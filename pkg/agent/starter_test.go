@@ -58,7 +58,7 @@ func newBed(t *testing.T, config string) *bed {
 		t.Fatal(err)
 	}
 	cards.updateFleet(fleet, time.Now())
-	fitness := newFitness(options.Log)
+	fitness := newFitness(Serve, options.Log)
 	fitness.updateState(func() { fitness.known = true })
 	b.Starter = &Starter{
 		DevicePlugins: dir, Folder: cdi.Folder{Path: dir}, Runtime: b, Pods: b, GPUs: cards, Fitness: fitness, Unassigned: binding.Refuse,

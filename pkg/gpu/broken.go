@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/condition"
 )
 
 // DevicesOf returns the devices of all containers of a pod from its annotation, by index, each once; none if the annotation is unreadable.
@@ -47,8 +48,12 @@ func withSlicedGPUs(broken []GPU, of []Slice) []GPU {
 	return broken
 }
 
-// BrokenGPUsUnder returns, by index, the GPUs that a pod uses and that must not be used any longer.
+// BrokenGPUsUnder returns, by index, the GPUs that a pod uses and that must not be used any longer. There are none where another program allocates the
+// GPUs, and gpu-agent only reports them: which ones a pod has is not known there.
 func BrokenGPUsUnder(node *corev1.Node, pod *corev1.Pod) []GPU {
+	if ready := condition.OfNode(node, names.ConditionAgentReady); ready != nil && ready.Reason == names.ReasonReporting {
+		return nil
+	}
 	var held []string
 	for _, device := range DevicesOf(pod) {
 		held = append(held, device.UUID)

@@ -25,6 +25,7 @@ type options struct {
 	agent                                       agent.Options
 	kubeconfig, nvml, mockConfig                string
 	driverRoot, unassigned, overruns, logFormat string
+	mode                                        string // serve or report
 }
 
 // Main runs the program and returns its exit code.
@@ -47,6 +48,7 @@ func New() *cobra.Command {
 	flags.StringVar(&o.agent.PodResourcesSocket, "pod-resources-socket", "", "Socket to serve kubelet's PodResources at, with cards in the place of slots")
 	flags.StringVar(&o.agent.CDIDir, "cdi-dir", "/var/run/cdi", "Folder of CDI specs that the container runtime watches")
 	o.addHardwareFlags(flags)
+	flags.StringVar(&o.mode, "mode", string(agent.Serve), "serve, or report to tell of cards and their health alone, where another device plugin gives them out")
 	flags.IntVar(&o.agent.SlotsPerGPU, "slots-per-card", 24, "How many containers can share a card at the most, on nodes labelled g8s.host/gpu-sharing=memory")
 	flags.StringVar(&o.overruns, "overruns", string(agent.Warn), "What becomes of pods that use more of a card than their share: warn, or end to kill the process with the most memory")
 	flags.DurationVar(&o.agent.HealthyAfter, "healthy-after", 10*time.Minute, "How long a card must be well before it is given out again")
@@ -95,20 +97,32 @@ func (o *options) completeFlags(stderr io.Writer) error {
 	}
 	o.agent.Log = log
 	o.agent.MPS.HostRoot = o.driverRoot
-	o.agent.Unassigned, o.agent.Overruns = binding.Policy(o.unassigned), agent.OverrunPolicy(o.overruns)
+	if err := o.readWords(); err != nil {
+		return err
+	}
 	switch {
 	case o.agent.NodeName == "":
 		return errors.New("--node-name is missing: give the name of this node")
-	case o.agent.Unassigned != binding.Refuse && o.agent.Unassigned != binding.GiveFree:
-		return fmt.Errorf("--unassigned is %q, want %s or %s", o.unassigned, binding.Refuse, binding.GiveFree)
-	case o.agent.Overruns != agent.Warn && o.agent.Overruns != agent.End:
-		return fmt.Errorf("--overruns is %q, want %s or %s", o.overruns, agent.Warn, agent.End)
 	case o.agent.HealthyAfter < 0:
 		return fmt.Errorf("--healthy-after is %s, want 0 or more", o.agent.HealthyAfter)
 	case o.agent.InterruptionURL != "" && !isURL(o.agent.InterruptionURL):
 		return fmt.Errorf("--interruption-url is %q, want one such as http://metadata.tencentyun.com/latest/meta-data/spot/termination-time", o.agent.InterruptionURL)
 	case o.agent.SlotsPerGPU < 1 || o.agent.SlotsPerGPU > agent.MaxSlotsPerGPU:
 		return fmt.Errorf("--slots-per-card is %d, want 1 to %d", o.agent.SlotsPerGPU, agent.MaxSlotsPerGPU)
+	}
+	return nil
+}
+
+// readWords reads the flags that have one of two words.
+func (o *options) readWords() error {
+	o.agent.Mode, o.agent.Unassigned, o.agent.Overruns = agent.Mode(o.mode), binding.Policy(o.unassigned), agent.OverrunPolicy(o.overruns)
+	switch {
+	case o.agent.Mode != agent.Serve && o.agent.Mode != agent.Report:
+		return fmt.Errorf("--mode is %q, want %s or %s", o.mode, agent.Serve, agent.Report)
+	case o.agent.Unassigned != binding.Refuse && o.agent.Unassigned != binding.GiveFree:
+		return fmt.Errorf("--unassigned is %q, want %s or %s", o.unassigned, binding.Refuse, binding.GiveFree)
+	case o.agent.Overruns != agent.Warn && o.agent.Overruns != agent.End:
+		return fmt.Errorf("--overruns is %q, want %s or %s", o.overruns, agent.Warn, agent.End)
 	}
 	return nil
 }

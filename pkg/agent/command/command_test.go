@@ -22,6 +22,7 @@ func TestWhatIsRefusedAtStart(t *testing.T) {
 		"no node":                           {nil, "--node-name"},
 		"a log of no format":                {[]string{node, "--log-format=xml"}, "json or text"},
 		"a policy that there is not":        {[]string{node, "--unassigned=maybe"}, "refuse or free"},
+		"a mode that there is not":          {[]string{node, "--mode=watch"}, "serve or report"},
 		"an overrun that there is not":      {[]string{node, "--overruns=maybe"}, "warn or end"},
 		"no slots":                          {[]string{node, "--slots-per-card=0"}, "want 1 to 256"},
 		"more slots than kubelet bears":     {[]string{node, "--slots-per-card=100000"}, "want 1 to 256"},

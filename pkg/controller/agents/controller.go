@@ -61,7 +61,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	ready := condition.OfNode(&node, g8s.ConditionAgentReady)
-	if ready == nil || ready.Status == corev1.ConditionUnknown || ready.Reason == g8s.ReasonNoAgent {
+	if ready == nil || ready.Status == corev1.ConditionUnknown || ready.Reason == g8s.ReasonNoAgent || ready.Reason == g8s.ReasonPaused {
 		r.forgetNode(node.Name)
 		return ctrl.Result{}, nil
 	}
