@@ -5,6 +5,9 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"sigs.k8s.io/yaml"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
@@ -43,6 +46,14 @@ func TestTheAgentRunsWhereItIsAskedTo(t *testing.T) {
 	}
 	if len(pod.Tolerations) != 1 || pod.Tolerations[0].Operator != "Exists" || pod.Tolerations[0].Key != "" {
 		t.Errorf("it tolerates %v, want every taint: a node under repair must still tell how its cards are", pod.Tolerations)
+	}
+	for label, runs := range map[string]bool{"true": true, "false": true, "": true, "paused-for-driver-upgrade": false, "paused-for-mig-change": false} {
+		for _, key := range names.OperatorLabels {
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{names.LabelAgent: names.True, key: label}}}
+			if matches, err := nodeaffinity.GetRequiredNodeAffinity(&corev1.Pod{Spec: *pod}).Match(node); matches != runs || err != nil {
+				t.Errorf("beside %s=%s it runs %v (%v), want %v", key, label, matches, err, runs)
+			}
+		}
 	}
 	mounted := map[string]bool{}
 	for _, mount := range pod.Containers[0].VolumeMounts {

@@ -27,6 +27,7 @@ type component struct {
 var components = []component{
 	{name: "crds", folder: "scheduler", only: "crds", enabled: ".Values.crds.install"},
 	{name: "policies", folder: "scheduler", only: "policy", enabled: ".Values.policies.enabled"},
+	{name: "copies", folder: "policy/copies", enabled: `and .Values.policies.enabled (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy")`},
 	{name: "scheduler", folder: "scheduler", without: []string{"crds", "policy"}, enabled: ".Values.scheduler.enabled", traced: true},
 	{name: "controller", folder: "controller", enabled: ".Values.controller.enabled", traced: true},
 	{name: "agent", folder: "agent", enabled: ".Values.agent.enabled"},

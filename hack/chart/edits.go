@@ -123,14 +123,23 @@ func (e *edits) editWorkload(kind string) {
 	if e.component.traced {
 		e.addTracing(pod, container)
 	}
-	args := mappingField(container, "args")
-	args.Content = append(args.Content, e.blockPlace("{{- with "+values+".extraArgs }}\n{{- toYaml . | nindent INDENT }}\n{{- end }}"))
+	e.appendExtra(container, "args", values+".extraArgs")
+	if e.component.name == "agent" {
+		e.appendExtra(pod, "volumes", values+".extraVolumes")
+		e.appendExtra(container, "volumeMounts", values+".extraVolumeMounts")
+	}
 	for _, volume := range sequenceItems(mappingField(pod, "volumes")) {
 		if secret := mappingField(volume, "secret"); secret != nil {
 			setField(secret, "secretName", e.valuePlace(values+".tls.secretName"))
 		}
 		e.configVolume(volume)
 	}
+}
+
+// appendExtra appends a user's list to one of the manifest.
+func (e *edits) appendExtra(mapping *yaml.Node, list, value string) {
+	found := mappingField(mapping, list)
+	found.Content = append(found.Content, e.blockPlace("{{- with "+value+" }}\n{{- toYaml . | nindent INDENT }}\n{{- end }}"))
 }
 
 // addTracing mounts the file of templates/tracing.yaml, if there is one.

@@ -88,6 +88,24 @@ func TestWhatAUserSetsIsInTheObjects(t *testing.T) {
 	}
 }
 
+// TestVolumesOfTheAgentAreAdded: a user's volumes come after the manifest's.
+func TestVolumesOfTheAgentAreAdded(t *testing.T) {
+	values := []string{
+		"agent.extraVolumes[0].name=mps", "agent.extraVolumes[0].hostPath.path=/run/nvidia/mps",
+		"agent.extraVolumeMounts[0].name=mps", "agent.extraVolumeMounts[0].mountPath=/mps",
+	}
+	for path, want := range map[string]any{
+		"spec/template/spec/volumes":                   map[string]any{"name": "mps", "hostPath": map[string]any{"path": "/run/nvidia/mps"}},
+		"spec/template/spec/containers/@/volumeMounts": map[string]any{"name": "mps", "mountPath": "/mps"},
+	} {
+		before, _ := at(t, template(t), agentKey, path).([]any)
+		got := at(t, template(t, values...), agentKey, path)
+		if diff := cmp.Diff(append(before, want), got); diff != "" || len(before) == 0 {
+			t.Errorf("%s (-want +got):\n%s", path, diff)
+		}
+	}
+}
+
 // TestFlagsAreAdded: a user's flags come after the manifest's, of which none is lost.
 func TestFlagsAreAdded(t *testing.T) {
 	path := "spec/template/spec/containers/@/args"
