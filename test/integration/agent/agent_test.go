@@ -19,11 +19,12 @@ import (
 	"g8s.host/gpu-scheduler/pkg/agent/hardware/fake"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/nodestate"
 	"g8s.host/gpu-scheduler/test/bounds"
 )
 
 // start runs an agent on a node of its own, with the cards of a file. It returns the file.
-func start(t *testing.T, node, runtimeVersion, config string) string {
+func start(t *testing.T, node, runtimeVersion, config string, changes ...func(*agent.Options)) string {
 	t.Helper()
 	if err := makeNode(t.Context(), node); err != nil {
 		t.Fatal(err)
@@ -39,6 +40,9 @@ func start(t *testing.T, node, runtimeVersion, config string) string {
 		NodeName: node, KubeletDir: filepath.Join(dir, "kubelet"), CDIDir: filepath.Join(dir, "cdi"),
 		RuntimeEndpoint: startRuntime(t, runtimeVersion), Library: library, SlotsPerGPU: 4, Unassigned: binding.Refuse,
 		HealthyAfter: time.Second, Log: slog.New(slog.DiscardHandler),
+	}
+	for _, change := range changes {
+		change(options)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -196,6 +200,51 @@ func TestANodeThatIsToHaveNoAgent(t *testing.T) {
 				t.Errorf("the inventory is %s still", text)
 			}
 		})
+	}
+}
+
+// TestAnAgentThatIsPaused by NVIDIA's operator closes its node when it ends, and keeps what it said of the cards.
+func TestAnAgentThatIsPaused(t *testing.T) {
+	const node = "paused"
+	label := func(value string) {
+		t.Helper()
+		patch := []byte(`{"metadata":{"labels":{"g8s.host/gpu-agent":"true","nvidia.com/gpu.deploy.client":"` + value + `"}}}`)
+		if _, err := admin.CoreV1().Nodes().Patch(t.Context(), node, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Run("while it runs", func(t *testing.T) {
+		start(t, node, "2.2.7", "count: 2\n")
+		label("true")
+		await(t, node, "the agent to serve", func(node *corev1.Node) bool {
+			return node.Annotations[names.AnnotationInventory] != "" && condition(node, names.ConditionAgentReady).Reason == names.ReasonServing
+		})
+		time.Sleep(time.Second) // the agent sees the label
+		label("paused-for-driver-upgrade")
+	})
+	after, err := admin.CoreV1().Nodes().Get(t.Context(), node, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ready := condition(after, names.ConditionAgentReady)
+	if ready.Status != corev1.ConditionFalse || ready.Reason != names.ReasonPaused || nodestate.AgentClosure(after) == nil || after.Annotations[names.AnnotationInventory] == "" {
+		t.Errorf("condition %+v, inventory %q", ready, after.Annotations[names.AnnotationInventory])
+	}
+}
+
+// TestAnAgentThatReports tells of the cards, also beside a runtime that could give them to no container, and offers kubelet nothing.
+func TestAnAgentThatReports(t *testing.T) {
+	var folder string
+	start(t, "reporting", "1.6.20", "count: 2\ncards: [{index: 1, lost: true}]\n", func(o *agent.Options) {
+		o.Mode, folder = agent.Report, filepath.Join(o.KubeletDir, "device-plugins")
+	})
+	await(t, "reporting", "the cards", func(node *corev1.Node) bool {
+		inventory, err := gpu.ParseInventory(node.Annotations[names.AnnotationInventory])
+		return err == nil && len(inventory.GPUs) == 2 && inventory.GPUs[1].Health == "Lost" &&
+			condition(node, names.ConditionAgentReady).Reason == names.ReasonReporting && condition(node, names.ConditionGPUsHealthy).Reason == "Lost"
+	})
+	if sockets, err := os.ReadDir(folder); err != nil || len(sockets) > 0 {
+		t.Errorf("kubelet's folder has %v (%v), want nothing of the agent", sockets, err)
 	}
 }
 
