@@ -57,6 +57,7 @@ var situations = []situation{
 		cards := fixture.Cards("sick-02", 81920, 81920, 81920, 81920, 81920, 81920, 81920, 81920).Unhealthy(0).Annotation(e.T)
 		e.annotate("sick-02", strconv.Quote(cards))
 	}, func(e *env) { e.annotate("sick-02", "null") }},
+	{"GPUPodsRejected", "a kubelet rejects a job's pod", func(e *env) { e.apply("rejected", rejectedJob); e.reject("rejected") }, func(e *env) { e.kubectl("delete", "job", "rejected", "--wait=false") }},
 	{"GPUUtilizationLow", "no card does anything", func(e *env) { e.cards.Store(idleCard) }, func(e *env) { e.cards.Store(busyCard) }},
 	{"GPUsHeldIdle", "a card that a pod holds does nothing", func(e *env) { e.cards.Store(idleCard) }, func(e *env) { e.cards.Store(busyCard) }},
 	{"GPUSpotCapacityMissing", "the cloud has fewer machines than the minimum", func(e *env) { e.apply("spot", soldOut) }, func(e *env) { e.kubectl("delete", "spotpool", "sold-out", "--wait=false") }},
@@ -79,6 +80,8 @@ const (
 	unjoined = `{apiVersion: g8s.host/v1alpha1, kind: SpotPool, metadata: {name: unjoined}, spec: {pool: unjoined, minimum: 1, maximum: 1,
   joinSeconds: 30, provider: {name: Simulated}, template: {instanceTypes: [big], zones: [{name: a}], gpus: 8,
   simulated: {cpu: "64", memory: 512Gi, bootSeconds: 50}}}}`
+	rejectedJob = `{apiVersion: batch/v1, kind: Job, metadata: {name: rejected, namespace: default}, spec: {backoffLimit: 0, template: {spec: {
+  restartPolicy: Never, schedulerName: gpu-scheduler, nodeSelector: {g8s.host/pool: sick}, containers: [{name: main, image: i, resources: {limits: {nvidia.com/gpu: "1"}}}]}}}}`
 	silentCloud = `{apiVersion: g8s.host/v1alpha1, kind: SpotPool, metadata: {name: silent}, spec: {pool: silent, minimum: 1, maximum: 1,
   provider: {name: TencentCloud, region: r, credentialsSecret: {name: none}},
   template: {instanceTypes: [x], zones: [{name: a, subnet: s}], gpus: 1, image: img-1, network: vpc-1}}}`
@@ -175,6 +178,20 @@ func (e *env) ready(node string, status corev1.ConditionStatus) {
 	if err != nil {
 		e.Error(err)
 	}
+}
+
+// reject says of a job's pod what a kubelet says whose device plugin has ended.
+func (e *env) reject(job string) {
+	e.Helper()
+	e.eventually("the pod to have a node", func() bool {
+		pods, err := e.client.CoreV1().Pods(metav1.NamespaceDefault).List(e.Context(), metav1.ListOptions{LabelSelector: "job-name=" + job})
+		if err != nil || len(pods.Items) == 0 || pods.Items[0].Spec.NodeName == "" {
+			return false
+		}
+		e.kubectl("patch", "pod", pods.Items[0].Name, "--subresource=status", "-p", `{"status":{"phase":"Failed","reason":"UnexpectedAdmissionError",
+			"message":"Pod was rejected: Allocate failed due to cannot allocate unregistered device nvidia.com/gpu, which is unexpected"}}`)
+		return true
+	})
 }
 
 func (e *env) annotate(node, value string) {
