@@ -89,7 +89,7 @@ node-images: # The images of the manifests, as a real node of test/node runs the
 		IMAGE="-platforms linux/$$(go env GOARCH) gpu-scheduler gpu-controller gpuctl-server gpu-ledger gpu-agent"
 
 test-node: tools node-tools build node-images ## Test a real kubelet with gpu-agent at length, as root; hours. NODE_TEST="-containers 1000" for less
-	BOUNDS=docs go test ./test/node -count=1 -v -timeout 8h -long -containers 10000 -outages 50 -rounds 10 -crowd 100 -starters 200 $(NODE_TEST)
+	BOUNDS=docs go test ./test/node -count=1 -v -timeout 8h -long -containers 10000 -outages 50 -upgrades 40 -rivals 20 -rounds 10 -crowd 100 -starters 200 $(NODE_TEST)
 
 test-operators: tools build ## Test with the operators of other projects, whose workloads are gangs: KubeRay, JobSet, LWS; builds them the first time, about 10 minutes
 	@hack/tools/build.sh operators

@@ -25,6 +25,7 @@ var (
 	containers = flag.Int("containers", 60, "how many containers the waves start")
 	outages    = flag.Int("outages", 1, "how often agent, kubelet and containerd are each killed, and as often stopped, during a wave")
 	upgrades   = flag.Int("upgrades", 8, "how often the agent is replaced while pods come and go, two times in a row each")
+	rivals     = flag.Int("rivals", 2, "how often another device plugin comes and goes")
 	pause      = flag.Duration("pause", 10*time.Second, "the time between outages: kubelet tries things again after 10 s")
 	rounds     = flag.Int("rounds", 3, "how many rounds of eight pods the guessing plugin is asked for")
 	crowd      = flag.Int("crowd", 10, "how many pods without cards are on the node while starts are timed")

@@ -22,7 +22,7 @@ import (
 func TestTwoPlugins(t *testing.T) {
 	needNode(t)
 	ctx := t.Context()
-	for round := range 2 {
+	for round := range *rivals {
 		other, err := otherplugin.Start(ctx, bed.HostPath(realnode.KubeletDir+"/device-plugins"))
 		if err != nil {
 			t.Fatal(err)
