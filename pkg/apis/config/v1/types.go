@@ -11,7 +11,7 @@ type GPUFilterArgs struct {
 	metav1.TypeMeta `json:",inline"`
 
 	// GPUTypes limits pods that ask for GPUs to nodes of these types. A node's type is the first of its
-	// labels g8s.host/gpu-type, accelerator and nvidia.com/gpu.product. Each entry is a label value of at
+	// labels g8s.host/gpu-type, accelerator, nvidia.com/gpu.product and those of clouds. Each entry is a label value of at
 	// least one character, and appears once. Defaults to empty, which admits every type.
 	// +listType=set
 	// +optional
