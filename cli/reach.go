@@ -47,7 +47,7 @@ func podSpecPrivileges(spec *corev1.PodSpec) (out []phrase.Text) {
 		{spec.HostIPC, phrase.Textf("the memory that processes of its node share (hostIPC)")},
 		{serviceAccountName(spec) != "", phrase.Textf("the rights of a service account: %s", shortText(serviceAccountName(spec)))},
 		{spec.NodeName != "", phrase.Textf("a node past the scheduler (nodeName): %s", shortText(spec.NodeName))},
-		{spec.SchedulerName != names.SchedulerName, phrase.Textf("another scheduler: %s", shortText(cmp.Or(spec.SchedulerName, corev1.DefaultSchedulerName)))},
+		{!names.IsOurScheduler(spec.SchedulerName), phrase.Textf("another scheduler: %s", shortText(cmp.Or(spec.SchedulerName, corev1.DefaultSchedulerName)))},
 		{strings.HasPrefix(spec.PriorityClassName, "system-"), phrase.Textf("a priority above all jobs: %s", shortText(spec.PriorityClassName))},
 		{slices.ContainsFunc(spec.Tolerations, toleratesAll), phrase.Textf("nodes with any taint (a toleration of all)")},
 	} {

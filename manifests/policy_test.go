@@ -1,6 +1,7 @@
 package manifests
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,6 +29,41 @@ func TestTheFenceKnowsTheSchedulersLease(t *testing.T) {
 	got := []string{"leases", binding.Spec.ParamRef.Namespace, binding.Spec.ParamRef.Name}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the scheduler's lease, and the policy's parameter (-want +got):\n%s", diff)
+	}
+}
+
+// TestTheNamesOfTheSchedulerAreThoseOfItsProfiles: pods that name one of them are ours to all programs and policies.
+func TestTheNamesOfTheSchedulerAreThoseOfItsProfiles(t *testing.T) {
+	var config schedulerv1.KubeSchedulerConfiguration
+	read(t, "scheduler/scheduler-config.yaml", 0, &config)
+	var got []string
+	for i := range config.Profiles {
+		profile := &config.Profiles[i]
+		got = append(got, *profile.SchedulerName)
+		profile.SchedulerName = config.Profiles[0].SchedulerName
+		if diff := cmp.Diff(config.Profiles[0], *profile); diff != "" {
+			t.Errorf("the first profile, and %s (-want +got):\n%s", got[i], diff)
+		}
+	}
+	if diff := cmp.Diff(names.SchedulerNames(), got); diff != "" {
+		t.Errorf("the names that all programs know, and the profiles (-want +got):\n%s", diff)
+	}
+	list, err := json.Marshal(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := "in " + strings.ReplaceAll(string(list), ",", ", ")
+	for _, file := range []string{"policy/access.yaml", "policy/stay.yaml", "policy/terms.yaml", "policy/pods.yaml", "controller/poolaccess.yaml"} {
+		text, err := FS.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), known) {
+			t.Errorf("%s does not ask whether the scheduler is %s", file, known)
+		}
+		if strings.Contains(string(text), `= "gpu-scheduler"`) {
+			t.Errorf("%s compares with one name alone", file)
+		}
 	}
 }
 

@@ -2,6 +2,8 @@ package plugins_test
 
 import (
 	"fmt"
+	"reflect"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -330,5 +332,19 @@ func TestEveryPluginSignsPods(t *testing.T) {
 	}
 	if signing < 4 {
 		t.Errorf("%d of our plugins were asked, so the test shows little", signing)
+	}
+}
+
+// TestProfilesThatAreAlikeShareThePlugins: what one of them has decided the other knows.
+func TestProfilesThatAreAlikeShareThePlugins(t *testing.T) {
+	profiles := newCluster(t).scheduler.Profiles
+	instances := map[string]fwk.Plugin{}
+	for _, plugin := range profiles[names.SchedulerName].EnqueueExtensions() {
+		instances[plugin.Name()] = plugin
+	}
+	for _, plugin := range profiles[names.SchedulerPluginsName].EnqueueExtensions() {
+		if shared := plugin == instances[plugin.Name()]; shared != strings.Contains(reflect.TypeOf(plugin).String(), ".Plugin") {
+			t.Errorf("%s (%T) is shared by both profiles: %t", plugin.Name(), plugin, shared)
+		}
 	}
 }

@@ -4,10 +4,12 @@ package plugins
 import (
 	"context"
 	"errors"
+	"reflect"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
@@ -73,6 +75,30 @@ func newWithdrawnPlugin(name, instead string) frameworkruntime.PluginFactory {
 	}
 }
 
+// shareInstance gives the profiles of a scheduler that configure a plugin alike the same instance. Ours keep what they know of the cluster: two would
+// follow it twice, and neither would know what the other has decided.
+func shareInstance(build frameworkruntime.PluginFactory) frameworkruntime.PluginFactory {
+	type instance struct {
+		informers informers.SharedInformerFactory
+		args      runtime.Object
+		plugin    fwk.Plugin
+	}
+	var made []instance
+	return func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+		factory := handle.SharedInformerFactory()
+		for _, known := range made {
+			if factory != nil && known.informers == factory && reflect.DeepEqual(known.args, args) {
+				return known.plugin, nil
+			}
+		}
+		plugin, err := build(ctx, args, handle)
+		if err == nil {
+			made = append(made, instance{factory, args, plugin})
+		}
+		return plugin, err
+	}
+}
+
 // Registry returns our plugins, and those of scheduler-plugins that GPU clusters use. None runs until a profile enables it.
 func Registry(deps Dependencies) frameworkruntime.Registry {
 	ledger, reservations, promises := devices.NewCache(), follow.New(deps.Now), backfill.NewStartReservations(deps.Now)
@@ -105,6 +131,11 @@ func Registry(deps Dependencies) frameworkruntime.Registry {
 			CheckBinding: foresee,
 		}),
 		noderesourcetopology.Name: noderesourcetopology.New,
+	}
+	for _, name := range []string{
+		gpudevices.Name, gpuexplain.Name, gpufilter.Name, gpuquota.Name, gpuscore.Name, gpureserve.Name, coscheduling.Name,
+	} {
+		registry[name] = shareInstance(registry[name])
 	}
 	for name, instead := range withdrawnPlugins {
 		registry[name] = newWithdrawnPlugin(name, instead)

@@ -24,7 +24,7 @@ func profileWarnings(p *Profile, given *config.KubeSchedulerProfile) []string {
 			all = append(all, fmt.Sprintf("profile %s: ", p.SchedulerName)+fmt.Sprintf(format, args...))
 		}
 	}
-	doubt(p.SchedulerName != v1alpha1.SchedulerName, "gpuctl's jobs name the scheduler %s, so none of them comes here", v1alpha1.SchedulerName)
+	doubt(!v1alpha1.IsOurScheduler(p.SchedulerName), "gpuctl's jobs name the scheduler %s, so none of them comes here", v1alpha1.SchedulerName)
 	filters, scores, chooses := p.runsPlugin("GPUFilter"), p.runsPlugin("GPUScore"), p.pluginIndex("reserve", "GPUDevices") >= 0
 	doubt((filters || scores) && !chooses, "GPUDevices is not at reserve, so no cards are chosen for pods: enable it at reserve and at bind, before DefaultBinder")
 	doubt(chooses && !p.bindsFirst(), "GPUDevices is not the first at bind, so the cards that it chose are not written down: enable it at bind, and disable DefaultBinder")

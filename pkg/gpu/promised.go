@@ -15,7 +15,7 @@ const maxPromised = 1 << 40
 // belong to it. Static pods are not placed by any scheduler.
 func PlacedByOther(node *corev1.Node, pod *corev1.Pod) bool {
 	by := pod.Spec.SchedulerName
-	if by == names.SchedulerName || by == PoolOf(node) || pod.Spec.NodeName == "" || HasEnded(pod) {
+	if names.IsOurScheduler(by) || by == PoolOf(node) || pod.Spec.NodeName == "" || HasEnded(pod) {
 		return false
 	}
 	if _, isOfFile := pod.Annotations[corev1.MirrorPodAnnotationKey]; isOfFile {

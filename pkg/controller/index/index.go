@@ -69,7 +69,7 @@ func Register(ctx context.Context, indexer client.FieldIndexer) error {
 
 // waitingPool returns the pool whose GPUs a pod waits for, "" if it does not wait.
 func waitingPool(pod *corev1.Pod) string {
-	if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodPending || pod.Spec.SchedulerName != g8s.SchedulerName {
+	if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodPending || !g8s.IsOurScheduler(pod.Spec.SchedulerName) {
 		return ""
 	}
 	return gpu.PodPool(pod)

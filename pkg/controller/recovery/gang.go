@@ -46,5 +46,5 @@ func IsNewer(pod, leaving *corev1.Pod) bool {
 // IsOurs reports whether recovery applies to a pod: our scheduler placed it, and it is not bound to its node as those of DaemonSets are.
 func IsOurs(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(pod)
-	return pod.Spec.SchedulerName == g8s.SchedulerName && owner != nil && owner.Kind != "DaemonSet" && owner.Kind != "Node"
+	return g8s.IsOurScheduler(pod.Spec.SchedulerName) && owner != nil && owner.Kind != "DaemonSet" && owner.Kind != "Node"
 }

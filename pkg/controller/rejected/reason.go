@@ -15,7 +15,7 @@ const reasonOfKubelet = "UnexpectedAdmissionError"
 
 // isRejected reports whether kubelet has rejected a pod of our scheduler for its GPUs.
 func isRejected(pod *corev1.Pod) bool {
-	if pod.Status.Phase != corev1.PodFailed || pod.Status.Reason != reasonOfKubelet || pod.Spec.SchedulerName != g8s.SchedulerName || pod.Spec.NodeName == "" {
+	if pod.Status.Phase != corev1.PodFailed || pod.Status.Reason != reasonOfKubelet || !g8s.IsOurScheduler(pod.Spec.SchedulerName) || pod.Spec.NodeName == "" {
 		return false
 	}
 	asks, err := gpu.RequestOf(pod)

@@ -63,7 +63,7 @@ func hasFailures(object client.Object) bool {
 // isOfInterest reports whether a pod may have to be released, or is a member whose failures may have to be restored.
 func isOfInterest(object client.Object) bool {
 	pod, ok := object.(*corev1.Pod)
-	if !ok || pod.Spec.SchedulerName != g8s.SchedulerName || !HasFinalizer(pod) {
+	if !ok || !g8s.IsOurScheduler(pod.Spec.SchedulerName) || !HasFinalizer(pod) {
 		return false
 	}
 	return pod.Status.Phase == corev1.PodFailed || pod.Annotations[batchv1.JobIndexFailureCountAnnotation] != ""

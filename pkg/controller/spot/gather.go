@@ -202,7 +202,7 @@ func (n *Node) countPod(pod *corev1.Pod) {
 	n.Pods++
 	n.Kept = n.Kept || eviction.HoldOf(pod, eviction.SpotMachine) != ""
 	request, err := gpu.RequestOf(pod)
-	if err == nil && request.IsZero() && pod.Spec.SchedulerName != g8s.SchedulerName {
+	if err == nil && request.IsZero() && !g8s.IsOurScheduler(pod.Spec.SchedulerName) {
 		return
 	}
 	n.Jobs++

@@ -5,14 +5,25 @@
 // +groupName=g8s.host
 package v1alpha1
 
+import "slices"
+
 // GroupName is the API group of our custom resources and the prefix of our labels.
 const GroupName = "g8s.host"
 
-// SchedulerName is the scheduler profile that places GPU workloads.
-const SchedulerName = "gpu-scheduler"
+// The scheduler profiles that place GPU workloads: those of the configuration that is shipped, which the admission policies list, too.
+const (
+	// SchedulerName is the one that gpuctl's jobs name.
+	SchedulerName = "gpu-scheduler"
+	// SchedulerPluginsName is the one that KubeRay writes on pods with --batch-scheduler=scheduler-plugins, whatever their YAML names. It is configured
+	// as the other.
+	SchedulerPluginsName = "scheduler-plugins-scheduler"
+)
+
+// SchedulerNames returns the names of all profiles.
+func SchedulerNames() []string { return []string{SchedulerName, SchedulerPluginsName} }
 
 // IsOurScheduler reports whether a pod that names this scheduler is placed by ours.
-func IsOurScheduler(name string) bool { return name == SchedulerName }
+func IsOurScheduler(name string) bool { return slices.Contains(SchedulerNames(), name) }
 
 // Labels of nodes.
 const (
