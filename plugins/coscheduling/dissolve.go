@@ -22,13 +22,13 @@ const (
 )
 
 // releasePartialGang releases a partially bound gang that cannot be completed. A leader that died between two bindings, or a failed binding,
-// left some members on nodes, and the room for the others is gone; or the API server refuses the binding of a member again and again. The bound
-// members would hold their GPUs for nothing until other pods end, which may themselves wait for those GPUs. Pods placed by another scheduler are
-// left alone.
+// left some members on nodes, and the room for the others is gone; or it was whole, and the members that are made again find no room; or the API
+// server refuses the binding of a member again and again. The bound members would hold their GPUs for nothing until other pods end, which may
+// themselves wait for those GPUs. Pods placed by another scheduler are left alone.
 func (p *Plugin) releasePartialGang(g gang, group *podGroup, m *placement.Members, pod *corev1.Pod) {
 	now := p.now()
 	ours := placedBy(pod.Spec.SchedulerName, m.Placed)
-	if half := p.isPartiallyBound(g, group, m, ours, now); !half || p.finished.hasFinishedSibling(pod) || p.gangs.stateOf(g).AwaitsDepartures(now) {
+	if half := p.isPartiallyBound(g, group, m, ours, now); !half || p.finished.hasFinishedSibling(pod) || p.gangs.stateOf(g).AwaitsDepartures(now) || p.awaitsOwnMembers(g, now) {
 		p.gangs.changeKnown(g, (*phase.Gang).EndPartial)
 		return
 	}

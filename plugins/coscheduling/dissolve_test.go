@@ -118,9 +118,9 @@ func TestHalfAGangThatCannotBeCompletedEnds(t *testing.T) {
 	}
 }
 
-// TestAGangThatLosesAMemberToPreemptionIsHalf, however whole it was and for how long: the rest computes nothing. One that still has as many as it
-// takes works on, and so does one that lost a member otherwise.
-func TestAGangThatLosesAMemberToPreemptionIsHalf(t *testing.T) {
+// TestAGangThatLosesAMemberIsHalf, however whole it was and for how long, and whatever took the member: the rest computes nothing. One that still has
+// as many as it takes works on.
+func TestAGangThatLosesAMemberIsHalf(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason string // of its leaving, "" for none
 		least  int64
@@ -130,8 +130,10 @@ func TestAGangThatLosesAMemberToPreemptionIsHalf(t *testing.T) {
 		"preempted":                            {reason: corev1.PodReasonPreemptionByScheduler, least: 2, ends: true},
 		"preempted, and the others are enough": {reason: corev1.PodReasonPreemptionByScheduler, least: 1},
 		"preempted, and whole again since":     {reason: corev1.PodReasonPreemptionByScheduler, least: 2, back: true},
-		"evicted by others":                    {reason: "EvictionByEvictionAPI", least: 2},
-		"deleted by its user":                  {least: 2},
+		"evicted by others":                    {reason: "EvictionByEvictionAPI", least: 2, ends: true},
+		"evicted for a taint":                  {reason: "DeletionByTaintManager", least: 2, ends: true},
+		"deleted by its user":                  {least: 2, ends: true},
+		"deleted, and whole again since":       {least: 2, back: true, ends: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t, 2)

@@ -275,9 +275,7 @@ func (p *Plugin) podGone(object any) {
 func (p *Plugin) forgetMember(pod *corev1.Pod) {
 	p.queuePositions.recordGone(pod.UID, p.now())
 	if g, ok := p.gangs.forgetPod(pod.UID); ok {
-		if group := p.groups.getGroup(g.group); unusableReason(group) == "" && wasPreempted(pod) {
-			p.gangs.changeKnown(g, func(s *phase.Gang) { s.RecordPreempted(group.minMember) })
-		}
+		p.noteLostMember(g, pod)
 		p.dropEmptyGang(g)
 	}
 	if _, ok := p.groups.groupOf(pod); !ok {

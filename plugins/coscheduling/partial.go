@@ -16,7 +16,7 @@ import (
 
 // isPartiallyBound reports whether we have partially bound a gang, and records it. The gang stays partial until it is whole, whichever members are
 // recreated, and whatever its PodGroup says in the meantime. A gang that this process has seen whole is not partial, whichever leader bound it,
-// unless it has lost a member to preemption. Pods without a controller are never ended.
+// unless it has lost a member since. Pods without a controller are never ended.
 func (p *Plugin) isPartiallyBound(g gang, group *podGroup, m *placement.Members, ours []*corev1.Pod, now time.Time) bool {
 	if len(m.Placed) != m.Bound || m.Bound >= group.minMember || len(ours) == 0 || slices.ContainsFunc(ours, hasNoController) {
 		return false
@@ -109,12 +109,11 @@ func hasReleaseCondition(pod *corev1.Pod) bool {
 
 // boundAt returns when a pod was bound, as recorded by the API server; zero if unknown.
 func boundAt(pod *corev1.Pod) time.Time {
-	for i := range pod.Status.Conditions {
-		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
-			return c.LastTransitionTime.Time
-		}
+	bound := condition.TrueOfPod(pod, corev1.PodScheduled)
+	if bound == nil {
+		return time.Time{}
 	}
-	return time.Time{}
+	return bound.LastTransitionTime.Time
 }
 
 // completePlanSize returns the size of the largest complete plan by which some of the given pods were bound; 0 for none.

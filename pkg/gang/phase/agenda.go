@@ -17,6 +17,7 @@ const (
 	NoticesWithdrawn
 	WriteFailed
 	BoundInPart
+	MemberEnds
 	GroupChanged
 	reasonCount
 )
@@ -47,6 +48,7 @@ var reasons = [reasonCount]struct {
 	NoticesWithdrawn: {"its notices were withdrawn, and it may choose other victims", Representative},
 	WriteFailed:      {"the backoff after a failed write ends", AllMembers},
 	BoundInPart:      {"members are bound without the others, and their time is over", OneMember},
+	MemberEnds:       {"a lost member has had its time to end", OneMember},
 	GroupChanged:     {"its PodGroup changed while its members were tried", AllMembers},
 }
 

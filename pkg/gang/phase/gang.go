@@ -95,16 +95,21 @@ func (g *Gang) RecordWholeSize(members int) {
 // RecordLeft records that a member has left its place: once none is bound, the next start is a new one.
 func (g *Gang) RecordLeft() {
 	if g.Bound == 0 {
-		g.whole, g.partial = false, false
+		g.whole, g.partial, g.partialSince = false, false, time.Time{}
 	}
 }
 
-// RecordPreempted records that the gang has lost a member to preemption. If fewer members than needed remain, it counts as partially bound from
-// now on.
-func (g *Gang) RecordPreempted(want int) {
-	if g.Bound > 0 && g.Bound < want {
-		g.whole, g.partial = false, true
+// RecordLostMember records that the gang has lost a bound member, and reports whether fewer remain than it needs, or than it had when it was whole.
+// Then it counts as partially bound.
+func (g *Gang) RecordLostMember(want int) bool {
+	if g.whole {
+		want = min(want, g.wholeSize)
 	}
+	if g.Bound == 0 || g.Bound >= want {
+		return false
+	}
+	g.whole, g.partial = false, true
+	return true
 }
 
 // MarkPartial records that the gang is partially bound and was never whole.

@@ -28,7 +28,7 @@ func TestPhaseFollowsFromState(t *testing.T) {
 		"members wait for the others":    {change: []func(*Gang){bind(1), pass(1), hold(1)}, want: Starting},
 		"all members are bound":          {change: []func(*Gang){bind(3), whole(3)}, want: Running},
 		"one of a whole gang restarts":   {change: []func(*Gang){bind(3), whole(3), bind(-1)}, want: Running},
-		"one of a whole gang is evicted": {change: []func(*Gang){bind(3), whole(3), bind(-1), func(g *Gang) { g.RecordPreempted(3) }}, want: PartiallyBound},
+		"one of a whole gang is evicted": {change: []func(*Gang){bind(3), whole(3), bind(-1), func(g *Gang) { g.RecordLostMember(3) }}, want: PartiallyBound},
 		"all of a whole gang are gone":   {change: []func(*Gang){bind(3), whole(3), bind(-3), (*Gang).RecordLeft}, want: Pending},
 		"another plugin rejected one": {change: []func(*Gang){func(g *Gang) { g.RecordRejection("ports", noon) }},
 			want: BackingOff},
