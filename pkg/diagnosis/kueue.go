@@ -1,8 +1,11 @@
 package diagnosis
 
 import (
+	"regexp"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
@@ -15,8 +18,7 @@ func explainHeldByKueue(f *Facts) Finding {
 		waitStep("wait: Kueue admits it when its queue has room, and pods that are made then still wait for nodes"),
 		inspectStep(phrase.Textf("see what is in Kueue's queues"), look),
 	}
-	for i := range f.Space.KueueWorkloads {
-		workload := &f.Space.KueueWorkloads[i]
+	if workload := inventory.KueueWorkloadOf(f.Space.KueueWorkloads, &f.Job.Job); workload != nil {
 		if active, set, _ := unstructured.NestedBool(workload.Object, "spec", "active"); set && !active {
 			allow := "kubectl -n " + f.Job.Namespace + " patch workloads.kueue.x-k8s.io " + workload.GetName() + " --type=merge -p '{\"spec\":{\"active\":true}}'"
 			out.Message = out.Message.Addf(": its Workload %s is set to be inactive", workload.GetName())
@@ -24,11 +26,21 @@ func explainHeldByKueue(f *Facts) Finding {
 			return out
 		}
 		if says := kueueVerdict(workload); says != "" {
-			out.Message = out.Message.Addf(": %s", says)
-			return out
+			out.Message = withKueueVerdict(out.Message, says)
 		}
 	}
 	return out
+}
+
+// quotaShort is how Kueue says what its quota lacks for a Workload.
+var quotaShort = regexp.MustCompile(`insufficient unused quota for (\S+) in flavor (\S+), (\S+) more needed`)
+
+// withKueueVerdict says when Kueue admits a job, as far as its words tell, and else what it says.
+func withKueueVerdict(held phrase.Text, says string) phrase.Text {
+	if lacks := quotaShort.FindStringSubmatch(says); lacks != nil {
+		return held.Addf(": when %s more of %s are unused in its quota of flavor %s", lacks[3], lacks[1], lacks[2])
+	}
+	return held.Addf(": %s", says)
 }
 
 // kueueVerdict returns why Kueue has reserved no quota for a Workload, or waits after it has; "" if it has not said yet.

@@ -15,7 +15,7 @@ func TestWhatKueueHoldsBack(t *testing.T) {
 	const held = "Kueue holds it back in queue team-a, and starts it when it admits it"
 	workload := func(active bool, conditions ...any) unstructured.Unstructured {
 		return unstructured.Unstructured{Object: map[string]any{
-			"metadata": map[string]any{"name": "job-ddp-1a2b3"}, "spec": map[string]any{"active": active}, "status": map[string]any{"conditions": conditions},
+			"metadata": map[string]any{"name": "job-ddp-1a2b3", "ownerReferences": []any{map[string]any{"kind": "Job", "name": "ddp", "uid": "ddp-uid"}}}, "spec": map[string]any{"active": active}, "status": map[string]any{"conditions": conditions},
 		}}
 	}
 	condition := func(kind, status, message string) any {
@@ -31,6 +31,11 @@ func TestWhatKueueHoldsBack(t *testing.T) {
 			workloads: []unstructured.Unstructured{workload(true, condition("Admitted", "False", "no reservation"), condition("QuotaReserved", "False", "8 more GPUs needed"))},
 			text:      held + ": 8 more GPUs needed", command: "kubectl -n team get workloads.kueue.x-k8s.io",
 		},
+		"its quota lacks GPUs": {
+			workloads: []unstructured.Unstructured{workload(true, condition("QuotaReserved", "False",
+				"couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor h100, 8 more needed"))},
+			text: held + ": when 8 more of nvidia.com/gpu are unused in its quota of flavor h100", command: "kubectl -n team get workloads.kueue.x-k8s.io",
+		},
 		"a check is still open": {
 			workloads: []unstructured.Unstructured{workload(true, condition("QuotaReserved", "True", "reserved"), condition("Admitted", "False", "check autoscaler is pending"))},
 			text:      held + ": check autoscaler is pending", command: "kubectl -n team get workloads.kueue.x-k8s.io",
@@ -43,7 +48,7 @@ func TestWhatKueueHoldsBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			report := Diagnose(Facts{
-				Job: inventory.JobDetail{Job: inventory.Job{Name: "ddp", Namespace: "team", Kind: "Job", Status: inventory.StatusPending, Foreign: true,
+				Job: inventory.JobDetail{Job: inventory.Job{Name: "ddp", Namespace: "team", Kind: "Job", Status: inventory.StatusPending, Foreign: true, Object: inventory.ObjectRef{UID: "ddp-uid"},
 					Trouble: inventory.Trouble{Reason: inventory.ReasonHeldByKueue, Message: held}}},
 				Space: &snapshot.Snapshot{KueueWorkloads: tc.workloads},
 			})

@@ -36,7 +36,7 @@ func Read(ctx context.Context, client kubernetes.Interface, namespace, name stri
 		return nil, err
 	}
 	jobs := slices.DeleteFunc(inventory.BuildDetails(own), func(job inventory.JobDetail) bool {
-		return job.Kind == gang.KindPod // see ReadPod
+		return job.Kind == gang.KindPod || job.Name != name // see ReadPod; Kueue's objects are read for all names
 	})
 	preemptors, err := readPreemptors(ctx, client, jobs)
 	if err != nil {
@@ -54,10 +54,8 @@ func Read(ctx context.Context, client kubernetes.Interface, namespace, name stri
 			}
 		}
 		if jobs[i].Reason == inventory.ReasonHeldByKueue {
-			if out[i].Space, err = snapshot.Read(ctx, client, snapshot.KueueWorkloads(namespace, jobs[i].Object.UID).IfAllowed()); err != nil {
-				return nil, err
-			}
-			continue // it has no pods
+			out[i].Space = &snapshot.Snapshot{KueueWorkloads: own.KueueWorkloads}
+			continue // the scheduler sees no pod of it
 		}
 		if jobs[i].RunsWhole() || isEnded(jobs[i].Status) {
 			continue // nothing waits to be let in

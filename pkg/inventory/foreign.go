@@ -185,6 +185,7 @@ func (q JobQuery) foreignQueries() []snapshot.Query {
 
 // readObjects reads the results of queries for jobs, and what foreign workloads are built from if the query selects them.
 func (q JobQuery) readObjects(ctx context.Context, client kubernetes.Interface, queries []snapshot.Query) (*snapshot.Snapshot, error) {
+	queries = append(queries, q.kueueQueries()...)
 	if q.Foreign && q.Name == "" {
 		queries = append(queries, q.foreignQueries()...)
 	}
@@ -200,6 +201,19 @@ func (q JobQuery) readObjects(ctx context.Context, client kubernetes.Interface, 
 		read.ForeignPods, read.ForeignJobs = others.ForeignPods, others.ForeignJobs
 	}
 	return q.withForeign(read), nil
+}
+
+// kueueQueries is what Kueue says of the jobs of a query; it has no labels of theirs.
+func (q JobQuery) kueueQueries() []snapshot.Query {
+	if !q.Foreign || q.Selector != "" {
+		return nil
+	}
+	return []snapshot.Query{snapshot.KueueWorkloads(q.Namespace).IfAllowed()}
+}
+
+// selectNamed returns the jobs of the query's name: Kueue's objects are read for all names, as they show who comes before.
+func (q JobQuery) selectNamed(jobs []Job) []Job {
+	return slices.DeleteFunc(jobs, func(job Job) bool { return q.Name != "" && job.Name != q.Name })
 }
 
 // watchQueries is what the jobs of a query are watched by, once it is known which there are.

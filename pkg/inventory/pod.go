@@ -125,6 +125,8 @@ func judgePod(pod *corev1.Pod) (Status, Trouble) {
 		return StatusTerminating, terminatingTrouble(pod)
 	case isLost(pod):
 		return StatusFailing, lostPodTrouble(pod)
+	case isGatedByKueue(pod):
+		return StatusPending, kueueTrouble(pod.Labels[names.LabelKueueQueue])
 	case pod.Spec.NodeName == "" && scheduled.Status == corev1.ConditionFalse:
 		return StatusPending, Trouble{Reason: string(reason.CauseOfUnplaced(pod)), Message: ShortenVerdict(scheduled.Message)}
 	case pod.Spec.NodeName == "":
@@ -134,7 +136,7 @@ func judgePod(pod *corev1.Pod) (Status, Trouble) {
 }
 
 // unscheduled are the causes of pods without a node that our scheduler does not look at.
-var unscheduled = []reason.Cause{reason.SchedulingGated, reason.OtherScheduler}
+var unscheduled = []reason.Cause{reason.SchedulingGated, reason.OtherScheduler, reason.Cause(ReasonHeldByKueue)}
 
 // AwaitsScheduler reports whether a job's trouble is that the scheduler has found no node for one of its pods.
 func (j *Job) AwaitsScheduler() bool {

@@ -3,6 +3,7 @@ package inventory
 import (
 	"context"
 	"slices"
+	"time"
 
 	"k8s.io/client-go/kubernetes"
 
@@ -71,14 +72,14 @@ func (q JobQuery) OnlyJob(jobs []Job) (Job, error) {
 	return Job{}, &AmbiguousError{Namespace: q.Namespace, Name: q.Name, Kinds: kinds}
 }
 
-// Jobs reads jobs and their pods with three requests, five with foreign workloads, and with two more when a job lacks pods, to find out why. It reads committed data, so that a
-// job is listed as soon as its creation has returned.
+// Jobs reads jobs and their pods with three requests, six with foreign workloads, seven where the cluster lacks Kueue or has an older one, and two more
+// when a job lacks pods, to find out why. It reads committed data, so that a job is listed as soon as its creation has returned.
 func (r *Reader) Jobs(ctx context.Context, query JobQuery) ([]Job, error) {
 	read, err := query.readObjects(ctx, r.client, query.jobQueries())
 	if err != nil {
 		return nil, err
 	}
-	jobs := Build(read).Jobs
+	jobs := query.selectNamed(Build(read).Jobs)
 	if !anyMissingPods(jobs) {
 		return jobs, nil
 	}
@@ -87,7 +88,7 @@ func (r *Reader) Jobs(ctx context.Context, query JobQuery) ([]Job, error) {
 		return nil, err
 	}
 	read.Events, read.Quotas = why.Events, why.Quotas
-	return Build(read).Jobs, nil
+	return query.selectNamed(Build(read).Jobs), nil
 }
 
 // anyMissingPods reports whether some job waits for pods that do not exist. An ended job waits for none.
@@ -99,16 +100,30 @@ func anyMissingPods(jobs []Job) bool {
 }
 
 // WatchJobs calls changed with all jobs of the query, first as they are read, then as the watch has them and after every change, until ctx ends. It
-// reads before it watches, so that a problem with the cluster or the query is an error at once.
+// reads before it watches, so that a problem with the cluster or the query is an error at once. What Kueue holds back is read again with a change, but
+// not more often than every [kueueInterval].
 func (r *Reader) WatchJobs(ctx context.Context, query JobQuery, changed func([]Job)) error {
 	jobs, err := r.Jobs(ctx, query)
 	if err != nil {
 		return err
 	}
 	changed(jobs)
-	return r.watchQueries(ctx, func(now *snapshot.Snapshot) { changed(Build(query.withForeign(now)).Jobs) },
-		append(query.watchQueries(jobs), refusalEvents(query.Namespace))...)
+	atKueue, held, readAt := query.kueueQueries(), &snapshot.Snapshot{}, time.Time{}
+	return r.watchQueries(ctx, func(now *snapshot.Snapshot) {
+		if len(atKueue) > 0 && time.Since(readAt) >= kueueInterval {
+			if read, err := snapshot.Read(ctx, r.client, atKueue...); err == nil {
+				held = read
+			}
+			readAt = time.Now()
+		}
+		now = query.withForeign(now)
+		now.KueueWorkloads = held.KueueWorkloads
+		changed(query.selectNamed(Build(now).Jobs))
+	}, append(query.watchQueries(jobs), refusalEvents(query.Namespace))...)
 }
+
+// kueueInterval is how long the position of a job at Kueue may be old in what is watched: each reading lists all of Kueue's Workloads.
+const kueueInterval = 10 * time.Second
 
 // Details reads all about the jobs of a query: three requests more than [Reader.Jobs] has. The query names a job and
 // a namespace; more than one detail comes back only for jobs of one name and different kinds.
@@ -117,7 +132,7 @@ func (r *Reader) Details(ctx context.Context, query JobQuery) ([]JobDetail, erro
 	if err != nil {
 		return nil, err
 	}
-	return BuildDetails(read), nil
+	return slices.DeleteFunc(BuildDetails(read), func(job JobDetail) bool { return query.Name != "" && job.Name != query.Name }), nil
 }
 
 // ReadDetailObjects reads what [BuildDetails] needs of the jobs of a query.

@@ -16,7 +16,7 @@ func TestKueueWorkloadsAreReadInTheVersionThatIsServed(t *testing.T) {
 		asked := 0
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			asked++
-			if r.URL.Path != "/apis/kueue.x-k8s.io/"+served+"/namespaces/team/workloads" || r.URL.Query().Get("labelSelector") != "kueue.x-k8s.io/job-uid=uid" {
+			if r.URL.Path != "/apis/kueue.x-k8s.io/"+served+"/namespaces/team/workloads" {
 				http.NotFound(w, r)
 				return
 			}
@@ -28,7 +28,7 @@ func TestKueueWorkloadsAreReadInTheVersionThatIsServed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := Read(t.Context(), client, KueueWorkloads("team", "uid").IfAllowed())
+		got, err := Read(t.Context(), client, KueueWorkloads("team").IfAllowed())
 		if err != nil {
 			t.Fatal(err)
 		}
