@@ -274,3 +274,19 @@ func TestKueueDecidesWhenItsJobsStart(t *testing.T) {
 		t.Errorf("what a user has paused is not resumed: %v", err)
 	}
 }
+
+// TestKueueStartsAgainWhatIsPaused, so that such a job is stopped by Kueue or not at all.
+func TestKueueStartsAgainWhatIsPaused(t *testing.T) {
+	job := waiting("", "")
+	job.Spec.Suspend, job.UID = ptr.To(false), "uid-of-it"
+	if step, err := Pause(job, time.Now()); err != nil || step.Patch == nil {
+		t.Fatalf("a job without Kueue is not paused: %v", err)
+	}
+	job.Labels[names.LabelKueueQueue] = "team-a"
+	for _, why := range []string{"", "its GPUs are idle"} {
+		step, err := PauseBecause(job, time.Now(), why)
+		if step.Patch != nil || err == nil || !strings.Contains(err.Error(), "Kueue decides when a job of queue team-a runs") || !strings.Contains(err.Error(), "job-uid=uid-of-it") {
+			t.Errorf("because of %q it is paused: %s, %v", why, step.Patch, err)
+		}
+	}
+}

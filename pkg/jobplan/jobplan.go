@@ -121,7 +121,8 @@ type Step struct {
 // replicas is recorded.
 func Pause(top client.Object, now time.Time) (Step, error) { return PauseBecause(top, now, "") }
 
-// PauseBecause is Pause for controllers: why is a sentence for the user, without a full stop.
+// PauseBecause is Pause for controllers: why is a sentence for the user, without a full stop. A Job of Kueue's is not paused: Kueue starts what it has
+// admitted again within seconds, and what the pods had done would be lost.
 func PauseBecause(top client.Object, now time.Time, why string) (Step, error) {
 	switch StateOf(top) {
 	case StatePaused:
@@ -130,9 +131,20 @@ func PauseBecause(top client.Object, now time.Time, why string) (Step, error) {
 		}
 		return Step{GPUs: GPUs(top)}, nil
 	case StateActive:
+		if _, isJob := top.(*batchv1.Job); isJob && top.GetLabels()[names.LabelKueueQueue] != "" {
+			return Step{}, newStateError(top, kueueStops(top))
+		}
 		return haltPods(top, names.AnnotationPausedAt, now, why)
 	}
 	return Step{}, newStateError(top, phrase.Textf("Only a job that waits or runs can be paused"))
+}
+
+// kueueStops says how a Job of Kueue's is stopped.
+func kueueStops(top client.Object) phrase.Text {
+	return phrase.Textf("Kueue decides when a job of queue %[1]s runs, and would start it again at once. Have it stop the job by the job's Workload, by its name there:\n"+
+		"kubectl -n %[2]s get workloads.kueue.x-k8s.io -l kueue.x-k8s.io/job-uid=%[3]s\n"+
+		`kubectl -n %[2]s patch workloads.kueue.x-k8s.io NAME --type=merge -p '{"spec":{"active":false}}'`,
+		top.GetLabels()[names.LabelKueueQueue], top.GetNamespace(), string(top.GetUID()))
 }
 
 // Resume plans to let a paused job wait for GPUs again. A job paused while it waited for other jobs waits for them again; a job that only waits for

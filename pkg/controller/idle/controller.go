@@ -2,6 +2,7 @@ package idle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -174,6 +175,9 @@ func (w *Watcher) pauseJob(ctx context.Context, idle *job, since time.Duration) 
 	}
 	why := fmt.Sprintf("the job was paused as its GPUs had been less than %g%% busy for %s", w.Settings.Below, formatDuration(since))
 	step, err := jobplan.PauseBecause(live, w.Clock.Now(), why)
+	if refused := (*jobplan.StateError)(nil); errors.As(err, &refused) { // Kueue would start it again
+		return nil
+	}
 	if err != nil || step.Patch == nil {
 		return err
 	}
