@@ -176,6 +176,9 @@ func (r *renderer) topMeta() metav1.ObjectMeta {
 		}
 		m.Annotations[key] = value
 	}
+	if r.job.Queue != "" {
+		m.Labels[names.LabelKueueQueue] = r.job.Queue
+	}
 	if timeout := r.job.Resources.IdleTimeout; timeout != nil {
 		note(names.AnnotationIdleTimeout, timeout.String())
 	}

@@ -92,6 +92,9 @@ func identityFields(j *Job) fields {
 		{name: "priority", value: choiceValue(&j.Priority, PriorityHigh, PriorityMedium, PriorityLow),
 			def: "medium", example: "high",
 			doc: "Jobs of higher priority are placed first; high ones may stop others to get their GPUs."},
+		{name: "queue", value: scalarValue(&j.Queue, "name", dnsLabel(63)), def: "none", example: "team-a",
+			doc: "The LocalQueue of Kueue that the job waits in, where Kueue is installed: it decides when the job has pods, which then wait for nodes as all others do. " +
+				"See docs/gpuctl.md."},
 		{name: "description", value: scalarValue(&j.Description, "text", anyText), def: "none", example: `"Qwen2 7B, supervised fine-tuning"`,
 			doc: "A sentence for your colleagues; any language."},
 		{name: "ttl", only: training, value: optionalValue(&j.TTL, "duration", durationParser(0)), def: "kept until deleted", example: "7d",

@@ -98,6 +98,8 @@ type Job struct {
 	Namespace    string
 	Description  string
 	Priority     Priority
+	// Queue is the LocalQueue of Kueue that the job waits in; "" for none.
+	Queue string
 	// TTL is how long a finished training job is kept; nil keeps it until it is deleted.
 	TTL *time.Duration
 	// Retries is how often the pod of a training job is restarted after a failure.
