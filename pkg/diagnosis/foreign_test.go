@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 
 	"g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/inventory"
@@ -19,6 +21,7 @@ import (
 func rayFacts(workers, size int, nodes ...*fixture.NodeBuilder) Facts {
 	labels := func(pod corev1.Pod, role string) corev1.Pod {
 		pod.Labels = map[string]string{"ray.io/cluster": "ray", "ray.io/node-type": role}
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "ray.io/v1", Kind: "RayCluster", Name: "ray", Controller: ptr.To(true)}}
 		return pod
 	}
 	head := labels(*fixture.Pod("ray-head").Pool("p").Obj(), "head")

@@ -39,7 +39,7 @@ func pod(name, node string, change ...func(*corev1.Pod)) corev1.Pod {
 func member(p *corev1.Pod) { p.Labels = map[string]string{names.LabelPodGroup: "g"} }
 func inRay(p *corev1.Pod) {
 	p.Labels = map[string]string{"ray.io/cluster": "r", "ray.io/node-type": "worker"}
-	p.OwnerReferences[0].UID = types.UID("of-" + p.Name)
+	p.OwnerReferences[0].Name, p.OwnerReferences[0].UID = "r", types.UID("of-"+p.Name)
 }
 func going(p *corev1.Pod) { p.DeletionTimestamp = ptr.To(metav1.NewTime(now)) }
 func ended(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
@@ -106,8 +107,8 @@ func (m Membership) PartName() string {
 	return m.GroupName() + "/" + m.Part
 }
 
-// Recognize returns the object whose pods a pod starts together with, by the labels and fields that its operator sets. It returns false for a
-// pod that names a PodGroup by the label, which takes precedence, and for a pod without any of them.
+// Recognize returns the object whose pods a pod starts together with, by the labels and fields that its operator sets, and its controller. It returns
+// false for a pod that names a PodGroup by the label, which takes precedence, and for a pod without any of them.
 func Recognize(pod *corev1.Pod) (Membership, bool) {
 	if pod.Labels[names.LabelPodGroup] != "" {
 		return Membership{}, false
@@ -115,12 +116,24 @@ func Recognize(pod *corev1.Pod) (Membership, bool) {
 	if group := pod.Spec.SchedulingGroup; group != nil && group.PodGroupName != nil && *group.PodGroupName != "" {
 		return Membership{Kind: KindPodGroup, Object: *group.PodGroupName}, true
 	}
+	return recognizeByOwner(pod)
+}
+
+// recognizeByOwner returns the operator's object that a pod was made for.
+func recognizeByOwner(pod *corev1.Pod) (Membership, bool) {
 	for _, recognize := range recognizers {
-		if m := recognize(pod); m.Object != "" {
+		if m := recognize(pod); m.Object != "" && isMadeFor(pod, m.Object) {
 			return m, true
 		}
 	}
 	return Membership{}, false
+}
+
+// isMadeFor reports whether the controller of a pod is an object, or one that is made for it: all operators name these after it. Labels alone would let
+// a pod pass for one of any workload of its namespace.
+func isMadeFor(pod *corev1.Pod, object string) bool {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	return owner != nil && (owner.Name == object || strings.HasPrefix(owner.Name, object+"-"))
 }
 
 // Parse parses the name of a group as written by [Membership.GroupName] and [Membership.PartName], and returns false for that of a PodGroup that pods

@@ -1,6 +1,7 @@
 package gang
 
 import (
+	"cmp"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,7 +15,8 @@ import (
 func memberOf(labels map[string]string, owner types.UID) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Labels: labels}}
 	if owner != "" {
-		pod.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", UID: owner, Controller: ptr.To(true)}}
+		name := cmp.Or(labels[labelJobSet], labels[labelLeaderWorkerSet], "job") + "-0"
+		pod.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: name, UID: owner, Controller: ptr.To(true)}}
 	}
 	return pod
 }

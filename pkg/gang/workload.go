@@ -1,6 +1,7 @@
 package gang
 
 import (
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -64,13 +65,11 @@ func WorkloadOf(pod *corev1.Pod) Workload {
 	if job := pod.Labels[names.LabelJob]; job != "" {
 		return Workload{Kind: pod.Labels[names.LabelJobType], Name: job}
 	}
-	if w := rootByLabels(pod.Labels); w.Name != "" {
+	if w := rootByLabels(pod); w.Name != "" {
 		return w
 	}
-	for _, recognize := range recognizers {
-		if m := recognize(pod); m.Object != "" {
-			return Workload{Kind: m.Kind, Name: m.Object}
-		}
+	if m, recognized := recognizeByOwner(pod); recognized {
+		return Workload{Kind: m.Kind, Name: m.Object}
 	}
 	if w := workloadOfController(pod); w.Name != "" {
 		return w
@@ -87,15 +86,23 @@ func WorkloadOf(pod *corev1.Pod) Workload {
 // IsMadeByGpuctl reports whether the workload of a pod is a job of gpuctl.
 func IsMadeByGpuctl(pod *corev1.Pod) bool { return pod.Labels[names.LabelJob] != "" }
 
-// rootByLabels returns the workload that operators name on pods several owners below it: KubeRay 1.6, Kubeflow Trainer 2 and Spark's operator.
-func rootByLabels(labels map[string]string) Workload {
-	if kind := labels[labelRayOriginKind]; kind != "" {
-		return Workload{Kind: kind, Name: labels[labelRayOrigin]}
+// rootByLabels returns the workload that operators name on pods several owners below it: KubeRay 1.6, Kubeflow Trainer 2 and Spark's operator. It
+// returns the zero value for a pod whose controller is of no kind that they make for it, as anybody can write labels.
+func rootByLabels(pod *corev1.Pod) Workload {
+	owner, labels := metav1.GetControllerOfNoCopy(pod), pod.Labels
+	if owner == nil {
+		return Workload{}
 	}
-	if labels[labelTrainStep] != "" { // its JobSet has its name
+	rayKind := labels[labelRayOriginKind]
+	switch {
+	case slices.Contains([]string{KindRayCluster, KindRayJob, KindRayService}, rayKind) && (owner.Kind == KindRayCluster || owner.Kind == KindJob):
+		return Workload{Kind: rayKind, Name: labels[labelRayOrigin]}
+	case labels[labelTrainStep] != "" && isMadeFor(pod, labels[labelJobSet]): // its JobSet has its name
 		return Workload{Kind: KindTrainJob, Name: labels[labelJobSet]}
+	case owner.Kind == KindSpark || owner.Kind == KindPod: // the executors are the driver's
+		return Workload{Kind: KindSpark, Name: labels[labelSpark]}
 	}
-	return Workload{Kind: KindSpark, Name: labels[labelSpark]}
+	return Workload{}
 }
 
 // workloadOfController returns the controller of a pod, for a ReplicaSet the Deployment that made it, and the zero value for a pod that is not

@@ -67,6 +67,11 @@ func (l *lab) recognized(name string, labels map[string]string, change ...func(*
 	pod := fixture.Pod(name).GPUs(8).Obj()
 	pod.Namespace, pod.UID, pod.Labels = "ns", types.UID(name), labels
 	ownedBy(types.UID("owner-of-" + name))(pod)
+	for _, label := range []string{"jobset.sigs.k8s.io/jobset-name", "leaderworkerset.sigs.k8s.io/name", "ray.io/cluster", "training.kubeflow.org/job-name"} {
+		if object := labels[label]; object != "" {
+			pod.OwnerReferences[0].Name = object + "-" + name
+		}
+	}
 	for _, change := range change {
 		change(pod)
 	}

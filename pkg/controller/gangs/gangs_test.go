@@ -1,6 +1,7 @@
 package gangs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -38,7 +39,7 @@ func (c *committed) Get(_ context.Context, key client.ObjectKey, object client.O
 func member(name string, labels map[string]string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: name, UID: types.UID(name), Labels: labels,
-		OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "j", UID: "mine", Controller: ptr.To(true)}},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: cmp.Or(labels["ray.io/cluster"], "j"), UID: "mine", Controller: ptr.To(true)}},
 	}}
 }
 
