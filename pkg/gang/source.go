@@ -18,6 +18,8 @@ type Gang struct {
 	Owner types.UID
 	// MinMembers is how many members it needs.
 	MinMembers int
+	// Topology is the layout of its members, in the form of the annotation g8s.host/topology; "" for a PodGroup that pods name by a label, which has it.
+	Topology string
 }
 
 // HasMember reports whether a pod is a member. The required size of an object excludes succeeded pods, so such a pod is not a member of a gang
@@ -118,5 +120,5 @@ func (m Membership) newGang(namespace string, sizes Sizes) (Gang, bool) {
 	if m.Part != "" && sizes.SizeOf(m.Part) > 0 {
 		name, least = m.PartName(), sizes.SizeOf(m.Part)
 	}
-	return Gang{Group: types.NamespacedName{Namespace: namespace, Name: name}, MinMembers: least}, least > 0
+	return Gang{Group: types.NamespacedName{Namespace: namespace, Name: name}, MinMembers: least, Topology: sizes.Topology}, least > 0
 }

@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -13,6 +16,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -24,6 +28,7 @@ import (
 	gangsv1 "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/render"
 	"g8s.host/gpu-scheduler/pkg/safeyaml"
@@ -38,17 +43,24 @@ func ParseCluster(data []byte) (cluster Cluster, waiting []Arrival, err error) {
 	if err != nil {
 		return Cluster{}, nil, err
 	}
+	recognized, err := newRecognizer(objects)
+	if err != nil {
+		return Cluster{}, nil, err
+	}
 	for _, object := range objects {
 		switch object := object.(type) {
 		case *corev1.Node:
 			cluster.Nodes = append(cluster.Nodes, object)
 		case *corev1.Pod:
+			pod, err := recognized.label(object)
 			switch {
-			case gpu.HasEnded(object):
-			case object.Spec.NodeName == "":
-				waiting = append(waiting, Arrival{Pod: object})
+			case err != nil:
+				return Cluster{}, nil, err
+			case gpu.HasEnded(pod):
+			case pod.Spec.NodeName == "":
+				waiting = append(waiting, Arrival{Pod: pod})
 			default:
-				cluster.Pods = append(cluster.Pods, object)
+				cluster.Pods = append(cluster.Pods, pod)
 			}
 		case *gangsv1.PodGroup:
 			cluster.Groups = append(cluster.Groups, object)
@@ -59,6 +71,9 @@ func ParseCluster(data []byte) (cluster Cluster, waiting []Arrival, err error) {
 		case *names.GPUQuota:
 			cluster.Quotas = append(cluster.Quotas, object)
 		}
+	}
+	for _, name := range slices.SortedFunc(maps.Keys(recognized.groups), compareNames) {
+		cluster.Groups = append(cluster.Groups, recognized.groups[name])
 	}
 	return cluster, waiting, nil
 }
@@ -85,13 +100,20 @@ func collectArrivals(objects []runtime.Object, cluster Cluster) ([]Arrival, erro
 			groups[types.NamespacedName{Namespace: group.Namespace, Name: group.Name}] = group
 		}
 	}
+	recognized, err := newRecognizer(objects)
+	if err != nil {
+		return nil, err
+	}
 	var arrivals []Arrival
 	for _, object := range objects {
 		for _, pod := range objectPods(object) {
+			if pod, err = recognized.label(pod); err != nil {
+				return nil, err
+			}
 			if err := admitPod(pod, cluster.Classes); err != nil {
 				return nil, err
 			}
-			arrivals = append(arrivals, Arrival{Pod: pod, Group: groups[podGang(pod)]})
+			arrivals = append(arrivals, Arrival{Pod: pod, Group: cmp.Or(groups[podGang(pod)], recognized.groups[podGang(pod)])})
 		}
 	}
 	return arrivals, nil
@@ -142,7 +164,7 @@ func decodeObject(raw []byte) ([]runtime.Object, error) {
 	case runtime.IsMissingVersion(err) || runtime.IsMissingKind(err):
 		return nil, errNotKubernetes
 	case runtime.IsNotRegisteredError(err):
-		return nil, nil // a kind that does not affect scheduling, such as a custom resource
+		return decodeGangObject(raw)
 	case err != nil:
 		return nil, err
 	case !meta.IsListType(object):
@@ -167,6 +189,17 @@ func decodeObject(raw []byte) ([]runtime.Object, error) {
 	}
 	return objects, nil
 }
+
+// decodeGangObject decodes an object that defines a gang, and returns none for a kind that does not affect scheduling, such as any other custom resource.
+func decodeGangObject(raw []byte) ([]runtime.Object, error) {
+	object := &unstructured.Unstructured{}
+	if err := object.UnmarshalJSON(raw); err != nil || !isGangKind(object.GroupVersionKind()) {
+		return nil, nil //nolint:nilerr // what is not read is no gang
+	}
+	return []runtime.Object{object}, nil
+}
+
+func compareNames(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) }
 
 // renderJobs reads gpuctl's documents.
 func renderJobs(name string, data []byte, cluster Cluster) ([]runtime.Object, error) {
@@ -215,11 +248,27 @@ func objectPods(object runtime.Object) []*corev1.Pod {
 		pod.Spec.NodeName, pod.Status = "", corev1.PodStatus{}
 		return withIdentity([]*corev1.Pod{pod})
 	case *batchv1.Job:
-		return withIdentity(podsFromTemplate(&object.Spec.Template, object.Namespace, object.Name, ptr.Deref(object.Spec.Parallelism, 1)))
+		pods := podsFromTemplate(&object.Spec.Template, object.Namespace, object.Name, ptr.Deref(object.Spec.Parallelism, 1))
+		return withIdentity(withIndexes(object, pods))
 	case *appsv1.Deployment:
 		return withIdentity(podsFromTemplate(&object.Spec.Template, object.Namespace, object.Name, ptr.Deref(object.Spec.Replicas, 1)))
 	}
 	return nil
+}
+
+// withIndexes has the pods of an indexed Job that gpuctl did not make as its controller makes them, by which they are recognized.
+func withIndexes(job *batchv1.Job, pods []*corev1.Pod) []*corev1.Pod {
+	if ptr.Deref(job.Spec.CompletionMode, "") != batchv1.IndexedCompletion || len(pods) == 0 || gang.IsMadeByGpuctl(pods[0]) {
+		return pods
+	}
+	for i, pod := range pods {
+		if pod.Annotations == nil {
+			pod.Annotations = map[string]string{}
+		}
+		pod.Annotations[batchv1.JobCompletionIndexAnnotation] = strconv.Itoa(i)
+		pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}
+	}
+	return pods
 }
 
 // podsFromTemplate makes pods of a template.

@@ -5,11 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,7 +15,6 @@ import (
 	"g8s.host/gpu-scheduler/pkg/controller/pools"
 	"g8s.host/gpu-scheduler/pkg/controller/statuses"
 	"g8s.host/gpu-scheduler/pkg/controller/traced"
-	"g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/whatif"
 )
 
@@ -48,7 +43,7 @@ type Simulate func(context.Context, *whatif.Question) (*whatif.Outcome, error)
 // Reconciler keeps the advice of GPUPools. It searches for one pool at a time, because a simulation occupies a CPU.
 type Reconciler struct {
 	Client client.Client
-	// Live reads PodGroups, which are not cached.
+	// Live reads what defines gangs, which is not cached.
 	Live     client.Reader
 	Clock    clock.PassiveClock
 	Simulate Simulate
@@ -156,33 +151,7 @@ func (r *Reconciler) readSituation(ctx context.Context, pool string) (Situation,
 		out.Quotas = list.Items
 	}
 	out.Template = TemplateOf(out.Nodes, out.Waiting)
-	out.Groups, err = r.groupsOf(ctx, out.Waiting.Pods)
-	return out, err
-}
-
-// groupsOf reads the PodGroups that pods name. A missing one makes no gang, as for the scheduler.
-func (r *Reconciler) groupsOf(ctx context.Context, pods []corev1.Pod) ([]unstructured.Unstructured, error) {
-	var out []unstructured.Unstructured
-	seen := map[client.ObjectKey]bool{}
-	for i := range pods {
-		key, named := gang.NamedGroup(&pods[i])
-		if !named || seen[key] {
-			continue
-		}
-		seen[key] = true
-		group := unstructured.Unstructured{}
-		group.SetAPIVersion(g8s.PodGroupAPIVersion)
-		group.SetKind(g8s.PodGroupKind)
-		err := r.Live.Get(ctx, key, &group)
-		if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("reading PodGroup %s: %w", key, err)
-		}
-		out = append(out, group)
-	}
-	return out, nil
+	return out, r.readGroups(ctx, &out)
 }
 
 // writeAdvice applies advice, and removes it if it is nil.

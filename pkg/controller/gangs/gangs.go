@@ -52,7 +52,7 @@ func (r *Reader) GangOf(ctx context.Context, pod *corev1.Pod) (*Gang, error) {
 
 func (r *Reader) readGang(ctx context.Context, pod *corev1.Pod) (*Gang, error) {
 	alone := &Gang{Members: []*corev1.Pod{pod}}
-	found, ok, err := r.findGang(ctx, pod)
+	found, ok, err := Define(ctx, r.Live, pod)
 	if err != nil || !ok {
 		return alone, err
 	}
@@ -69,10 +69,10 @@ func (r *Reader) readGang(ctx context.Context, pod *corev1.Pod) (*Gang, error) {
 	return out, nil
 }
 
-// findGang reads the object that defines the gang of a pod.
-func (r *Reader) findGang(ctx context.Context, pod *corev1.Pod) (gang.Gang, bool, error) {
+// Define reads the object that defines the gang of a pod; false for a pod that is in none.
+func Define(ctx context.Context, live client.Reader, pod *corev1.Pod) (gang.Gang, bool, error) {
 	for _, source := range gang.SourcesOf(pod) {
-		object, err := getObject(ctx, r.Live, source.Resource.GroupVersion().WithKind(source.Kind), pod.Namespace, source.Name)
+		object, err := getObject(ctx, live, source.Resource.GroupVersion().WithKind(source.Kind), pod.Namespace, source.Name)
 		if err != nil {
 			return gang.Gang{}, false, err
 		}
@@ -82,6 +82,15 @@ func (r *Reader) findGang(ctx context.Context, pod *corev1.Pod) (gang.Gang, bool
 		}
 	}
 	return gang.Gang{}, false, nil
+}
+
+// GroupOf reads the PodGroup that a pod names by its label, nil for none.
+func GroupOf(ctx context.Context, live client.Reader, pod *corev1.Pod) (*unstructured.Unstructured, error) {
+	name, named := gang.NamedGroup(pod)
+	if !named {
+		return nil, nil
+	}
+	return getObject(ctx, live, schema.FromAPIVersionAndKind(g8s.PodGroupAPIVersion, g8s.PodGroupKind), name.Namespace, name.Name)
 }
 
 // getObject reads an object, nil if there is none. A forbidden kind belongs to an operator that the controller's role does not cover: its pods are no gang
