@@ -25,7 +25,7 @@ func (g Gangs) pods() int { return g.Count * g.Members }
 
 // GangBacklog measures how a scheduler works off gangs that wait when it starts.
 func (l *Lab) GangBacklog(ctx context.Context, s Scheduler, gangs Gangs) (result Result, err error) {
-	defer func() { err = errors.Join(err, l.deleteGangs(ctx)) }()
+	defer func() { err = errors.Join(err, l.deleteAll(ctx, podGroups)) }()
 	return l.backlog(ctx, s, gangs.pods(), func(ctx context.Context) error { return l.createGangs(ctx, gangs) })
 }
 
@@ -36,32 +36,33 @@ func (l *Lab) SingleBacklog(ctx context.Context, s Scheduler, gangs Gangs) (Resu
 
 var podGroups = schema.GroupVersionResource{Group: "scheduling.x-k8s.io", Version: "v1alpha1", Resource: "podgroups"}
 
-// groups are the PodGroups of the lab.
-func (l *Lab) groups() (dynamic.ResourceInterface, error) {
+// untyped is a client for kinds of a CRD.
+func (l *Lab) untyped() (dynamic.Interface, error) {
 	config := rest.CopyConfig(l.config)
 	config.ContentType = "" // of a CRD there is JSON alone
 	untyped, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	return untyped.Resource(podGroups).Namespace(namespace), nil
+	return untyped, nil
 }
 
-// deleteGangs takes all PodGroups away.
-func (l *Lab) deleteGangs(ctx context.Context) error {
-	groups, err := l.groups()
+// deleteAll takes all objects of a kind away.
+func (l *Lab) deleteAll(ctx context.Context, kind schema.GroupVersionResource) error {
+	untyped, err := l.untyped()
 	if err != nil {
 		return err
 	}
-	return groups.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+	return untyped.Resource(kind).Namespace(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
 }
 
 // createGangs creates gangs whose pods wait.
 func (l *Lab) createGangs(ctx context.Context, gangs Gangs) error {
-	groups, err := l.groups()
+	untyped, err := l.untyped()
 	if err != nil {
 		return err
 	}
+	groups := untyped.Resource(podGroups).Namespace(namespace)
 	err = each(ctx, gangs.Count, func(ctx context.Context, i int) error {
 		group := &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": podGroups.Group + "/" + podGroups.Version, "kind": "PodGroup",

@@ -30,24 +30,42 @@ func BenchmarkWaitingGangs(b *testing.B) {
 //	go test ./test/bench/load/process -run '^$' -bench GangsBound -benchtime 3x
 func BenchmarkGangsBound(b *testing.B) {
 	lab := newLab(b, load.Fleet{Nodes: 5000, Pools: 1})
-	gangs := Gangs{Count: 50, Members: 64}
+	compareBacklogs(b, Gangs{Count: 50, Members: 64}, [2]backlogMeasure{{"gangs", lab.GangBacklog}, {"singles", lab.SingleBacklog}})
+}
+
+// BenchmarkRecognizedGangs measures how fast 500 RayClusters of 10 pods are bound, which name no PodGroups, beside as many gangs that do:
+//
+//	go test ./test/bench/load/process -run '^$' -bench RecognizedGangs -benchtime 3x
+func BenchmarkRecognizedGangs(b *testing.B) {
+	lab := newLab(b, load.Fleet{Nodes: 5000, Pools: 1})
+	compareBacklogs(b, Gangs{Count: 500, Members: 10}, [2]backlogMeasure{{"recognized", lab.RecognizedBacklog}, {"labelled", lab.GangBacklog}})
+}
+
+// backlogMeasure measures one kind of gangs.
+type backlogMeasure struct {
+	of      string
+	measure func(context.Context, Scheduler, Gangs) (Result, error)
+}
+
+// compareBacklogs reports the medians of two measures that take turns, and the ratio of the first to the second.
+func compareBacklogs(b *testing.B, gangs Gangs, measures [2]backlogMeasure) {
+	b.Helper()
 	var rates, cpu [2][]float64
-	measures := [2]func(context.Context, Scheduler, Gangs) (Result, error){lab.GangBacklog, lab.SingleBacklog}
 	for round := 0; b.Loop(); round++ {
 		for turn := range measures {
 			i := (turn + round) % 2
-			result, err := measures[i](b.Context(), Scheduler{Name: "ours"}, gangs)
+			result, err := measures[i].measure(b.Context(), Scheduler{Name: "ours"}, gangs)
 			if err != nil {
 				b.Fatal(err)
 			}
 			rates[i], cpu[i] = append(rates[i], result.PodsPerSecond), append(cpu[i], result.CPUPerPod.Seconds()*1000)
 		}
 	}
-	for i, of := range []string{"gangs", "singles"} {
-		b.ReportMetric(median(rates[i]), of+"-pods/s")
-		b.ReportMetric(median(cpu[i]), of+"-cpu-ms/pod")
+	for i := range measures {
+		b.ReportMetric(median(rates[i]), measures[i].of+"-pods/s")
+		b.ReportMetric(median(cpu[i]), measures[i].of+"-cpu-ms/pod")
 	}
-	b.ReportMetric(median(rates[0])/median(rates[1]), "gangs/singles")
+	b.ReportMetric(median(rates[0])/median(rates[1]), measures[0].of+"/"+measures[1].of)
 }
 
 func median(values []float64) float64 {

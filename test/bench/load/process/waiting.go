@@ -27,7 +27,7 @@ type Waited struct {
 func (l *Lab) Waiting(ctx context.Context, s Scheduler, gangs Gangs, long time.Duration) (waited Waited, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*long+patience)
 	defer cancel()
-	defer func() { err = errors.Join(err, l.deletePods(ctx), l.deleteGangs(ctx)) }()
+	defer func() { err = errors.Join(err, l.deletePods(ctx), l.deleteAll(ctx, podGroups)) }()
 	if err := l.fill(ctx); err != nil {
 		return Waited{}, fmt.Errorf("filling the nodes: %w", err)
 	}
