@@ -36,6 +36,10 @@ func (m *Meaning) flattenValues() map[string]string {
 	flattenValue(m.Settings, "", into)
 	for i := range m.Profiles {
 		p := &m.Profiles[i]
+		if twin := m.twinOf(i); twin != "" {
+			into["profile "+p.SchedulerName] = "as " + twin
+			continue
+		}
 		at := ""
 		if !m.IsPolicy() {
 			at = "profile " + p.SchedulerName + ": "

@@ -40,6 +40,17 @@ type Meaning struct {
 // IsPolicy reports whether it is only a scoring policy.
 func (m *Meaning) IsPolicy() bool { return m.Settings == nil }
 
+// twinOf returns the first profile that means the same as a later one, "" for none.
+func (m *Meaning) twinOf(number int) string {
+	for _, other := range m.Profiles[:number] {
+		same := m.Profiles[number]
+		if same.SchedulerName = other.SchedulerName; reflect.DeepEqual(same, other) {
+			return other.SchedulerName
+		}
+	}
+	return ""
+}
+
 // Profile is one scheduler of the process.
 type Profile struct {
 	SchedulerName string `json:"schedulerName"`
@@ -190,7 +201,9 @@ func newMeaning(ctx context.Context, cfg *config.KubeSchedulerConfiguration, war
 			}
 		}
 		meaning.Profiles = append(meaning.Profiles, profile)
-		meaning.Warnings = append(meaning.Warnings, profileWarnings(&profile, &given)...)
+		if meaning.twinOf(i) == "" {
+			meaning.Warnings = append(meaning.Warnings, profileWarnings(&profile, &given)...)
+		}
 	}
 	return meaning, nil
 }

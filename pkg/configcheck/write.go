@@ -24,6 +24,10 @@ func Write(to io.Writer, m *Meaning) error {
 		out.WriteString(wrapWords("warning: ", strings.Fields(warning), " "))
 	}
 	for i := range m.Profiles {
+		if twin := m.twinOf(i); twin != "" {
+			fmt.Fprintf(&out, "\nPROFILE %s\n  as %s\n", m.Profiles[i].SchedulerName, twin)
+			continue
+		}
 		if err := writeProfile(&out, &m.Profiles[i]); err != nil {
 			return err
 		}

@@ -124,16 +124,15 @@ func TestAGangThatLosesAMemberIsHalf(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason string // of its leaving, "" for none
 		least  int64
-		back   bool // the member comes back before the gang is looked at
+		back   bool // the member comes back, and is lost again, before the gang is looked at
 		ends   bool
 	}{
 		"preempted":                            {reason: corev1.PodReasonPreemptionByScheduler, least: 2, ends: true},
 		"preempted, and the others are enough": {reason: corev1.PodReasonPreemptionByScheduler, least: 1},
-		"preempted, and whole again since":     {reason: corev1.PodReasonPreemptionByScheduler, least: 2, back: true},
+		"preempted, made again, and deleted":   {reason: corev1.PodReasonPreemptionByScheduler, least: 2, back: true, ends: true},
 		"evicted by others":                    {reason: "EvictionByEvictionAPI", least: 2, ends: true},
 		"evicted for a taint":                  {reason: "DeletionByTaintManager", least: 2, ends: true},
 		"deleted by its user":                  {least: 2, ends: true},
-		"deleted, and whole again since":       {least: 2, back: true, ends: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t, 2)

@@ -94,7 +94,7 @@ func TestAPartOfAPlanIsHalfAGang(t *testing.T) {
 		"a member is held back": {plan: "a/2", ends: true, change: func(l *lab, _ *corev1.Pod) {
 			l.member("c", func(pod *corev1.Pod) { pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "gate"}} })
 		}},
-		"this process has seen it whole": {plan: "a/2", born: 30, change: func(l *lab, first *corev1.Pod) {
+		"this process has seen it whole, and lose a member": {plan: "a/2", born: 30, ends: true, change: func(l *lab, first *corev1.Pod) {
 			lost := l.member("lost", boundAfter(6, "n1"), planned("a/2"))
 			l.podChanged(first)
 			l.podChanged(lost)
