@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -36,8 +34,8 @@ import (
 )
 
 // ParseCluster reads nodes, and the pods on them, from YAML or JSON such as kubectl get nodes,pods -A -o yaml prints. Pods that have ended are
-// omitted. Pods without a node are returned separately: they wait. PodGroups, GPUQuotas, PodDisruptionBudgets and PriorityClasses are kept; other
-// objects do not affect scheduling.
+// omitted. Pods without a node are returned separately: they wait. PodGroups, GPUQuotas, PodDisruptionBudgets and PriorityClasses are kept, and
+// members of gangs that other objects define, such as JobSets, name PodGroups then; the rest does not affect scheduling.
 func ParseCluster(data []byte) (cluster Cluster, waiting []Arrival, err error) {
 	objects, err := parseObjects(data)
 	if err != nil {
@@ -72,9 +70,7 @@ func ParseCluster(data []byte) (cluster Cluster, waiting []Arrival, err error) {
 			cluster.Quotas = append(cluster.Quotas, object)
 		}
 	}
-	for _, name := range slices.SortedFunc(maps.Keys(recognized.groups), compareNames) {
-		cluster.Groups = append(cluster.Groups, recognized.groups[name])
-	}
+	cluster.Groups = append(cluster.Groups, recognized.sortedGroups()...)
 	return cluster, waiting, nil
 }
 
@@ -198,8 +194,6 @@ func decodeGangObject(raw []byte) ([]runtime.Object, error) {
 	}
 	return []runtime.Object{object}, nil
 }
-
-func compareNames(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) }
 
 // renderJobs reads gpuctl's documents.
 func renderJobs(name string, data []byte, cluster Cluster) ([]runtime.Object, error) {

@@ -2,6 +2,8 @@ package simulate
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -55,6 +57,13 @@ func newRecognizer(objects []runtime.Object) (recognizer, error) {
 		}
 	}
 	return r, nil
+}
+
+// sortedGroups returns the PodGroups that pods name, sorted by name.
+func (r recognizer) sortedGroups() []*gangsv1.PodGroup {
+	return slices.SortedFunc(maps.Values(r.groups), func(a, b *gangsv1.PodGroup) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
 }
 
 // label returns a pod as it names the PodGroup of its gang, if it is a member of a recognized one.
