@@ -66,6 +66,7 @@ func (p *Plugin) releasePartialGang(g gang, group *podGroup, m *placement.Member
 		}
 		if p.departures.EndEvictions(ours, gone.Has, p.now()); err != nil {
 			logger.Error(err, "Could not end half a gang, which is tried again")
+			p.gangs.planAttempt(g, phase.BoundInPart, p.now().Add(phase.FirstWriteRetry))
 			return
 		}
 		logger.V(2).Info("Half a gang ends, as there is no room for the rest of it", "members", len(ours))

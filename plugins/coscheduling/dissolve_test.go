@@ -118,6 +118,25 @@ func TestHalfAGangThatCannotBeCompletedEnds(t *testing.T) {
 	}
 }
 
+// TestAMemberThatEndsByItselfIsNotLost: the informer leaves ended pods out, so it is reported as deleted, as it was before.
+func TestAMemberThatEndsByItselfIsNotLost(t *testing.T) {
+	l := newLab(t, 2)
+	l.answers()
+	now := noon.Add(time.Hour)
+	l.now = func() time.Time { return now }
+	l.group("g", map[string]any{"minMember": int64(2)})
+	first, done := l.member("a", bornAt(0), boundAfter(5, "n0")), l.member("done", bornAt(0), boundAfter(5, "n1"))
+	l.podChanged(first)
+	l.podChanged(done)
+	l.must(l.pods.Delete(done))
+	l.podGone(done)
+	l.infos[0] = nodeInfo(l.infos[0].Node(), first)
+	l.running(1, "equal", 1)
+	if l.ends("a", l.member("again", bornAt(3601)), &now) {
+		t.Error("the rest is ended")
+	}
+}
+
 // TestAGangThatLosesAMemberIsHalf, however whole it was and for how long, and whatever took the member: the rest computes nothing. One that still has
 // as many as it takes works on.
 func TestAGangThatLosesAMemberIsHalf(t *testing.T) {
@@ -156,6 +175,7 @@ func TestAGangThatLosesAMemberIsHalf(t *testing.T) {
 				back := l.member("back", bornAt(3600), boundAfter(3600, "n1"))
 				l.podChanged(back)
 				l.must(l.pods.Delete(back))
+				back.DeletionTimestamp = &metav1.Time{Time: now}
 				l.podGone(back)
 			}
 			l.infos[0] = nodeInfo(l.infos[0].Node(), first)

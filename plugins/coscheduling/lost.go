@@ -2,6 +2,7 @@ package coscheduling
 
 import (
 	"maps"
+	"math"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,15 +20,23 @@ type leavingMember struct {
 	until time.Time
 }
 
-// noteLostMember records that a gang has lost a member that ran, whatever took it: preemption, an eviction, a taint, its user or its node. If fewer
-// remain than it needs, they compute nothing, and the gang counts as partially bound from now on.
+// noteLostMember records that a gang has lost a member, whatever took it: preemption, an eviction, a taint, its user or its node. If fewer remain
+// than it needs, the gang counts as partially bound from now on.
+//
+// A member that has ended by itself is not lost. kube-scheduler's informer leaves ended pods out, so such a member is reported as deleted, with its
+// last state before; nothing was about to delete it.
 func (p *Plugin) noteLostMember(g gang, pod *corev1.Pod) {
-	group := p.groups.getGroup(g.group)
-	if unusableReason(group) != "" || pod.Status.Phase == corev1.PodSucceeded {
+	if pod.DeletionTimestamp == nil && !wasPreempted(pod) {
+		return
+	}
+	needs := math.MaxInt // the size that it had when it was whole decides
+	if group := p.groups.getGroup(g.group); unusableReason(group) == "" {
+		needs = group.minMember
+	} else if !p.gangs.stateOf(g).WasWhole() {
 		return
 	}
 	var isHalf bool
-	p.gangs.changeKnown(g, func(s *phase.Gang) { isHalf = s.RecordLostMember(group.minMember) })
+	p.gangs.changeKnown(g, func(s *phase.Gang) { isHalf = s.RecordLostMember(needs) })
 	node, err := p.nodes.Get(pod.Spec.NodeName)
 	if !isHalf || err != nil || pod.DeletionTimestamp == nil || wasPreempted(pod) || !isOpenTo(node, pod) {
 		return

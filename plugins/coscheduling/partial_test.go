@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -99,6 +100,7 @@ func TestAPartOfAPlanIsHalfAGang(t *testing.T) {
 			l.podChanged(first)
 			l.podChanged(lost)
 			l.must(l.pods.Delete(lost))
+			lost.DeletionTimestamp = &metav1.Time{Time: noon}
 			l.podGone(lost)
 		}},
 		"this process has seen its job whole, which has started anew": {plan: "b/2", ends: true, change: func(l *lab, first *corev1.Pod) {

@@ -47,8 +47,8 @@ var reasons = [reasonCount]struct {
 	VictimsProtected: {"protected victims may leave", Representative},
 	NoticesWithdrawn: {"its notices were withdrawn, and it may choose other victims", Representative},
 	WriteFailed:      {"the backoff after a failed write ends", AllMembers},
-	BoundInPart:      {"members are bound without the others, and their time is over", OneMember},
-	MemberEnds:       {"a lost member has had its time to end", OneMember},
+	BoundInPart:      {"members are bound without the others, and their time is over", AllMembers},
+	MemberEnds:       {"a lost member's grace period is over", AllMembers},
 	GroupChanged:     {"its PodGroup changed while its members were tried", AllMembers},
 }
 
