@@ -26,7 +26,7 @@ func main() {
 	}
 }
 
-// testVersions tests against each version, such as 1.34, or against the sandbox's own for none. It goes on after one that fails.
+// testVersions tests against each version, such as 1.34. It goes on after one that fails.
 func testVersions(ctx context.Context, versions []string, at time.Time) error {
 	if len(versions) == 0 {
 		return errors.New("name the versions of Kubernetes to test against, such as 1.34")

@@ -35,7 +35,7 @@ func readOutcome(events io.Reader, failures io.Writer) (outcome, error) {
 		}
 		top, _, isSubtest := strings.Cut(event.Test, "/")
 		switch {
-		case event.Action == "output":
+		case event.Action == "output" || event.Action == "build-output":
 			said[top] = append(said[top], event.Output)
 		case isSubtest || top == "" && event.Action != "fail":
 		case event.Action == "pass":
