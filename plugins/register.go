@@ -15,6 +15,7 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"sigs.k8s.io/scheduler-plugins/pkg/noderesourcetopology"
 
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/backfill"
 	"g8s.host/gpu-scheduler/pkg/backpressure"
 	"g8s.host/gpu-scheduler/pkg/cycle"
@@ -75,8 +76,9 @@ func newWithdrawnPlugin(name, instead string) frameworkruntime.PluginFactory {
 	}
 }
 
-// shareInstance gives the profiles of a scheduler that configure a plugin alike the same instance. Ours keep what they know of the cluster: two would
-// follow it twice, and neither would know what the other has decided.
+// shareInstance gives the profiles of our names that configure a plugin alike the same instance. Ours keep what they know of the cluster: two would
+// follow it twice, and neither would know what the other has decided. Profiles of other names have instances of their own, because a dry run of
+// preemption asks the other plugins of the profile that an instance was made for.
 func shareInstance(build frameworkruntime.PluginFactory) frameworkruntime.PluginFactory {
 	type instance struct {
 		informers informers.SharedInformerFactory
@@ -85,6 +87,9 @@ func shareInstance(build frameworkruntime.PluginFactory) frameworkruntime.Plugin
 	}
 	var made []instance
 	return func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+		if !names.IsOurScheduler(handle.ProfileName()) {
+			return build(ctx, args, handle)
+		}
 		factory := handle.SharedInformerFactory()
 		for _, known := range made {
 			if factory != nil && known.informers == factory && reflect.DeepEqual(known.args, args) {

@@ -103,9 +103,9 @@ func (l *line) schedule(address, authority string) {
 	if err != nil {
 		l.Fatal(err)
 	}
-	asks := fmt.Sprintf("  pluginConfig:\n  - name: GPUFilter\n    args: {promiseLedger: %q, promiseLedgerCA: %q}\n", address, authority)
+	asks := fmt.Sprintf("  pluginConfig: &pluginConfig\n  - name: GPUFilter\n    args: {promiseLedger: %q, promiseLedgerCA: %q}\n", address, authority)
 	config := filepath.Join(l.TempDir(), "config.yaml")
-	if err := os.WriteFile(config, []byte(strings.Replace(string(shipped), "  pluginConfig:\n", asks, 1)), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte(strings.Replace(string(shipped), "  pluginConfig: &pluginConfig\n", asks, 1)), 0o600); err != nil {
 		l.Fatal(err)
 	}
 	// A name of its own has a log of its own.
