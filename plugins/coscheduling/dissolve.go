@@ -28,6 +28,9 @@ const (
 func (p *Plugin) releasePartialGang(g gang, group *podGroup, m *placement.Members, pod *corev1.Pod) {
 	now := p.now()
 	ours := placedBy(pod.Spec.SchedulerName, m.Placed)
+	if m.Bound < group.minMember && len(m.Placed) != m.Bound {
+		return // others of it are being tried, which does not extend its time
+	}
 	if half := p.isPartiallyBound(g, group, m, ours, now); !half || p.finished.hasFinishedSibling(pod) || p.gangs.stateOf(g).AwaitsDepartures(now) || p.awaitsOwnMembers(g, now) {
 		p.gangs.changeKnown(g, (*phase.Gang).EndPartial)
 		return
