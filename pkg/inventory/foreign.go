@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
 
 	"g8s.host/gpu-scheduler/pkg/amounts"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
@@ -185,22 +186,49 @@ func (q JobQuery) foreignQueries() []snapshot.Query {
 
 // readObjects reads the results of queries for jobs, and what foreign workloads are built from if the query selects them.
 func (q JobQuery) readObjects(ctx context.Context, client kubernetes.Interface, queries []snapshot.Query) (*snapshot.Snapshot, error) {
-	queries = append(queries, q.kueueQueries()...)
 	if q.Foreign && q.Name == "" {
 		queries = append(queries, q.foreignQueries()...)
+		queries = append(queries, q.kueueQueries()...)
 	}
 	read, err := snapshot.Read(ctx, client, queries...)
 	if err != nil {
 		return nil, err
 	}
-	if q.Foreign && q.Name != "" && len(read.Jobs)+len(read.Deployments)+len(read.Pods) == 0 {
-		others, err := snapshot.Read(ctx, client, q.foreignQueries()...)
-		if err != nil {
-			return nil, err
-		}
+	if q.Foreign && q.Name != "" {
+		err = q.readMore(ctx, client, read)
+	}
+	return q.withForeign(read), err
+}
+
+// readMore reads what else there may be of a named job: foreign workloads if nothing of that name was found, and Kueue's Workloads, which are those of
+// the whole namespace, only if Kueue may hold the job back.
+func (q JobQuery) readMore(ctx context.Context, client kubernetes.Interface, read *snapshot.Snapshot) error {
+	var queries []snapshot.Query
+	isMissing := len(read.Jobs)+len(read.Deployments)+len(read.Pods) == 0
+	if isMissing {
+		queries = q.foreignQueries()
+	}
+	if isMissing || mayWaitAtKueue(read) {
+		queries = append(queries, q.kueueQueries()...)
+	}
+	others, err := snapshot.Read(ctx, client, queries...)
+	if err != nil {
+		return err
+	}
+	if isMissing {
 		read.ForeignPods, read.ForeignJobs = others.ForeignPods, others.ForeignJobs
 	}
-	return q.withForeign(read), nil
+	read.KueueWorkloads = others.KueueWorkloads
+	if !others.HasPart(snapshot.PartKueueWorkloads) {
+		read.MarkUnread(snapshot.PartKueueWorkloads)
+	}
+	return nil
+}
+
+// mayWaitAtKueue reports whether a job is suspended, or one of its pods gated by Kueue.
+func mayWaitAtKueue(read *snapshot.Snapshot) bool {
+	return slices.ContainsFunc(read.Jobs, func(job batchv1.Job) bool { return ptr.Deref(job.Spec.Suspend, false) }) ||
+		slices.ContainsFunc(read.Pods, func(pod corev1.Pod) bool { return isGatedByKueue(&pod) })
 }
 
 // kueueQueries is what Kueue says of the jobs of a query; it has no labels of theirs.
