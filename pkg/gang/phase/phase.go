@@ -50,9 +50,9 @@ var table = [...]row{
 	Binding: {"Binding", "the API server", "the last binding",
 		[]Phase{Pending, BackingOff, Preempting, Starting, Running, PartiallyBound}},
 	Running: {"Running", "nothing; a member that restarts is placed alone", "–",
-		[]Phase{Pending, BackingOff, PartiallyBound}},
+		[]Phase{Pending, BackingOff, Starting, Binding, PartiallyBound}},
 	PartiallyBound: {"PartiallyBound", "places for the other members, for 5 seconds; then its members are evicted", "the timer of the gang",
-		[]Phase{Pending, BackingOff, Preempting, Starting, Binding, Running}},
+		[]Phase{Pending, Assembling, BackingOff, Preempting, Starting, Binding, Running}},
 }
 
 // String returns the name of a phase.
