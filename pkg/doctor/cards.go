@@ -37,7 +37,9 @@ func (p *Plugin) isAgent() bool { return p.Namespace == "kube-system" && p.Name 
 
 // reportsOnly reports whether an agent leaves the GPUs to another device plugin.
 func (p *Plugin) reportsOnly() bool {
-	return slices.ContainsFunc(p.Pod.Containers, func(c corev1.Container) bool { return slices.Contains(c.Args, "--mode=report") })
+	return slices.ContainsFunc(p.Pod.Containers, func(c corev1.Container) bool {
+		return strings.Contains(strings.Join(c.Args, "=")+"=", "--mode=report=") // the value may be a word of its own
+	})
 }
 
 // pluginFolder is where device plugins register with kubelet, and labelPresent is the label of NVIDIA's feature discovery for nodes with GPUs.

@@ -58,5 +58,5 @@ func (f *Facts) checkManager() Check {
 // theirs.
 func (f *Facts) isUnseen(job *batchv1.Job) bool {
 	managed := ptr.Deref(job.Spec.ManagedBy, batchv1.JobControllerName) != batchv1.JobControllerName
-	return !managed && job.Status.StartTime == nil && len(job.Status.Conditions) == 0 && f.Now.Sub(job.CreationTimestamp.Time) > slowManager
+	return !managed && job.DeletionTimestamp == nil && job.Status.StartTime == nil && len(job.Status.Conditions) == 0 && f.Now.Sub(job.CreationTimestamp.Time) > slowManager
 }
