@@ -50,7 +50,7 @@ func (o *whyOptions) tryAdvice(ctx context.Context, facts *diagnosis.Facts, repo
 	})
 }
 
-// renderQuietly returns the options for the job's objects, without warnings about a change that nobody makes.
+// renderQuietly returns the options for the job's objects, without the warnings of a real change.
 func (o *whyOptions) renderQuietly(ctx context.Context, writer *submit.Client, ref submit.Ref) (render.Options, error) {
 	doc, err := writer.Document(ctx, ref)
 	if err != nil {

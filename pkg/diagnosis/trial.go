@@ -9,7 +9,7 @@ import (
 
 // Trial is what became of a step that was tried without changing anything. The zero value is a step that is taken, or that could not be tried.
 type Trial struct {
-	// Refused is why nobody may take the step as it is, such as a policy or the state of the job; empty if nothing refuses it.
+	// Refused is why the step fails for every user, such as a policy or the state of the job; empty if nothing refuses it.
 	Refused phrase.Text
 	// Denied is the right that the user lacks for it, such as "patch jobs"; "" if none is missing.
 	Denied string

@@ -104,7 +104,7 @@ func schedulersText(pods []*corev1.Pod) phrase.Text {
 // slowScheduler is the age of a pod that its scheduler has looked at if it runs.
 const slowScheduler = time.Minute
 
-// checkUnheardSchedulers looks for pods with GPUs that wait for a scheduler which does not look at them: nobody runs it, or it is down. Our own has a
+// checkUnheardSchedulers looks for pods with GPUs that wait for a scheduler which does not look at them: it is not installed, or it is down. Our own has a
 // check of its own.
 func (f *Facts) checkUnheardSchedulers() Check {
 	const name = "schedulers of waiting pods"

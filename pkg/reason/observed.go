@@ -49,7 +49,7 @@ func precedenceOf(found Found) int {
 	return slices.Index(Precedence, found.Cause)
 }
 
-// CauseOfUnplaced is the cause for which a pod has no node, by what is written on it. Whoever reads the nodes may know it closer: see [Cause.Broad].
+// CauseOfUnplaced is the cause for which a pod has no node, by what is written on it. A caller that reads the nodes may know a narrower one: see [Cause.Broad].
 func CauseOfUnplaced(pod *corev1.Pod) Cause {
 	at := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
 	switch {

@@ -50,7 +50,7 @@ func ParseCluster(data []byte) (cluster Cluster, waiting []Arrival, err error) {
 		case *corev1.Node:
 			cluster.Nodes = append(cluster.Nodes, object)
 		case *corev1.Pod:
-			pod, err := recognized.label(object)
+			pod, err := recognized.labelPod(object)
 			switch {
 			case err != nil:
 				return Cluster{}, nil, err
@@ -103,7 +103,7 @@ func collectArrivals(objects []runtime.Object, cluster Cluster) ([]Arrival, erro
 	var arrivals []Arrival
 	for _, object := range objects {
 		for _, pod := range objectPods(object) {
-			if pod, err = recognized.label(pod); err != nil {
+			if pod, err = recognized.labelPod(pod); err != nil {
 				return nil, err
 			}
 			if err := admitPod(pod, cluster.Classes); err != nil {

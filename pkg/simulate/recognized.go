@@ -66,8 +66,8 @@ func (r recognizer) sortedGroups() []*gangsv1.PodGroup {
 	})
 }
 
-// label returns a pod as it names the PodGroup of its gang, if it is a member of a recognized one.
-func (r recognizer) label(pod *corev1.Pod) (*corev1.Pod, error) {
+// labelPod returns a pod as it names the PodGroup of its gang, if it is a member of a recognized one.
+func (r recognizer) labelPod(pod *corev1.Pod) (*corev1.Pod, error) {
 	if _, named := gang.NamedGroup(pod); named {
 		return pod, nil
 	}

@@ -16,11 +16,11 @@ import (
 func (r *Reconciler) readGroups(ctx context.Context, s *Situation) error {
 	found := groups{byName: map[string]gang.Gang{}, known: map[string]bool{}}
 	for i := range s.Waiting.Pods {
-		if err := found.read(ctx, r.Live, &s.Waiting.Pods[i]); err != nil {
+		if err := found.readGroups(ctx, r.Live, &s.Waiting.Pods[i]); err != nil {
 			return err
 		}
 	}
-	s.Waiting.Pods, s.Pods = found.label(s.Waiting.Pods), found.label(s.Pods)
+	s.Waiting.Pods, s.Pods = found.labelMembers(s.Waiting.Pods), found.labelMembers(s.Pods)
 	s.Groups = found.objects
 	return nil
 }
@@ -34,8 +34,8 @@ type groups struct {
 	known  map[string]bool
 }
 
-// read reads what defines the gang of a pod.
-func (g *groups) read(ctx context.Context, live client.Reader, pod *corev1.Pod) error {
+// readGroups reads what defines the gang of a pod.
+func (g *groups) readGroups(ctx context.Context, live client.Reader, pod *corev1.Pod) error {
 	name := gang.DefiningName(pod)
 	if name == "" || g.known[name] {
 		return nil
@@ -61,8 +61,8 @@ func (g *groups) read(ctx context.Context, live client.Reader, pod *corev1.Pod) 
 	return nil
 }
 
-// label returns pods of which the members of recognized gangs name PodGroups.
-func (g *groups) label(pods []corev1.Pod) []corev1.Pod {
+// labelMembers returns pods of which the members of recognized gangs name PodGroups.
+func (g *groups) labelMembers(pods []corev1.Pod) []corev1.Pod {
 	out := make([]corev1.Pod, len(pods))
 	for i := range pods {
 		out[i] = pods[i]

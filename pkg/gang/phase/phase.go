@@ -1,5 +1,5 @@
 // Package phase is the state of one gang in the scheduler, as a value: how many of its members have places, what it waits for, when it is tried
-// next and why. It has no clock and no lock: each method takes the time, and whoever keeps a [Gang] acts on what it says.
+// next and why. It has no clock and no lock: each method takes the time, and the caller acts on the result.
 package phase
 
 import "time"

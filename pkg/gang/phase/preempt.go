@@ -179,8 +179,8 @@ func (g *Gang) ShortenBackoff(pod types.UID) time.Time {
 	if g.lostPlace.pod != pod || pod == "" {
 		return time.Time{}
 	}
-	g.preemptionBackoff.Until = earlier(g.preemptionBackoff.Until, g.preemptionBackoff.Until.Add(BaseBackoff-g.preemptionBackoff.Duration))
-	g.lostPlace.until = earlier(g.lostPlace.until, g.preemptionBackoff.Until)
+	g.preemptionBackoff.Until = earlierTime(g.preemptionBackoff.Until, g.preemptionBackoff.Until.Add(BaseBackoff-g.preemptionBackoff.Duration))
+	g.lostPlace.until = earlierTime(g.lostPlace.until, g.preemptionBackoff.Until)
 	return g.preemptionBackoff.Until
 }
 

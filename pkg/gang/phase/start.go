@@ -149,14 +149,14 @@ func (g Gang) RejectionReason(now time.Time) string {
 
 // RetrySoon shortens the backoff of a rejected gang after a change of the cluster, and returns its end.
 func (g *Gang) RetrySoon() time.Time {
-	g.rejection.Until = earlier(g.rejection.Until, g.rejection.since.Add(MinRejectionBackoff))
+	g.rejection.Until = earlierTime(g.rejection.Until, g.rejection.since.Add(MinRejectionBackoff))
 	return g.rejection.Until
 }
 
 // ClearRejection ends the backoff of a rejected gang, because its PodGroup has changed.
 func (g *Gang) ClearRejection() { g.rejection = rejection{} }
 
-func earlier(a, b time.Time) time.Time {
+func earlierTime(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b
 	}

@@ -35,7 +35,7 @@ func testVersions(ctx context.Context, versions []string, at time.Time) error {
 	for _, version := range versions {
 		found, err := testVersion(ctx, version)
 		if err == nil {
-			err = record(found.row(at))
+			err = recordRow(found.row(at))
 		}
 		if err == nil && len(found.failed) > 0 {
 			err = fmt.Errorf("against Kubernetes %s: %s failed", version, strings.Join(found.failed, ", "))
@@ -69,8 +69,8 @@ func testVersion(ctx context.Context, version string) (outcome, error) {
 	return found, err
 }
 
-// record puts the row of a version into the page, in place of an earlier one of the same minor version.
-func record(row string) error {
+// recordRow puts the row of a version into the page, in place of an earlier one of the same minor version.
+func recordRow(row string) error {
 	text, err := os.ReadFile(page)
 	if err != nil {
 		return err //nolint:wrapcheck // it names the file
