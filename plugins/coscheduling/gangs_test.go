@@ -2,6 +2,7 @@ package coscheduling
 
 import (
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,9 +15,15 @@ import (
 // TestOneTimerMakesAllAttemptsOfAGang: each at its time, whichever was planned first, and none after the gang is gone.
 func TestOneTimerMakesAllAttemptsOfAGang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex // of made: each attempt is a goroutine of its own
 		var made []phase.Reason
 		r := (&Plugin{now: time.Now}).newGangs()
-		r.wake = func(g gang, planned phase.NextAttempt) { made = append(made, r.takeDue(g, planned)...) }
+		r.wake = func(g gang, planned phase.NextAttempt) {
+			due := r.takeDue(g, planned)
+			mu.Lock()
+			defer mu.Unlock()
+			made = append(made, due...)
+		}
 		g, start := gang{group: types.NamespacedName{Namespace: "ns", Name: "g"}}, time.Now()
 		r.planAttempt(g, phase.VictimsProtected, start.Add(time.Hour))
 		r.planAttempt(g, phase.SearchTurn, start.Add(time.Minute))
