@@ -90,11 +90,11 @@ func topologyPolicy(args []string, files fs.FS) (string, error) {
 		settings = append(settings, file)
 	}
 	if folder := flagValue(args, "config-dir"); folder != "" {
-		more, err := fs.Glob(files, strings.TrimPrefix(path.Join(folder, "*.conf"), "/"))
+		more, err := listDropIns(files, strings.TrimPrefix(path.Clean(folder), "/"))
 		if err != nil {
 			return "", fmt.Errorf("listing kubelet's settings: %w", err)
 		}
-		settings = append(settings, slices.Sorted(slices.Values(more))...)
+		settings = append(settings, more...)
 	}
 	policy := AlignNothing
 	for _, file := range settings {
@@ -113,6 +113,19 @@ func topologyPolicy(args []string, files fs.FS) (string, error) {
 		}
 	}
 	return checkPolicy(policy)
+}
+
+// listDropIns returns the files of --config-dir in the order in which kubelet merges them: those of its subfolders as well, by path (its
+// mergeKubeletConfigurations).
+func listDropIns(files fs.FS, folder string) ([]string, error) {
+	var found []string
+	err := fs.WalkDir(files, folder, func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && path.Ext(name) == ".conf" {
+			found = append(found, name)
+		}
+		return err
+	})
+	return found, err //nolint:wrapcheck // it names the file
 }
 
 // checkPolicy returns a policy that kubelet knows.
