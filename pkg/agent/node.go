@@ -30,6 +30,11 @@ var oldestKubelet = version.MustParseGeneric("1.31.0")
 // written as often.
 const heartbeat = 5 * time.Minute
 
+// rejectionHold is how long a node whose agent only reports stays closed after kubelet rejected a pod for its GPUs. The agent cannot tell whether the
+// other plugin serves again, but kubelet can: by then it has written its status twice (nodeStatusUpdateFrequency, 10 s), and offers no GPUs without a
+// plugin.
+const rejectionHold = 20 * time.Second
+
 // unfitKubelet returns why a node's kubelet cannot give containers their assigned GPUs, "" if it can.
 func unfitKubelet(node *corev1.Node) string {
 	text := node.Status.NodeInfo.KubeletVersion
@@ -171,6 +176,23 @@ func readyCondition(unfit Unfitness, alignment string) corev1.NodeCondition {
 func reportingCondition() corev1.NodeCondition {
 	return corev1.NodeCondition{Type: names.ConditionAgentReady, Status: corev1.ConditionTrue, Reason: names.ReasonReporting,
 		Message: "the agent reports cards and their health alone: another device plugin gives them out, and which ones containers get is not the scheduler's choice"}
+}
+
+// findRejection returns the condition by which gpu-controller has closed a node whose kubelet rejects pods for their GPUs, nil if it has not.
+func findRejection(node *corev1.Node) *corev1.NodeCondition {
+	if ready := condition.OfNode(node, names.ConditionAgentReady); ready != nil && ready.Reason == names.ReasonPodRejected {
+		return ready
+	}
+	return nil
+}
+
+// keepRejection returns the condition to write of the agent's own one: an agent that only reports keeps a closed node closed for rejectionHold. One that
+// allocates GPUs knows that it serves, and opens the node at once.
+func keepRejection(node *corev1.Node, own corev1.NodeCondition, seenFor time.Duration) corev1.NodeCondition {
+	if closed := findRejection(node); closed != nil && own.Reason == names.ReasonReporting && seenFor < rejectionHold {
+		return *closed
+	}
+	return own
 }
 
 // pausedCondition is the condition of a node whose agent ends because NVIDIA's operator has paused what uses the driver; ok is false where it has not.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -309,4 +310,65 @@ func TestWhatTheConditionSaysOfTheAgent(t *testing.T) {
 	if _, ok := pausedCondition(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"nvidia.com/gpu.deploy.client": "true"}}}, metav1.Now()); ok {
 		t.Error("an operator that works pauses nothing")
 	}
+}
+
+// TestAReportingAgentKeepsARejectingNodeClosed until kubelet's status can say whether another plugin serves. One that serves itself opens it at once.
+func TestAReportingAgentKeepsARejectingNodeClosed(t *testing.T) {
+	began := time.Now()
+	node := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{
+		Type: names.ConditionAgentReady, Status: corev1.ConditionFalse, Reason: names.ReasonPodRejected, LastTransitionTime: metav1.NewTime(began),
+	}}}}
+	serving, reporting := readyCondition(Unfitness{}, ""), reportingCondition()
+	for name, tc := range map[string]struct {
+		own    corev1.NodeCondition
+		seen   time.Duration
+		closed bool
+	}{
+		"it reports, just now":           {own: reporting, seen: time.Second, closed: true},
+		"it reports, a while ago":        {own: reporting, seen: rejectionHold},
+		"it serves":                      {own: serving, seen: time.Second},
+		"it reports, of a node long ago": {own: reporting, seen: time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := computeChanges(node, &View{Known: true}, nil, keepRejection(node, tc.own, tc.seen), metav1.NewTime(began.Add(tc.seen)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			opened := slices.ContainsFunc(c.conditions, func(is corev1.NodeCondition) bool {
+				return is.Type == names.ConditionAgentReady && is.Status == corev1.ConditionTrue
+			})
+			if opened == tc.closed {
+				t.Errorf("the node is opened: %v, want %v; it writes %+v", opened, !tc.closed, c.conditions)
+			}
+		})
+	}
+	open := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{serving}}}
+	if own := keepRejection(open, reporting, time.Second); own.Reason != names.ReasonReporting {
+		t.Errorf("of an open node it says %+v", own)
+	}
+}
+
+// TestARejectionIsTimedByTheAgentsClock: each closing once, however often the node changes afterwards.
+func TestARejectionIsTimedByTheAgentsClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gpus := newGPUMonitor(&Options{CDIDir: t.TempDir(), Log: slog.New(slog.DiscardHandler)}, NewMetrics())
+		p := &Publisher{gpus: gpus, fitness: newFitness(Report, slog.New(slog.DiscardHandler)), seen: make(chan struct{}, 1)}
+		node := func(closedAt time.Time) *corev1.Node {
+			return &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{
+				Type: names.ConditionAgentReady, Status: corev1.ConditionFalse, Reason: names.ReasonPodRejected, LastTransitionTime: metav1.NewTime(closedAt),
+			}}}}
+		}
+		hourAhead := time.Now().Add(time.Hour) // of gpu-controller's clock
+		p.observeNode(node(hourAhead))
+		first := p.rejectionSeen
+		time.Sleep(time.Minute)
+		p.observeNode(node(hourAhead))
+		if !p.rejectionSeen.Equal(first) || first.IsZero() {
+			t.Errorf("the rejection seen at %s is taken for a new one at %s", first, p.rejectionSeen)
+		}
+		p.observeNode(node(hourAhead.Add(time.Second)))
+		if !p.rejectionSeen.After(first) {
+			t.Error("a second rejection counts from the first")
+		}
+	})
 }

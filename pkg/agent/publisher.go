@@ -48,7 +48,10 @@ type Publisher struct {
 	current *corev1.Node
 	// wanted is true if the node had the agent's label since this agent started.
 	wanted bool
-	seen   chan struct{}
+	// rejection is when the node was closed after kubelet rejected a pod, by gpu-controller's clock, and rejectionSeen by the agent's.
+	rejection     metav1.Time
+	rejectionSeen time.Time
+	seen          chan struct{}
 }
 
 func newPublisher(client *apiServer, o *Options, cards *GPUMonitor, fitness *Fitness, metrics *Metrics) (*Publisher, error) {
@@ -80,6 +83,9 @@ func (p *Publisher) observeNode(object any) {
 	p.mu.Lock()
 	p.current = node
 	p.wanted = p.wanted || hasAgent(node)
+	if closed := findRejection(node); closed != nil && !closed.LastTransitionTime.Equal(&p.rejection) {
+		p.rejection, p.rejectionSeen = closed.LastTransitionTime, time.Now()
+	}
 	p.mu.Unlock()
 	select {
 	case p.seen <- struct{}{}:
@@ -168,11 +174,12 @@ func (p *Publisher) writePaused(ctx context.Context, node *corev1.Node) {
 func (p *Publisher) publishChanges(ctx context.Context, view *View, last *time.Time) (time.Duration, error) {
 	ready, known := p.fitness.readyCondition()
 	p.mu.Lock()
-	node := p.current
+	node, rejectionSeen := p.current, p.rejectionSeen
 	p.mu.Unlock()
 	if node == nil || !known || !view.Known {
 		return publishInterval, nil
 	}
+	ready = keepRejection(node, ready, time.Since(rejectionSeen))
 	records, err := p.sliceRecords(view)
 	if err != nil {
 		return publishInterval, err
