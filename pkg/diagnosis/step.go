@@ -7,8 +7,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// Step is one remedy for a finding. The steps of a finding are alternatives, the best first. A step with Then set belongs to the one before it. Text
-// covers all other fields.
+// Step is one remedy for a finding. The steps of a finding are alternatives, the best first. Text covers all other fields.
 type Step struct {
 	Action reason.Action `json:"action"`
 	// Field is the field of the job's YAML for Value, or another part of the object of the step.
@@ -22,8 +21,6 @@ type Step struct {
 	Command string `json:"command,omitempty"`
 	// Holders must end before a [Wait] is over; empty if it ends without that.
 	Holders []Holder `json:"holders,omitempty"`
-	// Then is true if the step follows the one before it.
-	Then bool `json:"then,omitempty"`
 	// Denied is the right that the user lacks for the step, such as "patch jobs"; "" if none is known to be missing.
 	Denied string `json:"denied,omitempty"`
 	// Text is the step as a sentence, and Says its source.
@@ -65,7 +62,7 @@ func (f Finding) AdviceIn(language phrase.Language) []string {
 		if len(says) == 0 {
 			says = phrase.Quote(step.Text)
 		}
-		if i > 0 && !step.Then && step.Action != reason.Inspect {
+		if i > 0 && step.Action != reason.Inspect {
 			says = phrase.Textf("or %s", says)
 		}
 		out[i] = says.Localize(language)

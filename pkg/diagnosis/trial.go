@@ -27,13 +27,9 @@ func (r Report) TrySteps(try func(*Step) Trial) Report {
 func (f Finding) trySteps(namespace string, try func(*Step) Trial) Finding {
 	var kept []Step
 	var refused phrase.Text
-	dropped := false
 	for _, step := range f.Steps {
-		if dropped && step.Then {
-			continue
-		}
 		trial := try(&step)
-		if dropped = len(trial.Refused) > 0; dropped {
+		if len(trial.Refused) > 0 {
 			refused = trial.Refused
 			continue
 		}

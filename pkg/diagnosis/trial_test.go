@@ -20,23 +20,23 @@ func TestTrySteps(t *testing.T) {
 		}
 	}
 	steps := []Step{
-		{Action: reason.Move, Message: phrase.Quote("move it")}, {Action: reason.SetField, Then: true, Message: phrase.Quote("and ask for less")},
+		{Action: reason.Move, Message: phrase.Quote("move it")}, {Action: reason.SetField, Message: phrase.Quote("ask for less")},
 		{Action: reason.Wait, Message: phrase.Quote("wait")},
 	}
 	tests := map[string]struct {
 		try  func(*Step) Trial
 		want string
 	}{
-		"all are taken":                    {refuse(), "move it|and ask for less|or wait"},
-		"one goes, and what belongs to it": {refuse(reason.Move), "wait"},
-		"nothing is left": {refuse(reason.Move, reason.Wait),
+		"all are taken":      {refuse(), "move it|or ask for less|or wait"},
+		"the first one goes": {refuse(reason.Move), "ask for less|or wait"},
+		"nothing is left": {refuse(reason.Move, reason.SetField, reason.Wait),
 			"ask the administrators: what could be done about it is refused: pool a is not for namespace team"},
 		"a right is missing": {func(s *Step) Trial {
 			if s.Action == reason.Move {
 				return Trial{Denied: "patch jobs"}
 			}
 			return Trial{}
-		}, "move it; you may not: ask for the right to patch jobs in namespace team, which the role edit has|and ask for less|or wait"},
+		}, "move it; you may not: ask for the right to patch jobs in namespace team, which the role edit has|or ask for less|or wait"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

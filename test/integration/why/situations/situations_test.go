@@ -75,12 +75,6 @@ func (s *situation) try(w *world) {
 			w.Fatalf("none of the steps is %q: %+v", follow, steps)
 		}
 		w.carryOut(steps[at])
-		for _, next := range steps[at+1:] {
-			if !next.Then {
-				break
-			}
-			w.carryOut(next)
-		}
 		if w.runsNow(report.Cause) {
 			return
 		}
