@@ -31,12 +31,6 @@ func parseDirectives(lines []string) []directive {
 	return out
 }
 
-// isComponentMark reports whether a word separates the options of two components of a heterogeneous job. The options after it must not change the
-// requests before it. Slurm called it packjob before 20.02.
-func isComponentMark(d directive) bool {
-	return !d.known && (d.written == "hetjob" || d.written == "packjob")
-}
-
 // splitWords splits a line as a shell does: by blanks, with quotes, up to a comment.
 func splitWords(text string) []string {
 	var words []string

@@ -39,6 +39,12 @@ type request struct {
 	priority                           workload.Priority
 	arrayTasks                         taskArray
 	env, mounts                        []string
+
+	// components are those of a heterogeneous job, in order; nil for any other, and for one of them.
+	components []*request
+	// begins is where the component stands in the script, firstNode which node of the job is its first.
+	begins    componentOptions
+	firstNode int
 }
 
 func (r *request) addNote(line int, format string, args ...any) {
@@ -65,8 +71,6 @@ func (r *request) computeResources() {
 		r.cpus = r.tasksPerNode
 	}
 	r.memory = max(r.memory, multiplySaturating(r.memoryPerCPU, max(r.cpus, 1)), multiplySaturating(r.memoryPerGPU, r.gpus))
-	r.noteAllNodes()
-	r.noteArrayDifferences()
 }
 
 // computeNodes computes the number of nodes and of tasks per node.
@@ -92,6 +96,14 @@ func (r *request) noteAllNodes() {
 		return
 	}
 	r.addNote(0, "the script runs on all %d nodes, and what srun starts there on each: put what may happen once only behind [ \"$NODE_RANK\" = 0 ]", r.nodes)
+}
+
+// longerLimit returns the longer of two time limits, of which 0 is none.
+func longerLimit(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return 0
+	}
+	return max(a, b)
 }
 
 // divideUp rounds up.

@@ -91,13 +91,24 @@ func (r *request) usesVariables() bool {
 func (r *request) slurmVariables() [][2]string {
 	// The job ID derives from the name of the running job, which gpuctl create --name may have changed; a pod's name has a suffix.
 	id := `$(($(echo "${MASTER_ADDR:-$HOSTNAME}" | cksum | cut -d' ' -f1) % 10000000))`
+	nodes, hosts := "${NNODES:-1}", `$(echo "${MPI_HOSTS:-$HOSTNAME}" | sed 's/:[0-9]*//g')`
+	if len(r.components) > 0 { // the script has the variables of the first component
+		variables := r.componentVariables()
+		r = r.components[0]
+		nodes, hosts = fmt.Sprint(r.nodes), r.hosts()
+		return slices.Concat(r.ownVariables(id, nodes, hosts), variables, r.arrayVariables())
+	}
+	return append(r.ownVariables(id, nodes, hosts), r.arrayVariables()...)
+}
+
+// ownVariables are the variables of a job, or of one component.
+func (r *request) ownVariables(id, nodes, hosts string) [][2]string {
 	tasks := fmt.Sprint(r.tasksPerNode)
 	all := fmt.Sprint(r.tasksPerNode * r.nodes)
-	hosts := `$(echo "${MPI_HOSTS:-$HOSTNAME}" | sed 's/:[0-9]*//g')`
-	return append([][2]string{
+	return [][2]string{
 		{"SLURM_JOB_ID", id}, {"SLURM_JOBID", id},
 		{"SLURM_JOB_NAME", r.job}, {"SLURM_JOB_PARTITION", quoteShell(r.partition)}, {"SLURM_SUBMIT_DIR", `"$PWD"`},
-		{"SLURM_NNODES", "${NNODES:-1}"}, {"SLURM_JOB_NUM_NODES", "${NNODES:-1}"}, {"SLURM_NODEID", "${NODE_RANK:-0}"},
+		{"SLURM_NNODES", nodes}, {"SLURM_JOB_NUM_NODES", nodes}, {"SLURM_NODEID", "${NODE_RANK:-0}"},
 		{"SLURM_NODELIST", hosts}, {"SLURM_JOB_NODELIST", hosts}, {"SLURMD_NODENAME", `"$HOSTNAME"`},
 		{"SLURM_LAUNCH_NODE_IPADDR", "${MASTER_ADDR:-127.0.0.1}"},
 		{"SLURM_NTASKS", all}, {"SLURM_NPROCS", all}, {"SLURM_NTASKS_PER_NODE", tasks}, {"SLURM_TASKS_PER_NODE", tasks},
@@ -105,7 +116,7 @@ func (r *request) slurmVariables() [][2]string {
 		{"SLURM_JOB_CPUS_PER_NODE", fmt.Sprint(max(r.cpus, 1))}, {"SLURM_MEM_PER_NODE", fmt.Sprint(r.memory >> 20)},
 		{"SLURM_GPUS_ON_NODE", fmt.Sprint(r.gpus)}, {"SLURM_GPUS_PER_NODE", fmt.Sprint(r.gpus)}, {"SLURM_GPUS", fmt.Sprint(r.gpus * r.nodes)},
 		{"SLURM_PROCID", "${NODE_RANK:-0}"}, {"SLURM_LOCALID", "0"}, {"SLURM_RESTART_COUNT", "0"}, {"SLURM_TMPDIR", "/tmp"},
-	}, r.arrayVariables()...)
+	}
 }
 
 // runsTasks stands in for srun: it runs the command once for each task of this node, on every node. If there are fewer tasks than the job has, the
@@ -160,11 +171,7 @@ func (r *request) scriptPrelude() string {
 	}
 	if run {
 		out.WriteString("unset RANK WORLD_SIZE LOCAL_WORLD_SIZE\n") // Slurm sets none of them, and programs read them before SLURM_PROCID
-		cards := ""
-		if r.gpusPerTask > 0 {
-			cards = fmt.Sprintf(`CUDA_VISIBLE_DEVICES=$(seq -s, $((task * %d)) $((task * %d + %d))) `, r.gpusPerTask, r.gpusPerTask, r.gpusPerTask-1)
-		}
-		fmt.Fprintf(&out, runsTasks, r.separateValueOptions(), r.tasksPerNode, cards)
+		out.WriteString(r.standInForSrun())
 	}
 	if r.usesCommand("scontrol") {
 		out.WriteString(listsHosts)
@@ -178,8 +185,20 @@ func (r *request) scriptPrelude() string {
 	return "# What stands in for Slurm.\n" + out.String() + "# The script.\n"
 }
 
+// standInForSrun returns the shell function that scripts call in place of srun.
+func (r *request) standInForSrun() string {
+	if len(r.components) > 0 {
+		return r.runComponents()
+	}
+	cards := ""
+	if r.gpusPerTask > 0 {
+		cards = fmt.Sprintf(`CUDA_VISIBLE_DEVICES=$(seq -s, $((task * %d)) $((task * %d + %d))) `, r.gpusPerTask, r.gpusPerTask, r.gpusPerTask-1)
+	}
+	return fmt.Sprintf(runsTasks, r.separateValueOptions(), r.tasksPerNode, cards)
+}
+
 // srunAlone are options of srun that sbatch does not have, and whose value may be the next word.
-var srunAlone = []string{"mpi", "task-prolog", "task-epilog", "prolog", "epilog", "relative", "het-group", "jobid"}
+var srunAlone = []string{"mpi", "task-prolog", "task-epilog", "prolog", "epilog", "relative", "het-group", "pack-group", "jobid"}
 
 // separateValueOptions returns the long options of the script whose value is the next word, as alternatives of a shell case.
 func (r *request) separateValueOptions() string {

@@ -56,20 +56,21 @@ func Convert(script string, options Options) (Result, error) {
 	if interpreterOf(lines[0]) == nil {
 		return Result{}, phrase.Errorf("this is no batch script: its first line must be such as #!/bin/bash")
 	}
-	r := &request{options: options, lines: lines, nodes: 1, retries: -1}
-	for _, given := range parseDirectives(lines) {
-		if isComponentMark(given) {
-			return Result{}, phrase.Errorf("line %d: %s begins another component of a heterogeneous job, and a job here has nodes of one kind: "+
-				"make a script of each component, with its own #SBATCH lines and its own command, and import them one by one", given.line, given.written)
-		}
-		r.applyDirective(given)
-	}
+	components := readComponents(lines, options)
+	r := components[0]
 	r.image = cmp.Or(r.image, options.Image)
 	if r.image == "" {
 		return Result{}, phrase.Errorf("the script names no container image: give one with --image")
 	}
 	r.job = r.jobName()
-	r.computeResources()
+	for _, c := range components {
+		c.computeResources()
+	}
+	if err := r.joinComponents(components); err != nil {
+		return Result{}, err
+	}
+	r.noteAllNodes()
+	r.noteArrayDifferences()
 	r.noteScript()
 	source, err := r.writeYAML()
 	return Result{YAML: source, Notes: r.notes}, err

@@ -212,19 +212,6 @@ func FuzzConvert(f *testing.F) {
 	})
 }
 
-// TestAHeterogeneousJobIsRefused: options behind hetjob or packjob are of another component, and never change those before.
-func TestAHeterogeneousJobIsRefused(t *testing.T) {
-	for _, mark := range []string{"hetjob", "packjob", "hetjob # the server"} {
-		script := "#!/bin/bash\n#SBATCH --nodes=4 --gres=gpu:8\n#SBATCH " + mark + "\n#SBATCH --nodes=1\nsrun --het-group=0 ./train : --het-group=1 ./serve\n"
-		_, err := Convert(script, Options{Name: "h", Image: "busybox"})
-		if err == nil || !strings.Contains(err.Error(), "line 3: "+strings.Fields(mark)[0]+" begins another component") {
-			t.Errorf("%s: %v", mark, err)
-		}
-	}
-	// A word of that name elsewhere is none.
-	convert(t, "#!/bin/bash\n#SBATCH --job-name hetjob\n#SBATCH --comment=packjob\npython train.py\n", Options{Image: "busybox"})
-}
-
 // TestEachOptionOfSbatchIsKnown compares ours with Slurm's own table: none is unknown, and each takes its value in the same way.
 func TestEachOptionOfSbatchIsKnown(t *testing.T) {
 	table, err := os.ReadFile(filepath.Join("testdata", "options.tsv"))
