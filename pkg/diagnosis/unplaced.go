@@ -44,9 +44,31 @@ func explainUnplacedPod(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 		return append(singleFinding(stopped), withoutRoomCauses(out)...), nil
 	}
 	if condition.Reason == "" && !f.Simulated && !isHeldBack(out) {
-		return append(singleFinding(explainQueuedPod(f)), withoutRoomNow(out)...), misses
+		return append(singleFinding(explainUnseenPod(f, pod)), withoutRoomNow(out)...), misses
 	}
 	return out, misses
+}
+
+// explainUnseenPod explains a pod that no scheduler has looked at: its turn comes, or nobody runs under the name of its scheduler.
+func explainUnseenPod(f *Facts, pod *corev1.Pod) Finding {
+	if reason.AttentionTo(slices.Concat(f.Cluster.Pods, f.Pods)).IsUnheard(pod, f.Cluster.Now) {
+		return UnheardProfile(pod.Spec.SchedulerName)
+	}
+	return explainQueuedPod(f)
+}
+
+// UnheardProfile explains pods that name a profile which the running scheduler does not have. Operators such as KubeRay write that name, so that
+// administrators come first.
+func UnheardProfile(name string) Finding {
+	return Finding{
+		Cause: reason.OtherScheduler, Message: phrase.Textf("no scheduler named %s has looked at the pod: %s runs, and has no profile of that name", name, names.SchedulerName),
+		Steps: []Step{
+			{Action: reason.AskAdministrators, Name: name, Message: phrase.Textf("ask the administrators for a profile with schedulerName: %s in the configuration of %s, as "+
+				"manifests/scheduler has it: gpuctl doctor names the pods that wait for it", name, names.SchedulerName)},
+			{Action: reason.Resubmit, Kind: reason.KindPod, Field: "spec.schedulerName", Value: names.SchedulerName,
+				Message: phrase.Textf("set schedulerName: %s in the pod, or in the template it is made of, and create it again", names.SchedulerName)},
+		},
+	}
 }
 
 // explainSearchedPod explains a pod that a scheduler processes. It uses the current cluster. For what the user may not read, and what only the scheduler knows,

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -196,6 +197,9 @@ func (q JobQuery) readObjects(ctx context.Context, client kubernetes.Interface, 
 	}
 	if q.Foreign && q.Name != "" {
 		err = q.readMore(ctx, client, read)
+	}
+	if read.Now.IsZero() {
+		read.Now = time.Now()
 	}
 	return q.withForeign(read), err
 }

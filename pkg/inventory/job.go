@@ -118,6 +118,7 @@ func buildJobs(objects *snapshot.Snapshot) []Job {
 	for key, left := range foreign {
 		out = append(out, fromForeignPods(key, left))
 	}
+	markUnheard(out, objects)
 	out = addHeldByKueue(out, objects.KueueWorkloads)
 	slices.SortFunc(out, compareJobs)
 	return out

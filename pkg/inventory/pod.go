@@ -45,6 +45,8 @@ type Pod struct {
 	sliced bool
 	// disrupted pods have lost their place, and were not at fault.
 	disrupted bool
+	// unheard pods name a profile of our scheduler, and nobody looks at them.
+	unheard bool
 }
 
 // Trouble explains why something does not run: a CamelCase word for programs, and a sentence for people.
@@ -141,7 +143,7 @@ var unscheduled = []reason.Cause{reason.SchedulingGated, reason.OtherScheduler, 
 // AwaitsScheduler reports whether a job's trouble is that the scheduler has found no node for one of its pods.
 func (j *Job) AwaitsScheduler() bool {
 	return slices.ContainsFunc(j.Pods, func(p Pod) bool {
-		return p.Phase == string(corev1.PodPending) && p.Node == "" && p.Trouble == j.Trouble && !slices.Contains(unscheduled, reason.Cause(p.Reason))
+		return p.Phase == string(corev1.PodPending) && p.Node == "" && p.Trouble == j.Trouble && (p.unheard || !slices.Contains(unscheduled, reason.Cause(p.Reason)))
 	})
 }
 

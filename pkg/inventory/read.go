@@ -253,6 +253,7 @@ func (r *Reader) WatchCluster(ctx context.Context, changed func(State)) error {
 			return
 		}
 		now = query.withForeign(now)
+		now.Now = time.Now()
 		quotas := buildQuotas(managedQuotas(now.Quotas))
 		changed(State{Cluster: Build(now), Objects: now, Namespaces: buildNamespaces(now.Namespaces, quotas), Quotas: quotas})
 	}, snapshot.Nodes(snapshot.Scope{}), snapshot.Pods(snapshot.Scope{}), snapshot.Jobs(jobs), snapshot.ForeignJobs(snapshot.Scope{}),

@@ -117,7 +117,7 @@ func (r *Reader) WatchJobs(ctx context.Context, query JobQuery, changed func([]J
 			readAt = time.Now()
 		}
 		now = query.withForeign(now)
-		now.KueueWorkloads = held.KueueWorkloads
+		now.KueueWorkloads, now.Now = held.KueueWorkloads, time.Now()
 		changed(query.selectNamed(Build(now).Jobs))
 	}, append(query.watchQueries(jobs), refusalEvents(query.Namespace))...)
 }

@@ -148,6 +148,7 @@ func Build(objects *snapshot.Snapshot, jobs []inventory.Job, leader *snapshot.Le
 	}
 	underQuotas(entries, objects)
 	pools := estimateStarts(entries, objects, now)
+	blockUnheard(entries, objects, now)
 	if leader != nil && !leader.PlacesJobs() {
 		blockAll(entries)
 	}
@@ -179,6 +180,22 @@ func blockAll(entries []Entry) {
 				Cause: reason.SchedulerDown, Message: phrase.Textf("no %s is running, so nothing starts: tell the administrators", names.SchedulerName),
 			}
 			entries[i].setBlocked(down.WithText())
+		}
+	}
+}
+
+// blockUnheard marks the entries as blocked whose pods name a profile of the scheduler that nobody runs.
+func blockUnheard(entries []Entry, objects *snapshot.Snapshot, now time.Time) {
+	attention, named := reason.AttentionTo(objects.Pods), map[key]string{}
+	for i := range objects.Pods {
+		if pod := &objects.Pods[i]; attention.IsUnheard(pod, now) {
+			named[podJobKey(pod)] = pod.Spec.SchedulerName
+		}
+	}
+	for i := range entries {
+		e := &entries[i]
+		if name := named[key{namespace: e.Namespace, kind: e.Kind, name: e.Name, replica: e.Replica}]; name != "" && !e.Never {
+			e.setBlocked(diagnosis.UnheardProfile(name).WithText())
 		}
 	}
 }

@@ -63,7 +63,8 @@ type Snapshot struct {
 	// Lease is that of our scheduler, nil if there is none.
 	Lease *coordinationv1.Lease
 	// Now is the time of the API server's clock, to the second. ClockTold says that the server reported it, and that Now is not the clock of
-	// this machine. Timestamps of Kubernetes are compared with it, because clocks may be minutes apart.
+	// this machine. Timestamps of Kubernetes are compared with it, because clocks may be minutes apart. Where it was not queried, readers of jobs put the
+	// clock of this machine.
 	Now       time.Time
 	ClockTold bool
 	// Unread are the parts that the user may not read, or that this cluster does not have. Missing data is not guessed.
