@@ -148,19 +148,17 @@ func (r *Reader) SharedPools(ctx context.Context) (map[string]bool, error) {
 	return pools, nil
 }
 
-// AliasedTypes reads which of types exist only on nodes without [names.LabelGPUType], by an alias of it, with one request for each alias.
+// AliasedTypes reads which of types exist on nodes without [names.LabelGPUType], by an alias of it, with one request: a selector cannot ask for one of
+// several labels.
 func (r *Reader) AliasedTypes(ctx context.Context, types []string) (map[string]bool, error) {
+	read, err := snapshot.Read(ctx, r.client, snapshot.Nodes(snapshot.Scope{Labels: "!" + names.LabelGPUType, Cached: true}))
+	if err != nil {
+		return nil, err
+	}
 	found := map[string]bool{}
-	for _, alias := range names.GPUTypeLabels[1:] {
-		selector := alias + " in (" + strings.Join(types, ",") + "),!" + names.LabelGPUType
-		read, err := snapshot.Read(ctx, r.client, snapshot.Nodes(snapshot.Scope{Labels: selector, Cached: true}))
-		if err != nil {
-			return nil, err
-		}
-		for i := range read.Nodes {
-			if gpuType := gpu.TypeOf(&read.Nodes[i]); slices.Contains(types, gpuType) {
-				found[gpuType] = true
-			}
+	for i := range read.Nodes {
+		if gpuType := gpu.TypeOf(&read.Nodes[i]); slices.Contains(types, gpuType) {
+			found[gpuType] = true
 		}
 	}
 	return found, nil
