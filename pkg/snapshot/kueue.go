@@ -14,7 +14,7 @@ import (
 // kueueVersions are the versions of Kueue's API, the newest first.
 var kueueVersions = []string{"v1beta2", "v1beta1"}
 
-// kueueTimeout bounds what a webhook of Kueue that does not answer costs a list of jobs.
+// kueueTimeout bounds what a webhook of Kueue that does not answer costs a page of Workloads, and so a list of jobs.
 const kueueTimeout = 3 * time.Second
 
 // KueueWorkloads queries the Workloads of Kueue in a namespace, "" for all. A cluster without Kueue returns NotFound, and so does one whose Kueue
@@ -22,21 +22,14 @@ const kueueTimeout = 3 * time.Second
 func KueueWorkloads(namespace string) Query {
 	absent := apierrors.NewNotFound(schema.GroupResource{Group: "kueue.x-k8s.io", Resource: "workloads"}, "")
 	return Query{part: PartKueueWorkloads, read: func(ctx context.Context, client kubernetes.Interface, s *Snapshot) error {
-		within, cancel := context.WithTimeout(ctx, kueueTimeout)
-		defer cancel()
 		for _, version := range kueueVersions {
 			path := "/apis/kueue.x-k8s.io/" + version
 			if namespace != "" {
 				path += "/namespaces/" + namespace
 			}
-			request, failed := newAPIRequest(client, path+"/workloads", &metav1.ListOptions{}, absent)
-			if failed != nil {
-				return failed
-			}
-			list := &unstructured.UnstructuredList{}
-			err := decodeList(within, request, PartKueueWorkloads, list)
+			items, err := listWorkloads(ctx, client, path+"/workloads", absent)
 			if err == nil {
-				s.KueueWorkloads = list.Items
+				s.KueueWorkloads = items
 			}
 			switch {
 			case err == nil || apierrors.IsForbidden(err) || ctx.Err() != nil:
@@ -47,4 +40,36 @@ func KueueWorkloads(namespace string) Query {
 		}
 		return absent
 	}}
+}
+
+// listWorkloads reads all Workloads of a path page by page: those of ended jobs stay, so that a cluster has tens of thousands. What was read is not
+// complete if the snapshot of the pages is gone before the last one, and then all is read at once.
+func listWorkloads(ctx context.Context, client kubernetes.Interface, path string, absent error) ([]unstructured.Unstructured, error) {
+	var all []unstructured.Unstructured
+	options := metav1.ListOptions{Limit: listPageSize}
+	for {
+		page, err := listWorkloadPage(ctx, client, path, &options, absent)
+		if options.Continue != "" && apierrors.IsResourceExpired(err) {
+			all, options = nil, metav1.ListOptions{}
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.Items...)
+		if options.Continue = page.GetContinue(); options.Continue == "" {
+			return all, nil
+		}
+	}
+}
+
+func listWorkloadPage(ctx context.Context, client kubernetes.Interface, path string, options *metav1.ListOptions, absent error) (*unstructured.UnstructuredList, error) {
+	within, cancel := context.WithTimeout(ctx, kueueTimeout)
+	defer cancel()
+	request, err := newAPIRequest(client, path, options, absent)
+	if err != nil {
+		return nil, err
+	}
+	page := &unstructured.UnstructuredList{}
+	return page, decodeList(within, request, PartKueueWorkloads, page)
 }

@@ -1,9 +1,12 @@
 package snapshot
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
+	"strings"
 	"testing"
 
 	"k8s.io/client-go/kubernetes"
@@ -35,5 +38,51 @@ func TestKueueWorkloadsAreReadInTheVersionThatIsServed(t *testing.T) {
 		if found := len(got.KueueWorkloads) == 1; found != (served != "") || found != got.HasPart(PartKueueWorkloads) || asked != requests {
 			t.Errorf("%q: found %t after %d requests, unread %v", served, found, asked, got.Unread)
 		}
+	}
+}
+
+// TestKueueWorkloadsAreReadByPages reads 2,500 Workloads from a server that loses its place once, and holds that each is there once.
+func TestKueueWorkloadsAreReadByPages(t *testing.T) {
+	const all = 2500
+	for name, loses := range map[string]bool{"to the last page": false, "until the server has lost its place": true} {
+		t.Run(name, func(t *testing.T) {
+			most := 0
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
+				limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
+				if loses && from >= 1000 {
+					w.WriteHeader(http.StatusGone)
+					_, _ = io.WriteString(w, `{"apiVersion": "v1", "kind": "Status", "status": "Failure", "reason": "Expired", "code": 410}`)
+					return
+				}
+				until, next := all, ""
+				if limit > 0 && from+limit < all {
+					until, next = from+limit, strconv.Itoa(from+limit)
+				}
+				most = max(most, until-from)
+				var items []string
+				for i := from; i < until; i++ {
+					items = append(items, fmt.Sprintf(`{"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": {"name": "w%d"}}`, i))
+				}
+				_, _ = fmt.Fprintf(w, `{"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadList", "metadata": {"continue": %q}, "items": [%s]}`, next, strings.Join(items, ","))
+			}))
+			t.Cleanup(server.Close)
+			client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := Read(t.Context(), client, KueueWorkloads(""))
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen := map[string]bool{}
+			for i := range got.KueueWorkloads {
+				seen[got.KueueWorkloads[i].GetName()] = true
+			}
+			if len(seen) != all || len(got.KueueWorkloads) != all || !loses && most > listPageSize {
+				t.Errorf("%d Workloads, %d of them different, at most %d at once; want %d, at most %d at once", len(got.KueueWorkloads), len(seen), most, all, listPageSize)
+			}
+		})
 	}
 }
