@@ -85,9 +85,17 @@ func TestWithoutACluster(t *testing.T) {
 		"arguments after -f are files":                {args: []string{"delete", "-f", "-", "x"}, code: 2, stderr: "reading x: no such file"},
 		"the version of gpuctl":                       {args: []string{"version", "--client"}, stdout: "gpuctl"},
 		"a valid file":                                {stdin: trainingYAML, args: []string{"validate", "-f", "-"}, stdout: "<stdin>: training/sft is valid\n"},
+		"a service as the first gpuctl wrote it": {
+			stdin: strings.Replace(trainingYAML, "training", "inference", 1) + "service: {port: 80}\n", args: []string{"validate", "-f", "-"},
+			stdout: "inference/sft is valid", stderr: "<stdin>:5:1: warning: service.type is ClusterIP where it is left out, and was NodePort in the first gpuctl",
+		},
 		"a bad file": {
 			stdin: strings.Replace(trainingYAML, "gpu:", "gpus:", 1), args: []string{"validate", "-f", "-"},
 			code: 2, stderr: "<stdin>:4:13: unknown field \"gpus\" in resources (did you mean \"gpu\"?)\n  resources",
+		},
+		"a bad file of no kind": {
+			stdin: strings.Replace(strings.Replace(trainingYAML, "training", "cronjob", 1), "gpu:", "gpus:", 1), args: []string{"validate", "-f", "-"},
+			code: 2, stderr: "2 errors in the YAML",
 		},
 		"render needs no cluster": {stdin: trainingYAML, args: []string{"render", "-f", "-"}, stdout: "kind: Job"},
 		"a client dry run needs no cluster": {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
@@ -16,6 +17,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 	"g8s.host/gpu-scheduler/pkg/submit"
 	"g8s.host/gpu-scheduler/pkg/timelimit"
+	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
 type validateOptions struct {
@@ -46,6 +48,7 @@ func runValidate(ctx context.Context, o *validateOptions) error {
 	if err != nil {
 		return err
 	}
+	warnServiceTypes(o.factory, docs)
 	if docs, err = o.checkWithCluster(ctx, docs); err != nil {
 		return err
 	}
@@ -53,6 +56,16 @@ func runValidate(ctx context.Context, o *validateOptions) error {
 		o.factory.IO.printOut("%s: %s/%s is valid", doc.file, doc.Kind, doc.Name)
 	}
 	return nil
+}
+
+// warnServiceTypes warns of services whose type is left out: files that were written for the first gpuctl meant NodePort by that.
+func warnServiceTypes(f *Factory, docs []submission) {
+	for _, doc := range docs {
+		if _, _, given := workload.FieldPosition(doc.text, "service.type"); doc.Kind == workload.KindInference && !given {
+			f.IO.printErr("%swarning: service.type is %s where it is left out, and was %s in the first gpuctl: write service: {type: %s} if callers use the addresses of nodes",
+				doc.fieldPrefix("service"), corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeNodePort)
+		}
+	}
 }
 
 // checkWithCluster checks jobs against the cluster, if there is one, and returns them with their presets. All requests share one timeout.

@@ -50,7 +50,7 @@ func TestParseReports(t *testing.T) {
 		"an empty file":                {"", "t:1:1: the file is empty"},
 		"a file of comments":           {"# a\n---\n# b\n", "t:1:1: the file holds only comments and no document"},
 		"bytes that are no UTF-8":      {"kind: \xff\n", "t:1:7: the file is not UTF-8 text: save it with the encoding UTF-8"},
-		"a document without a kind":    {"job: {name: a}\n", "t:1:1: kind is missing: write one of training, inference, notebook, compute, pool, quota or reservation"},
+		"a document without a kind":    {"job: {name: a}\nenvironment: {image: i}\n", "t:1:1: kind is missing: write one of training, inference, notebook, compute, pool, quota or reservation"},
 		"a kind nobody knows":          {"kind: cronjob\n", `t:1:7: unknown kind "cronjob": write one of training, inference, notebook, compute, pool, quota or reservation`},
 		"a misspelt kind":              {"kind: Training\n", `t:1:7: unknown kind "Training" (did you mean "training"?)`},
 		"a manifest of Kubernetes":     {"apiVersion: v1\nkind: Pod\n", `t:2:7: kind "Pod" with an apiVersion is a Kubernetes manifest: apply it with kubectl`},
@@ -289,15 +289,31 @@ func TestAliasesAreUnfolded(t *testing.T) {
 	}
 }
 
-// TestAMisspeltKindHidesNothing: all mistakes of a document are told at once.
-func TestAMisspeltKindHidesNothing(t *testing.T) {
-	_, diagnostics := Parse("t", []byte("kind: trainng\njob: {name: a}\nenvironment: {image: i}\nresources: {gpus: 1, cpu: 1, memory: 1Gi}\n"))
-	var got []string
-	for _, d := range diagnostics {
-		got = append(got, d.Message)
+// TestAWrongKindHidesNothing: all mistakes of a document are reported at once, whatever is wrong with its kind, and none that the kind alone would make.
+func TestAWrongKindHidesNothing(t *testing.T) {
+	const job = "job: {name: a}\nenvironment: {image: i}\nresources: {gpus: 1, cpu: 1, memory: 1Gi}\n"
+	tests := map[string]struct {
+		text string
+		want []string
+	}{
+		"misspelt":                     {"kind: trainng\n" + job, []string{"unknown kind", "gpus"}},
+		"unlike any":                   {"kind: cronjob\n" + job, []string{"unknown kind", "gpus"}},
+		"missing":                      {job, []string{"kind is missing", "gpus"}},
+		"unlike any, with a service":   {"kind: webapp\n" + job + "service: {port: 80, replica: 2}\n", []string{"unknown kind", "gpus", "replica"}},
+		"unlike any, of several nodes": {"kind: mpi\n" + strings.Replace(job, "cpu: 1", "nodes: 2, cpus: x", 1), []string{"unknown kind", "gpus", "cpus"}},
+		"of Kubernetes":                {"kind: cronjob\nmetadata: {name: a}\nspec: {}\n", []string{"unknown kind"}},
 	}
-	text := strings.Join(got, "\n")
-	if len(got) != 2 || !strings.Contains(text, "unknown kind") || !strings.Contains(text, "gpus") {
-		t.Errorf("it says %q, want the kind and the field", text)
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			docs, diagnostics := Parse("t", []byte(tc.text))
+			if len(diagnostics) != len(tc.want) || len(docs) > 0 {
+				t.Fatalf("%d documents, and %d mistakes, want %d: %v", len(docs), len(diagnostics), len(tc.want), diagnostics)
+			}
+			for i, want := range tc.want {
+				if !strings.Contains(diagnostics[i].Message, want) {
+					t.Errorf("mistake %d is %q, want %q", i, diagnostics[i].Message, want)
+				}
+			}
+		})
 	}
 }

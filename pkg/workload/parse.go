@@ -1,6 +1,8 @@
 package workload
 
 import (
+	"math"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -118,6 +120,11 @@ func (d *decoder) decodeRoot(root *yaml.Node) (Document, bool) {
 	if !ok {
 		return Document{}, false
 	}
+	return d.decodeAs(kind, root)
+}
+
+// decodeAs decodes a document by the table of a kind.
+func (d *decoder) decodeAs(kind Kind, root *yaml.Node) (Document, bool) {
 	d.kind = kind
 	d.keys[""] = root
 	switch kind {
@@ -163,7 +170,29 @@ func (d *decoder) findKind(root *yaml.Node) (Kind, bool) {
 		}
 	}
 	d.errorf(root, "kind is missing: write one of %s", joinAlternatives(Kinds))
-	return "", false
+	d.intended["kind"] = true
+	return d.likeliestJobKind(root)
+}
+
+// likeliestJobKind returns the kind of job by which a document whose kind is wrong has the fewest other mistakes, so that these are reported with it.
+// It returns false for a document that describes no job.
+func (d *decoder) likeliestJobKind(root *yaml.Node) (Kind, bool) {
+	if !hasKey(root, "job") {
+		return "", false
+	}
+	likeliest, fewest := Kind(""), math.MaxInt
+	for _, kind := range Kinds {
+		if !kind.IsJob() || hasKey(root, "service") && !slices.Contains(serviceKinds, kind) {
+			continue
+		}
+		attempt := *d.source
+		attempt.diagnostics = nil
+		newDecoder(&attempt, "").decodeAs(kind, root)
+		if mistakes := len(attempt.diagnostics); mistakes < fewest {
+			likeliest, fewest = kind, mistakes
+		}
+	}
+	return likeliest, true
 }
 
 func (d *decoder) parseKind(root, node *yaml.Node) (Kind, bool) {
@@ -185,9 +214,10 @@ func (d *decoder) parseKind(root, node *yaml.Node) (Kind, bool) {
 			hint = phrase.Textf(": write one of %s", joinAlternatives(Kinds))
 		}
 		d.errorf(node, "unknown kind %q%s", truncateText(node.Value), hint)
-		if len(root.Content) > 2 { // all other mistakes are reported with it
-			return lookupKind(spelling.Nearest(node.Value, candidates))
+		if kind, found := lookupKind(spelling.Nearest(node.Value, candidates)); found && len(root.Content) > 2 {
+			return kind, true // all other mistakes are reported with it
 		}
+		return d.likeliestJobKind(root)
 	}
 	return "", false
 }
