@@ -63,6 +63,8 @@ type Job struct {
 	Object   ObjectRef `json:"object"`
 	// Foreign workloads were not made by gpuctl, which shows them and does not change them.
 	Foreign bool `json:"foreign,omitempty"`
+	// Kueue is where the job stands that Kueue holds back, as far as Kueue's Workloads were read; nil for any other.
+	Kueue *KueuePlace `json:"kueue,omitempty"`
 	// Excess is the exhausted quota of the namespace that prevents the creation of pods of the job.
 	Excess *quota.Excess `json:"-"`
 	// Refused is how many pods that keeps out.

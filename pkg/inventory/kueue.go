@@ -50,11 +50,23 @@ type kueuePlace struct {
 	position, waiting int
 }
 
+// KueuePlace is where a job stands that Kueue holds back.
+type KueuePlace struct {
+	Queue string `json:"queue" doc:"The LocalQueue"`
+	// Position counts from 1; 0 is that of a job which has its quota, or was set to be inactive.
+	Position int `json:"position,omitempty" doc:"From 1, in the order in which Kueue tries the queue; absent where Kueue has reserved its quota, or was told to leave it"`
+	Waiting  int `json:"waiting,omitempty" doc:"How many wait in the queue"`
+}
+
 func (k kueuePlace) trouble() Trouble {
 	if k.position == 0 {
 		return kueueTrouble(k.queue)
 	}
 	return Trouble{Reason: ReasonHeldByKueue, Message: fmt.Sprintf("Kueue holds it back in queue %s, position %d of %d, and starts it when it admits it", k.queue, k.position, k.waiting)}
+}
+
+func (k kueuePlace) shown() *KueuePlace {
+	return &KueuePlace{Queue: k.queue, Position: k.position, Waiting: k.waiting}
 }
 
 // kueueLines returns the places of all objects that Kueue has not admitted. A queue is in the order in which Kueue tries it: by priority, then by age.
@@ -131,7 +143,7 @@ func addHeldByKueue(jobs []Job, workloads []unstructured.Unstructured) []Job {
 	for i := range jobs {
 		known[jobKey{jobs[i].Namespace, jobs[i].Kind, jobs[i].Name}] = true
 		if place, found := placeAtKueue(lines, &jobs[i]); found && jobs[i].Reason == ReasonHeldByKueue {
-			jobs[i].Trouble = place.trouble()
+			jobs[i].Trouble, jobs[i].Kueue = place.trouble(), place.shown()
 		}
 	}
 	for _, place := range lines {
@@ -159,7 +171,7 @@ func fromKueueWorkload(place kueuePlace) (Job, bool) {
 	spec := sets[first].pod.Spec
 	meta := &metav1.ObjectMeta{CreationTimestamp: place.workload.GetCreationTimestamp()}
 	out := newJob(jobKey{place.workload.GetNamespace(), owner.Kind, owner.Name}, meta, &corev1.PodTemplateSpec{Spec: spec}, nil)
-	out.Foreign, out.Status, out.Trouble = true, StatusPending, place.trouble()
+	out.Foreign, out.Status, out.Trouble, out.Kueue = true, StatusPending, place.trouble(), place.shown()
 	out.Object = ObjectRef{APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name, UID: owner.UID}
 	out.Priority = names.PriorityOf(spec.PriorityClassName)
 	for _, set := range sets {

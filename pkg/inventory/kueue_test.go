@@ -1,6 +1,8 @@
 package inventory
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -75,6 +77,10 @@ func TestWorkloadsThatKueueHoldsBack(t *testing.T) {
 	for _, job := range Build(read).Jobs {
 		if (job.Reason == ReasonHeldByKueue) != (job.Status == StatusPending) {
 			t.Errorf("%s is %s: %s", job.Name, job.Status, job.Reason)
+		}
+		if held := job.Kueue; (held != nil) != (job.Reason == ReasonHeldByKueue) ||
+			held != nil && (held.Queue != "team-a" || (held.Position > 0) != strings.Contains(job.Message, fmt.Sprintf("position %d of %d,", held.Position, held.Waiting))) {
+			t.Errorf("%s stands at %+v, and its message is %q", job.Name, held, job.Message)
 		}
 		got = append(got, row{job.Kind, job.Name, job.Desired, job.GPUs, job.Message})
 	}

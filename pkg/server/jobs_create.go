@@ -74,15 +74,17 @@ type BatchResult struct {
 // BatchSuccess is a document of a batch that was submitted.
 type BatchSuccess struct {
 	JobCreated
-	Index int `json:"index" doc:"The place in yamlContents, from 0"`
+	Index      int `json:"index" doc:"The place in yamlContents, from 0"`
+	HTTPStatus int `json:"httpStatus" doc:"The status that this document alone would be answered with"`
 }
 
 // BatchFailure is a document of a batch that was not submitted.
 type BatchFailure struct {
-	Index   int      `json:"index" doc:"The place in yamlContents, from 0"`
-	Error   string   `json:"error"`
-	Code    string   `json:"code"`
-	Details []Detail `json:"details,omitempty"`
+	Index      int      `json:"index" doc:"The place in yamlContents, from 0"`
+	HTTPStatus int      `json:"httpStatus" doc:"The status that this document alone would be answered with"`
+	Error      string   `json:"error"`
+	Code       string   `json:"code"`
+	Details    []Detail `json:"details,omitempty"`
 }
 
 type batchOutput struct {
@@ -106,10 +108,14 @@ func (s *Server) createRoutes() {
 		replies: map[int]*huma.Response{http.StatusOK: jsonReply[JobCreated](s, "The job is valid, and was not created")}}, s.createJob)
 	registerRoute(s, route{method: http.MethodPost, path: Root + "/jobs/batch", id: "createJobs", tag: "jobs", status: http.StatusCreated,
 		summary: "Submit several jobs, each for itself",
-		detail: "201 says that all were submitted, 207 that some were not: `failed` tells which, and why. Every document is in one of the two " +
-			"lists; the code NotTried is of one for which the request had no time left, and nothing was made of it.",
-		anyone:  true,
-		replies: map[int]*huma.Response{http.StatusMultiStatus: jsonReply[BatchResult](s, "Some were not submitted")}}, s.createJobs)
+		detail: "201 says that all were submitted, 200 that all are valid in a dry run, and 207 that some are neither: `failed` tells which, and why. " +
+			"Every document is in one of the two lists, with the status that it alone would be answered with; the code NotTried is of one for which the " +
+			"request had no time left, and nothing was made of it.",
+		anyone: true,
+		replies: map[int]*huma.Response{
+			http.StatusOK:          jsonReply[BatchResult](s, "All are valid, and none was created"),
+			http.StatusMultiStatus: jsonReply[BatchResult](s, "Some were not submitted"),
+		}}, s.createJobs)
 }
 
 func (s *Server) createJob(ctx context.Context, in *createJobInput) (*createJobOutput, error) {
@@ -122,17 +128,25 @@ func (s *Server) createJob(ctx context.Context, in *createJobInput) (*createJobO
 		return nil, err
 	}
 	created.Warnings = append(notes, created.Warnings...)
-	out := &createJobOutput{Status: http.StatusCreated, Body: *created}
+	out := &createJobOutput{Status: createdStatus(in.Body.DryRun), Body: *created}
 	if in.Body.DryRun {
-		out.Status = http.StatusOK
 		return out, nil
 	}
 	out.Location = Root + "/jobs/" + created.JobID + "?namespace=" + created.Namespace
 	return out, nil
 }
 
+// createdStatus is the status of an answer that has created what was asked for, or would have.
+func createdStatus(dryRun bool) int {
+	if dryRun {
+		return http.StatusOK
+	}
+	return http.StatusCreated
+}
+
 func (s *Server) createJobs(ctx context.Context, in *batchInput) (*batchOutput, error) {
-	out := &batchOutput{Status: http.StatusCreated, Body: BatchResult{Success: []BatchSuccess{}, Failed: []BatchFailure{}}}
+	out := &batchOutput{Status: createdStatus(in.Body.DryRun), Body: BatchResult{Success: []BatchSuccess{}, Failed: []BatchFailure{}}}
+	done := out.Status
 	jobs, err := s.parseEach(ctx, in.Body.YAMLContents)
 	if err != nil {
 		return nil, err
@@ -141,14 +155,14 @@ func (s *Server) createJobs(ctx context.Context, in *batchInput) (*batchOutput, 
 	failed := runBatch(ctx, len(jobs), func(i int) error {
 		created, err := s.createBatchJob(ctx, in, &jobs[i], filling)
 		if err == nil {
-			out.Body.Success = append(out.Body.Success, BatchSuccess{JobCreated: *created, Index: i})
+			out.Body.Success = append(out.Body.Success, BatchSuccess{JobCreated: *created, Index: i, HTTPStatus: done})
 		}
 		return err
 	})
 	for _, i := range slices.Sorted(maps.Keys(failed)) {
 		out.Status = http.StatusMultiStatus
 		out.Body.Failed = append(out.Body.Failed, BatchFailure{
-			Index: i, Error: failed[i].Message, Code: failed[i].Code, Details: failed[i].Details,
+			Index: i, HTTPStatus: failed[i].status, Error: failed[i].Message, Code: failed[i].Code, Details: failed[i].Details,
 		})
 	}
 	return out, nil

@@ -23,7 +23,7 @@ func jobDetail(ctx context.Context, d *inventory.JobDetail, spec map[string]any,
 		Age: duration.HumanDuration(now.Sub(d.Created)), Created: d.Created, Completed: d.Finished,
 		Priority: d.Priority, Pool: d.Pool, User: d.User, Description: d.Description, Ready: d.Ready, Desired: d.Desired,
 		Resources:    podResources(d),
-		ResourceType: d.Object.Kind, Object: d.Object.Name, Nodes: d.Nodes, Container: d.Container, Segments: d.Segments,
+		ResourceType: d.Object.Kind, Object: d.Object.Name, Nodes: d.Nodes, Container: d.Container, Segments: d.Segments, Kueue: d.Kueue,
 		Pods: orEmpty(d.Pods), Services: orEmpty(d.Services), Events: jobEvents(newestItems(d.Events, maxDetailEvents), now), AccessMethods: jobAccess(d),
 		YAMLContent: spec,
 	}

@@ -23,34 +23,35 @@ type JobRef struct {
 
 // JobDetail is all about one job.
 type JobDetail struct {
-	JobID         string              `json:"jobId"`
-	Name          string              `json:"name"`
-	Namespace     string              `json:"namespace"`
-	Kind          string              `json:"kind"`
-	Status        string              `json:"status"`
-	Reason        string              `json:"reason,omitempty"`
-	Message       string              `json:"message,omitempty"`
-	Age           string              `json:"age"`
-	Created       time.Time           `json:"created"`
-	Started       *time.Time          `json:"started,omitempty" doc:"When the first pod started"`
-	Completed     *time.Time          `json:"completed,omitempty"`
-	Priority      string              `json:"priority,omitempty"`
-	Pool          string              `json:"pool,omitempty"`
-	User          string              `json:"user,omitempty" doc:"Who submitted it, as the cluster knows them"`
-	Description   string              `json:"description,omitempty"`
-	Ready         int32               `json:"ready"`
-	Desired       int32               `json:"desired"`
-	Resources     JobResources        `json:"resources" doc:"What each pod asks"`
-	ResourceType  string              `json:"resourceType" doc:"The kind of the Kubernetes object, such as Job or Deployment"`
-	Object        string              `json:"object" doc:"The name of the Kubernetes object"`
-	Container     inventory.Container `json:"container"`
-	Pods          []inventory.Pod     `json:"pods"`
-	Services      []inventory.Service `json:"services"`
-	Events        []JobEvent          `json:"events" doc:"The newest 100; /events has all, by pages"`
-	YAMLContent   map[string]any      `json:"document,omitempty" doc:"The YAML it was made from, as a value; /spec has the text"`
-	AccessMethods *JobAccess          `json:"accessMethods,omitempty" doc:"How a service is reached"`
-	Nodes         []string            `json:"nodes,omitempty"`
-	Segments      []inventory.Segment `json:"segments,omitempty" doc:"Where the segments lie that resources.topology divides it into, to who may list nodes"`
+	JobID         string                `json:"jobId"`
+	Name          string                `json:"name"`
+	Namespace     string                `json:"namespace"`
+	Kind          string                `json:"kind"`
+	Status        string                `json:"status"`
+	Reason        string                `json:"reason,omitempty"`
+	Message       string                `json:"message,omitempty"`
+	Age           string                `json:"age"`
+	Created       time.Time             `json:"created"`
+	Started       *time.Time            `json:"started,omitempty" doc:"When the first pod started"`
+	Completed     *time.Time            `json:"completed,omitempty"`
+	Priority      string                `json:"priority,omitempty"`
+	Pool          string                `json:"pool,omitempty"`
+	User          string                `json:"user,omitempty" doc:"Who submitted it, as the cluster knows them"`
+	Description   string                `json:"description,omitempty"`
+	Ready         int32                 `json:"ready"`
+	Desired       int32                 `json:"desired"`
+	Resources     JobResources          `json:"resources" doc:"What each pod asks"`
+	ResourceType  string                `json:"resourceType" doc:"The kind of the Kubernetes object, such as Job or Deployment"`
+	Object        string                `json:"object" doc:"The name of the Kubernetes object"`
+	Container     inventory.Container   `json:"container"`
+	Pods          []inventory.Pod       `json:"pods"`
+	Services      []inventory.Service   `json:"services"`
+	Events        []JobEvent            `json:"events" doc:"The newest 100; /events has all, by pages"`
+	YAMLContent   map[string]any        `json:"document,omitempty" doc:"The YAML it was made from, as a value; /spec has the text"`
+	AccessMethods *JobAccess            `json:"accessMethods,omitempty" doc:"How a service is reached"`
+	Nodes         []string              `json:"nodes,omitempty"`
+	Kueue         *inventory.KueuePlace `json:"kueue,omitempty" doc:"Where it stands in a queue of Kueue that holds it back, to who may list Kueue's Workloads of the namespace"`
+	Segments      []inventory.Segment   `json:"segments,omitempty" doc:"Where the segments lie that resources.topology divides it into, to who may list nodes"`
 }
 
 // JobResources is what each pod of a job asks.

@@ -58,21 +58,27 @@ type jobListInput struct {
 	JobFilter
 	Paging
 	Watch  bool   `query:"watch" doc:"Answer with events: the jobs as they are, and then every change"`
+	Since  string `query:"since" maxLength:"100" doc:"With watch: the resourceVersion of a list that was read before, to get what has changed since"`
 	LastID string `header:"Last-Event-ID" doc:"The id of the last event you saw, to go on after it"`
 }
 
 // JobList is a page of jobs.
-type JobList Page[JobItem]
+type JobList struct {
+	Page[JobItem]
+	ResourceVersion string `json:"resourceVersion" doc:"Of when the list is: a watch with this as since has all that changed later"`
+}
 
 func (s *Server) jobRoutes() {
 	registerRoute(s, route{method: http.MethodGet, path: Root + "/jobs", id: "listJobs", tag: "jobs",
 		summary: "List jobs, or watch them",
 		detail: "One item for each job. With watch=true the answer is a stream of server-sent events: `added`, `modified` and " +
 			"`deleted` carry a job; `reset` says to forget all jobs, as all are sent again; `synced` says that all have been sent. " +
-			"Events have ids; a client that comes back with Last-Event-ID goes on after it.",
+			"Events have ids; a client that comes back with Last-Event-ID goes on after it, and one that comes with the resourceVersion of a list " +
+			"as since goes on after that.",
 		fails: []int{http.StatusUnprocessableEntity},
-		replies: map[int]*huma.Response{http.StatusOK: jsonReply[JobList](s, "A page of jobs, or their events",
-			eventStream("Events `reset`, `synced`, `added`, `modified` and `deleted`; data of the last three is a JobItem in JSON"))},
+		replies: map[int]*huma.Response{http.StatusOK: jsonReply[JobList](s, "A page of jobs, or their events", s.eventStream("JobStreamEvent",
+			streamedEvent{name: "reset"}, streamedEvent{name: "synced"}, streamedEvent{"added", JobItem{}}, streamedEvent{"modified", JobItem{}},
+			streamedEvent{"deleted", JobItem{}}, streamedEvent{"error", Failure{}}))},
 	}, s.listJobs)
 	registerRoute(s, route{method: http.MethodGet, path: Root + "/jobs/{jobId}", id: "getJob", tag: "jobs",
 		summary: "All about a job: its pods, services and events, and the YAML it was made from",
@@ -96,16 +102,19 @@ func (s *Server) listJobs(ctx context.Context, in *jobListInput) (*huma.StreamRe
 	if err != nil {
 		return nil, err
 	}
-	if in.Watch {
+	switch {
+	case in.Watch:
 		return s.watchJobs(ctx, in)
+	case in.Since != "":
+		return nil, invalidErrorf("since is of a watch: add watch=true")
 	}
 	matching := in.filterJobs(view.Jobs, scope)
 	now := s.options.Now()
-	list, err := cutPage(in.Paging, matching, jobKey, func(job *inventory.Job) JobItem { return jobItem(ctx, job, now) })
+	page, err := cutPage(in.Paging, matching, jobKey, func(job *inventory.Job) JobItem { return jobItem(ctx, job, now) })
 	if err != nil {
 		return nil, err
 	}
-	return s.valueResponse(list), nil
+	return s.valueResponse(JobList{Page: page, ResourceVersion: view.jobsVersion}), nil
 }
 
 // jobScope returns where the caller may see jobs: in the given namespace, else wherever it may list the resources of jobs. A caller that may see none

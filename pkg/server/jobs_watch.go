@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -21,7 +22,7 @@ func (s *Server) watchJobs(ctx context.Context, in *jobListInput) (*huma.StreamR
 	}
 	return s.streamResponse(ctx, may, func(ctx context.Context, out *stream) error {
 		watcher.out = out
-		return watcher.streamEvents(ctx, in.LastID)
+		return watcher.streamEvents(ctx, cmp.Or(in.LastID, in.Since))
 	})
 }
 

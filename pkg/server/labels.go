@@ -127,9 +127,10 @@ type LabelBatch struct {
 
 // LabelFailure is a node that was not labelled.
 type LabelFailure struct {
-	NodeName string `json:"nodeName"`
-	Error    string `json:"error"`
-	Code     string `json:"code"`
+	NodeName   string `json:"nodeName"`
+	HTTPStatus int    `json:"httpStatus" doc:"The status that this node alone would be answered with"`
+	Error      string `json:"error"`
+	Code       string `json:"code"`
 }
 
 type batchLabelOutput struct {
@@ -274,7 +275,7 @@ func (s *Server) labelNodes(ctx context.Context, in *batchLabelInput) (*batchLab
 	})
 	for _, i := range slices.Sorted(maps.Keys(failed)) {
 		out.Status = http.StatusMultiStatus
-		out.Body.Failed = append(out.Body.Failed, LabelFailure{NodeName: in.NodeNames[i], Error: failed[i].Message, Code: failed[i].Code})
+		out.Body.Failed = append(out.Body.Failed, LabelFailure{NodeName: in.NodeNames[i], HTTPStatus: failed[i].status, Error: failed[i].Message, Code: failed[i].Code})
 	}
 	s.cache.waitUntilShown(ctx, func(v *view) bool {
 		return !slices.ContainsFunc(done, func(p pool.Plan) bool { return !v.showsPlan(p) })

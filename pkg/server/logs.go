@@ -63,8 +63,9 @@ func (s *Server) logRoutes() {
 			"changes, `trouble` a source that cannot be read at the moment, `end` how the job ended. Pods that come later are followed, too. " +
 			"Events have ids; a client that comes back with Last-Event-ID gets every line once.",
 		fails: []int{http.StatusNotFound, http.StatusConflict, http.StatusBadRequest},
-		replies: map[int]*huma.Response{http.StatusOK: jsonReply[LogPage](s, "Lines of output, or their events",
-			eventStream("Events `log` (a line in JSON), `state`, `trouble` and `end`"))},
+		replies: map[int]*huma.Response{http.StatusOK: jsonReply[LogPage](s, "Lines of output, or their events", s.eventStream("LogStreamEvent",
+			streamedEvent{"log", joblogs.Line{}}, streamedEvent{"state", JobItem{}}, streamedEvent{"trouble", LogTrouble{}}, streamedEvent{"end", LogEnd{}},
+			streamedEvent{"error", Failure{}}))},
 	}, s.getLogs)
 }
 

@@ -27,12 +27,19 @@ type logFollower struct {
 	cursor  *logCursor
 }
 
-// logEnd is the last event of a stream, after the job has ended.
-type logEnd struct {
+// LogEnd is the last event of a stream, after the job has ended.
+type LogEnd struct {
 	Status   string `json:"status"`
 	Reason   string `json:"reason,omitempty"`
 	Message  string `json:"message,omitempty"`
 	ExitCode *int32 `json:"exitCode,omitempty" doc:"Of the container that ended last"`
+}
+
+// LogTrouble is a container whose output cannot be read for a while.
+type LogTrouble struct {
+	Pod       string `json:"pod"`
+	Container string `json:"container"`
+	Error     string `json:"error"`
 }
 
 // newLogFollower reads the job once, so that a missing or forbidden job results in an error answer and not in a stream.
@@ -89,7 +96,7 @@ func (f *logFollower) followJob(ctx context.Context, send sender) error {
 		},
 		State: func(job inventory.Job) { _ = send("state", "", jobItem(ctx, &job, f.server.options.Now())) },
 		Trouble: func(source joblogs.Source, err error) {
-			_ = send("trouble", "", map[string]any{"pod": source.Pod, "container": source.Container, "error": err.Error()})
+			_ = send("trouble", "", LogTrouble{Pod: source.Pod, Container: source.Container, Error: err.Error()})
 		},
 	})
 	var none *joblogs.NoOutputError
@@ -102,8 +109,8 @@ func (f *logFollower) followJob(ctx context.Context, send sender) error {
 	return send("end", "", jobEnd(&job))
 }
 
-func jobEnd(job *inventory.Job) logEnd {
-	out := logEnd{Status: string(job.Status), Reason: job.Reason, Message: job.Message}
+func jobEnd(job *inventory.Job) LogEnd {
+	out := LogEnd{Status: string(job.Status), Reason: job.Reason, Message: job.Message}
 	for i := range job.Pods {
 		if job.Pods[i].ExitCode != nil {
 			out.ExitCode = job.Pods[i].ExitCode

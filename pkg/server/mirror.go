@@ -21,7 +21,9 @@ type view struct {
 	inventory.State
 	// jobNamespaces are the namespaces that have jobs, sorted.
 	jobNamespaces []string
-	taken         time.Time
+	// jobsVersion is the ID of the last change of a job that the view has.
+	jobsVersion string
+	taken       time.Time
 
 	findGPUs   sync.Once
 	cachedGPUs map[string][]usage.GPU
@@ -47,10 +49,10 @@ func (m *clusterCache) setView(state inventory.State, now time.Time) {
 	for i := range state.Jobs {
 		namespaces[state.Jobs[i].Namespace] = true
 	}
-	m.current.Store(&view{
-		State: state, jobNamespaces: slices.Sorted(maps.Keys(namespaces)), taken: now,
-	})
 	m.jobs.Publish(state.Jobs)
+	m.current.Store(&view{
+		State: state, jobNamespaces: slices.Sorted(maps.Keys(namespaces)), jobsVersion: m.jobs.LatestID(), taken: now,
+	})
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	close(m.renewed)

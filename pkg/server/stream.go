@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"strings"
 	"sync"
 	"time"
@@ -127,7 +128,38 @@ func wantsStream(accept string) bool {
 	return accept == "" || strings.Contains(accept, streamType) || strings.Contains(accept, "*/*")
 }
 
-// eventStream describes a stream in the document. OpenAPI 3 has no schema for events, so the description is text.
-func eventStream(description string) *huma.MediaType {
-	return &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Description: description}}
+// streamedEvent is a kind of event of a stream: its name, and a value of the type of its data, nil for an empty object.
+type streamedEvent struct {
+	name string
+	data any
+}
+
+// eventStream describes a stream in the document. OpenAPI 3 has no schema for events, so the stream is, as generators read it, a list of them: each is one
+// of the schemas that are named after the stream, by its event.
+func (s *Server) eventStream(name string, events ...streamedEvent) *huma.MediaType {
+	registry := s.api.OpenAPI().Components.Schemas
+	const schemas = "#/components/schemas/"
+	union := &huma.Schema{Discriminator: &huma.Discriminator{PropertyName: "event", Mapping: map[string]string{}}}
+	for _, event := range events {
+		data := &huma.Schema{Type: huma.TypeObject}
+		if event.data != nil {
+			t := reflect.TypeOf(event.data)
+			data = registry.Schema(t, true, t.Name())
+		}
+		one := name + strings.ToUpper(event.name[:1]) + event.name[1:]
+		registry.Map()[one] = &huma.Schema{
+			Type: huma.TypeObject, Required: []string{"data", "event"},
+			Properties: map[string]*huma.Schema{
+				"id":    {Type: huma.TypeString, Description: "What to send as Last-Event-ID to go on after it; not on every event"},
+				"event": {Type: huma.TypeString, Enum: []any{event.name}},
+				"data":  data,
+			},
+		}
+		union.OneOf = append(union.OneOf, &huma.Schema{Ref: schemas + one})
+		union.Discriminator.Mapping[event.name] = schemas + one
+	}
+	registry.Map()[name] = union
+	return &huma.MediaType{Schema: &huma.Schema{
+		Type: huma.TypeArray, Description: "Server-sent events, one after the other", Items: &huma.Schema{Ref: schemas + name},
+	}}
 }

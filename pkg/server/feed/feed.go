@@ -167,6 +167,13 @@ var alreadyRenewed = func() <-chan struct{} {
 // ID returns the ID of a change, which a watcher presents to resume from there.
 func (f *Feed) ID(seq uint64) string { return f.epoch + "-" + strconv.FormatUint(seq, 10) }
 
+// LatestID returns the ID of the last change.
+func (f *Feed) LatestID() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.ID(f.seq)
+}
+
 // ParseID decodes an ID. ok is false for IDs of another process, which are meaningless here.
 func (f *Feed) ParseID(id string) (seq uint64, ok bool) {
 	digits, ours := strings.CutPrefix(id, f.epoch+"-")

@@ -144,6 +144,14 @@ func TestABatchSubmitsEachForItself(t *testing.T) {
 	}
 	failure, _ := failed[0].(map[string]any)
 	a.same("the index", 1.0, failure["index"])
+	a.same("its status", 422.0, failure["httpStatus"])
+	made, _ := success[1].(map[string]any)
+	a.same("the status of a job", 201.0, made["httpStatus"])
+
+	dry := a.want(http.StatusOK, request{method: http.MethodPost, path: jobs + "/batch", user: member,
+		body: map[string]any{"yamlContents": []string{training("batch-c")}, "dryRun": true}})
+	valid, _ := dry["success"].([]any)[0].(map[string]any)
+	a.same("the status of a dry run", 200.0, valid["httpStatus"])
 }
 
 // TestAJobThatIsNotThere is 404 to who may see jobs anywhere, and 403 to who may see none.

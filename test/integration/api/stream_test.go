@@ -110,6 +110,28 @@ func TestWatchingGoesOnWhereItBroke(t *testing.T) {
 	a.until(a.events(t.Context(), watch), "reset", "")
 }
 
+// TestAWatchBeginsWhereAListWasRead has what changed after a list, and nothing of what the list has.
+func TestAWatchBeginsWhereAListWasRead(t *testing.T) {
+	a := start(t, server.Options{})
+	a.create("listed-1", training("listed-1"))
+	list := a.want(http.StatusOK, request{path: jobs + "?namespace=team&limit=1", user: reader})
+	version, _ := list["resourceVersion"].(string)
+	a.create("listed-2", training("listed-2"))
+	changes := a.events(t.Context(), request{path: jobs + "?watch=true&namespace=team&since=" + version, user: reader})
+	for {
+		e := <-changes
+		if e.name == "reset" || e.name == "synced" || e.name == "" {
+			t.Fatalf("the watch begins with %q", e.name)
+		}
+		if e.name == "added" {
+			a.same("the job", "listed-2", e.data["jobId"])
+			break
+		}
+	}
+	a.want(http.StatusUnprocessableEntity, request{path: jobs + "?namespace=team&since=" + version, user: reader})
+	a.until(a.events(t.Context(), request{path: jobs + "?watch=true&namespace=team&since=of-another-server-1", user: reader}), "reset", "")
+}
+
 // TestAWatchShowsOnlyWhatTheCallerMaySee follows the rights of the caller, not those of the server.
 func TestAWatchShowsOnlyWhatTheCallerMaySee(t *testing.T) {
 	a := start(t, server.Options{})

@@ -5,12 +5,17 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"reflect"
+	"strings"
 
 	_ "github.com/oapi-codegen/runtime" // the generated file imports it
 )
@@ -84,6 +89,18 @@ func (t *tour) beforeAJob() {
 	call(t, http.StatusOK, func() (*DiffResponse, error) {
 		return t.client.DiffWithResponse(t.ctx, &DiffParams{Namespace: &t.namespace}, DiffJSONRequestBody{YamlContent: t.yaml})
 	})
+	dryRun := true
+	batch := call(t, http.StatusMultiStatus, func() (*CreateJobsResponse, error) {
+		return t.client.CreateJobsWithResponse(t.ctx, &CreateJobsParams{Namespace: &t.namespace},
+			CreateJobsJSONRequestBody{YamlContents: []string{t.yaml, "kind: nonsense"}, DryRun: &dryRun})
+	})
+	if t.err == nil && (batch.JSON207.Success[0].HttpStatus != http.StatusOK || batch.JSON207.Failed[0].HttpStatus != http.StatusUnprocessableEntity) {
+		t.err = fmt.Errorf("the statuses of a valid and an invalid document are %d and %d", batch.JSON207.Success[0].HttpStatus, batch.JSON207.Failed[0].HttpStatus)
+	}
+	usage := call(t, http.StatusNotFound, func() (*GetUsageResponse, error) { return t.client.GetUsageWithResponse(t.ctx, &GetUsageParams{}) })
+	if t.err == nil && usage.JSON404.Code != "NotConfigured" {
+		t.err = fmt.Errorf("the usage of a server without a ledger: code %q, want NotConfigured", usage.JSON404.Code)
+	}
 }
 
 func (t *tour) aJob() {
@@ -95,6 +112,10 @@ func (t *tour) aJob() {
 	})
 	if t.err == nil && list.JSON200.Total != 1 {
 		t.err = fmt.Errorf("%d jobs are listed, want the one that was created", list.JSON200.Total)
+	}
+	if t.err == nil {
+		changes := t.watchSince(list.JSON200.ResourceVersion)
+		defer t.wantChange(changes)
 	}
 	call(t, http.StatusOK, func() (*GetJobResponse, error) {
 		return t.client.GetJobWithResponse(t.ctx, t.job, &GetJobParams{Namespace: &t.namespace})
@@ -117,6 +138,46 @@ func (t *tour) aJob() {
 	call(t, http.StatusOK, func() (*ResumeJobResponse, error) {
 		return t.client.ResumeJobWithResponse(t.ctx, t.job, &ResumeJobParams{Namespace: &t.namespace})
 	})
+}
+
+// watchSince opens a watch of what changes after a list.
+func (t *tour) watchSince(version string) io.ReadCloser {
+	watch := true
+	answer, err := t.client.ListJobs(t.ctx, &ListJobsParams{Namespace: &t.namespace, Watch: &watch, Since: &version})
+	if err != nil {
+		t.err = fmt.Errorf("watching jobs: %w", err)
+		return http.NoBody
+	}
+	t.called++
+	return answer.Body
+}
+
+// wantChange reads the first event of a watch, which is of the documented type, and about the job.
+func (t *tour) wantChange(changes io.ReadCloser) {
+	defer func() { _ = changes.Close() }()
+	if t.err != nil {
+		return
+	}
+	name := ""
+	for lines := bufio.NewScanner(changes); lines.Scan(); {
+		field, value, _ := strings.Cut(lines.Text(), ": ")
+		switch field {
+		case "event":
+			name = value
+		case "data":
+			var event JobStreamEvent
+			text := fmt.Sprintf(`{"event": %q, "data": %s}`, name, value)
+			if t.err = json.Unmarshal([]byte(text), &event); t.err != nil {
+				return
+			}
+			change, err := event.ValueByDiscriminator()
+			if modified, ok := change.(JobStreamEventModified); err != nil || !ok || modified.Data.JobId != t.job {
+				t.err = fmt.Errorf("the first change after the list is %s (%v), want that the job is modified", text, err)
+			}
+			return
+		}
+	}
+	t.err = errors.New("the watch ended without a change")
 }
 
 func (t *tour) theCluster() {

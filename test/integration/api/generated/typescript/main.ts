@@ -2,7 +2,7 @@
 // api.ts. The compiler holds what is read of each answer to the document; the program fails where an answer is an error.
 import createClient from "openapi-fetch";
 import { readFileSync } from "node:fs";
-import type { paths } from "./api.js";
+import type { components, paths } from "./api.js";
 
 const [url, namespace, job] = process.argv.slice(2) as [string, string, string];
 const yamlContent = readFileSync(job, "utf8");
@@ -27,6 +27,20 @@ function same(what: string, got: unknown, wanted: unknown): void {
   }
 }
 
+// firstChanged returns the job of the first event of a watch. The compiler holds that only events of a job have one.
+async function firstChanged(stream: ReadableStream<Uint8Array>): Promise<string> {
+  let text = "";
+  for await (const part of stream) {
+    text += new TextDecoder().decode(part);
+    const found = /event: (\w+)\ndata: (.*)\n/.exec(text);
+    if (found !== null) {
+      const event = { event: found[1], data: JSON.parse(found[2] as string) } as components["schemas"]["JobStreamEvent"];
+      return event.event === "modified" ? event.data.jobId : event.event;
+    }
+  }
+  return "none";
+}
+
 await want("version", client.GET("/version"));
 await want("health", client.GET("/health"));
 await want("readiness", client.GET("/readyz"));
@@ -35,12 +49,22 @@ await want("namespaces", client.GET("/api/v1/namespaces"));
 await want("presets", client.GET("/api/v1/presets"));
 await want("validation", client.POST("/api/v1/validate", { body: { yamlContent } }));
 await want("objects", client.POST("/api/v1/render", { params: inNamespace, body: { yamlContent } }));
+const batch = await want("batch", client.POST("/api/v1/jobs/batch",
+  { params: inNamespace, body: { yamlContents: [yamlContent, "kind: nonsense"], dryRun: true } }));
+same("the status of a valid document", batch.success[0]?.httpStatus, 200);
+same("the status of an invalid one", batch.failed[0]?.httpStatus, 422);
+const usage = await client.GET("/api/v1/usage", {});
+same("the usage of a server without a ledger", usage.error?.code, "NotConfigured");
 await want("differences", client.POST("/api/v1/diff", { params: inNamespace, body: { yamlContent } }));
 
 const created = await want("creation", client.POST("/api/v1/jobs", { body: { yamlContent } }));
 same("the created job", created.jobId, "generated");
 const list = await want("jobs", client.GET("/api/v1/jobs", { params: { query: { namespace, name: "generated" } } }));
-same("jobs in the list", typeof list === "string" ? list : list.total, 1); // a string is a stream of changes, which was not asked for
+if (Array.isArray(list)) {
+  throw new Error("a list is answered with events");
+}
+same("jobs in the list", list.total, 1);
+const changes = await client.GET("/api/v1/jobs", { params: { query: { namespace, watch: true, since: list.resourceVersion } }, parseAs: "stream" });
 await want("job", client.GET("/api/v1/jobs/{jobId}", { params: ofJob }));
 await want("its YAML", client.GET("/api/v1/jobs/{jobId}/spec", { params: ofJob }));
 await want("its pods", client.GET("/api/v1/jobs/{jobId}/pods", { params: ofJob }));
@@ -48,6 +72,7 @@ await want("its events", client.GET("/api/v1/jobs/{jobId}/events", { params: ofJ
 await want("why it waits", client.GET("/api/v1/jobs/{jobId}/explain", { params: ofJob }));
 await want("a pause", client.POST("/api/v1/jobs/{jobId}/pause", { params: ofJob }));
 await want("a resumption", client.POST("/api/v1/jobs/{jobId}/resume", { params: ofJob }));
+same("the job that has changed since", await firstChanged(changes.data as ReadableStream<Uint8Array>), "generated");
 await want("the queue", client.GET("/api/v1/queue"));
 await want("pools", client.GET("/api/v1/pools"));
 await want("nodes", client.GET("/api/v1/nodes"));
