@@ -213,14 +213,14 @@ func checkShownKind(kind *string) error {
 func jobColumns(now time.Time, namespaces bool) []column[inventory.Job] {
 	type job = inventory.Job
 	columns := []column[job]{
-		{header: "NAME", value: func(j job) string { return j.Name }},
-		{header: "KIND", value: func(j job) string { return j.Kind }},
+		{header: "NAME", elastic: true, value: func(j job) string { return j.Name }},
+		{header: "KIND", lesser: true, value: func(j job) string { return j.Kind }},
 		{header: "STATUS", value: func(j job) string { return string(j.Status) }, color: statusColor},
 		{header: "READY", value: func(j job) string { return fmt.Sprintf("%d/%d", j.Ready, j.Desired) }},
 		{header: "GPUS", value: func(j job) string { return strconv.FormatInt(j.GPUs, 10) }},
 		{header: "GPU-TYPE", narrow: true, spare: true, worded: true, value: firstGPUType},
 		{header: "GPU-TYPE", wide: true, worded: true, value: gpuTypesOf},
-		{header: "POOL", value: func(j job) string { return j.Pool }},
+		{header: "POOL", elastic: true, lesser: true, value: func(j job) string { return j.Pool }},
 		{header: "PRIORITY", wide: true, value: func(j job) string { return j.Priority }},
 		{header: "USER", wide: true, value: func(j job) string { return j.User }},
 		{header: "AGE", value: func(j job) string {
@@ -238,7 +238,7 @@ func jobColumns(now time.Time, namespaces bool) []column[inventory.Job] {
 		{header: "NODE / REASON", narrow: true, spill: true, localized: placeOrReason, value: func(j job) string { return placeOrReason(j, phrase.English) }},
 	}
 	if namespaces {
-		columns = slices.Insert(columns, 0, column[job]{header: "NAMESPACE", value: func(j job) string { return j.Namespace }})
+		columns = slices.Insert(columns, 0, column[job]{header: "NAMESPACE", elastic: true, value: func(j job) string { return j.Namespace }})
 	}
 	return columns
 }

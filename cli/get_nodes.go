@@ -58,9 +58,9 @@ func (o *getNodesOptions) filterNodes(nodes []inventory.Node) []inventory.Node {
 func nodeColumns() []column[inventory.Node] {
 	type node = inventory.Node
 	return []column[node]{
-		{header: "NAME", value: func(n node) string { return n.Name }},
+		{header: "NAME", elastic: true, value: func(n node) string { return n.Name }},
 		{header: "STATUS", value: nodeStatus, color: nodeColor},
-		{header: "POOL", value: func(n node) string { return n.Pool }},
+		{header: "POOL", elastic: true, value: func(n node) string { return n.Pool }},
 		{header: "GPU-TYPE", value: func(n node) string { return n.GPUType }},
 		{header: "GPUS", value: func(n node) string { return formatNumber(n.GPUs.Allocatable) }},
 		{header: "USED", value: func(n node) string { return formatNumber(n.GPUs.Used) }},

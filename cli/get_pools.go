@@ -56,7 +56,7 @@ func (o *getPoolsOptions) filterPools(pools []inventory.Pool) []inventory.Pool {
 func poolColumns() []column[inventory.Pool] {
 	type pool = inventory.Pool
 	return []column[pool]{
-		{header: "NAME", value: func(p pool) string { return p.Name }},
+		{header: "NAME", elastic: true, value: func(p pool) string { return p.Name }},
 		{header: "NODES", value: func(p pool) string { return fmt.Sprintf("%d/%d", p.ReadyNodes, len(p.Nodes)) }},
 		{header: "GPUS", value: func(p pool) string { return formatNumber(p.GPUs.Allocatable) }},
 		{header: "USED", value: func(p pool) string { return formatNumber(p.GPUs.Used) }},
@@ -65,7 +65,7 @@ func poolColumns() []column[inventory.Pool] {
 		{header: "SHARED-FREE", optional: true, text: func(p pool) phrase.Text { return sharedFree(p.SharedGPUs, p.SharedMemory) }},
 		{header: "WAITING", value: poolWaiting},
 		{header: "AVAILABLE", wide: true, value: func(p pool) string { return poolCondition(p, names.ConditionAvailable) }},
-		{header: "GPU-TYPES (FREE/ALL)", value: func(p pool) string { return strings.Join(poolTypes(p), ", ") }},
+		{header: "GPU-TYPES (FREE/ALL)", spill: true, value: func(p pool) string { return strings.Join(poolTypes(p), ", ") }},
 		{header: "MIG (FREE/ALL)", wide: true, value: func(p pool) string { return migFree(p.MIG) }},
 		{header: "ADVICE", wide: true, value: poolAdvice},
 	}

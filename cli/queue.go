@@ -147,9 +147,9 @@ func (o *queueOptions) filterEntries(entries []queue.Entry, namespace string) []
 func queueColumns(now time.Time, namespaces bool) []column[queue.Entry] {
 	type entry = queue.Entry
 	columns := []column[entry]{
-		{header: "POOL", value: func(e entry) string { return e.Pool }},
+		{header: "POOL", elastic: true, value: func(e entry) string { return e.Pool }},
 		{header: "#", value: func(e entry) string { return queueNumber(e, int64(e.Position)) }},
-		{header: "JOB", value: queuedName},
+		{header: "JOB", elastic: true, value: queuedName},
 		{header: "KIND", wide: true, value: func(e entry) string { return e.Kind }},
 		{header: "PRIORITY", value: priorityText},
 		{header: "GPUS", value: func(e entry) string { return strconv.FormatInt(e.GPUs, 10) }},
@@ -166,7 +166,7 @@ func queueColumns(now time.Time, namespaces bool) []column[queue.Entry] {
 		{header: "REASON", spill: true, value: func(e entry) string { return englishReason(e.Trouble) }, localized: queuedReason},
 	}
 	if namespaces {
-		columns = slices.Insert(columns, 2, column[entry]{header: "NAMESPACE", value: func(e entry) string { return e.Namespace }})
+		columns = slices.Insert(columns, 2, column[entry]{header: "NAMESPACE", elastic: true, value: func(e entry) string { return e.Namespace }})
 	}
 	return columns
 }

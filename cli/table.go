@@ -18,6 +18,9 @@ type column[T any] struct {
 	wide, narrow bool
 	// spill moves the part of a cell after ": " below its row if the terminal is too narrow for the whole.
 	spill bool
+	// elastic columns have names, which a screen that cannot be scrolled sideways shortens before it cuts anything else. It leaves out lesser columns
+	// where that is not enough.
+	elastic, lesser bool
 	// spare columns are omitted if the terminal is too narrow for all, and optional ones if no row has a value.
 	spare, optional bool
 	// worded columns contain words of ours, which are translated into the language of the table. localized, if not nil, returns the value in a
@@ -32,8 +35,9 @@ type column[T any] struct {
 // tableStyle says how a table looks.
 type tableStyle struct {
 	wide, noHeaders, color bool
-	// width is where the last column is truncated, 0 for nowhere.
+	// width is where the last column is truncated, 0 for nowhere. A fitting table is no wider.
 	width int
+	fits  bool
 	// language is the language of headers and of words of ours in cells.
 	language phrase.Language
 	// sticky, if not nil, is the state that stays the same from one table to the next, as a watch needs.
@@ -68,6 +72,9 @@ func tableRows[T any](rows []T, columns []column[T], style tableStyle) []string 
 	shown := chosenColumns(rows, columns, style)
 	cells := tableCells(rows, shown, style)
 	widths := columnWidths(cells, style)
+	if style.fits {
+		shown, cells, widths = fitColumns(shown, cells, style)
+	}
 	out := make([]string, 0, len(cells))
 	for i, line := range cells {
 		var text strings.Builder
@@ -76,6 +83,9 @@ func tableRows[T any](rows []T, columns []column[T], style tableStyle) []string 
 			paint := ""
 			if style.color && data >= 0 && shown[j].color != nil {
 				paint = shown[j].color(rows[data])
+			}
+			if style.fits && data >= 0 && shown[j].elastic {
+				cell = shortenMiddle(cell, widths[j])
 			}
 			below := ""
 			if data >= 0 && shown[j].spill && monospace.Columns(cell) > widths[j] {

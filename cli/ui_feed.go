@@ -195,8 +195,8 @@ func (u *ui) currentTable() (func() screen.Table, screen.Head) {
 	now := u.factory.Now()
 	cluster, read, trouble := u.fleet.latestValue(now)
 	head := screen.Head{Context: oneLine(u.context), Namespace: oneLine(u.namespace), GPUs: freeGPUs(cluster.Pools), Read: read, Trouble: trouble}
-	if head.GPUs != "" && trouble != "" { // the current view may show other data without an error
-		head.GPUs = phrase.Textf("%s (as of %s)", head.GPUs, read.Format(time.TimeOnly)).Localize(u.language)
+	if len(head.GPUs) > 0 && trouble != "" { // the current view may show other data without an error
+		head.GPUsRead = read
 	}
 	var table func() screen.Table
 	switch u.state.View() {
@@ -240,7 +240,7 @@ func uiTable[T any](u *ui, rows []T, columns []column[T], none phrase.Text, abou
 	if len(rows) == 0 {
 		return screen.Table{Note: none.Localize(u.language)}
 	}
-	texts := tableRows(rows, columns, tableStyle{color: u.factory.IO.Color, width: u.state.Width(), language: u.language})
+	texts := tableRows(rows, columns, tableStyle{color: u.factory.IO.Color, width: u.state.Width(), fits: true, language: u.language})
 	out := screen.Table{Header: texts[0], Rows: make([]screen.Row, len(rows))}
 	for i, row := range rows {
 		out.Rows[i] = about(row)
@@ -249,11 +249,11 @@ func uiTable[T any](u *ui, rows []T, columns []column[T], none phrase.Text, abou
 	return out
 }
 
-// freeGPUs summarizes the pools in one line.
-func freeGPUs(pools []inventory.Pool) string {
+// freeGPUs summarizes each pool.
+func freeGPUs(pools []inventory.Pool) []string {
 	out := make([]string, len(pools))
 	for i, pool := range pools {
 		out[i] = fmt.Sprintf("%s %d/%d", oneLine(pool.Name), pool.GPUs.Free, pool.GPUs.Allocatable)
 	}
-	return strings.Join(out, " · ")
+	return out
 }

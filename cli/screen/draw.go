@@ -1,8 +1,8 @@
 package screen
 
 import (
-	"cmp"
 	"strings"
+	"time"
 
 	"g8s.host/gpu-scheduler/cli/monospace"
 	"g8s.host/gpu-scheduler/pkg/phrase"
@@ -72,8 +72,30 @@ func (s State) headLines() []Line {
 	gap := s.width - clock.columnCount()
 	first = first.truncateTo(max(0, gap-1))
 	first = append(first, Span{Text: strings.Repeat(" ", max(1, gap-first.columnCount()))})
-	gpus := phrase.Textf("GPUs free: %s", cmp.Or(s.head.GPUs, "-")).Localize(s.language)
-	return []Line{append(first, clock...), ParseLine(gpus), textLine(s.keyHints().Localize(s.language), Style{Color: cyan})}
+	return []Line{append(first, clock...), ParseLine(s.gpusText()), textLine(s.keyHints().Localize(s.language), Style{Color: cyan})}
+}
+
+// gpusText returns the free GPUs of as many pools as there is room for: a number that is cut in two would be another one.
+func (s State) gpusText() string {
+	label := phrase.Textf("GPUs free: ")
+	if !s.head.GPUsRead.IsZero() {
+		label = phrase.Textf("GPUs free, as of %s: ", s.head.GPUsRead.Format(time.TimeOnly))
+	}
+	text := label.Localize(s.language)
+	if len(s.head.GPUs) == 0 {
+		return text + "-"
+	}
+	const between = " · "
+	for shown := len(s.head.GPUs); shown > 0; shown-- {
+		all := text + strings.Join(s.head.GPUs[:shown], between)
+		if left := len(s.head.GPUs) - shown; left > 0 {
+			all += between + phrase.Textf("%d more", left).Localize(s.language)
+		}
+		if monospace.Columns(all) <= s.width {
+			return all
+		}
+	}
+	return text + phrase.Textf("%d more", len(s.head.GPUs)).Localize(s.language)
 }
 
 // titleLine returns the line above the content.

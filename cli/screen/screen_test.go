@@ -15,7 +15,7 @@ import (
 )
 
 var head = Head{
-	Context: "prod", Namespace: "team-a", GPUs: "default 0/96 · training-pool 124/128",
+	Context: "prod", Namespace: "team-a", GPUs: []string{"default 0/96", "training-pool 124/128"},
 	Read: time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC),
 }
 
@@ -294,7 +294,7 @@ func TestNoSizeIsTooSmall(t *testing.T) {
 			for _, s := range []State{
 				New(false).WithSize(width, height), jobs(width, height), many(30, height).WithSize(width, height),
 				jobs(width, height).WithPage(Page{Title: wide, Lines: []string{wide, "", wide}}),
-				jobs(width, height).WithPage(Page{Title: "logs", Live: true, Lines: []string{wide, wide}}).WithHead(Head{Trouble: wide, Context: wide, GPUs: wide}),
+				jobs(width, height).WithPage(Page{Title: "logs", Live: true, Lines: []string{wide, wide}}).WithHead(Head{Trouble: wide, Context: wide, GPUs: []string{wide, wide}}),
 			} {
 				for _, key := range keys {
 					s, _ = s.HandleKey(key)

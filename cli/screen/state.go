@@ -41,8 +41,9 @@ type Table struct {
 // Head is the content above all views.
 type Head struct {
 	Context, Namespace string
-	// GPUs summarizes the free GPUs of the pools.
-	GPUs string
+	// GPUs summarizes the free GPUs of each pool. GPUsRead is of when they are, zero where that is now.
+	GPUs     []string
+	GPUsRead time.Time
 	// Read is when the content was last current, zero before the first read.
 	Read time.Time
 	// Trouble is why nothing newer could be read, "" if there is no problem.
