@@ -2,10 +2,12 @@ package cli
 
 import (
 	"bytes"
+	"regexp"
 	"strings"
 	"testing"
 
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
+	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/test/situations"
@@ -37,6 +39,53 @@ func TestOneCodeInEveryLanguage(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// englishSentence matches four words of English in a row.
+var englishSentence = regexp.MustCompile(`[a-z]+(?:,? [a-z]+){3,}`)
+
+// quotedInAnswers match what stays as others wrote it: commands, and the words of Kubernetes, of kubelet, of policies and of those who read a request.
+var quotedInAnswers = regexp.MustCompile(`(?:gpuctl|kubectl) [^。；，（）\n]*|"[^"\n]*"|couldn't parse image name|image is not signed|reading annotation [^；\n]*|Job has reached the specified backoff limit`)
+
+// TestNoEnglishIsLeftInAnswers walks the answers of gpuctl why in Chinese, of all situations.
+func TestNoEnglishIsLeftInAnswers(t *testing.T) {
+	all := situations.AllSituations()
+	for i := range all {
+		report := diagnosis.Diagnose(all[i].World().Facts())
+		out := &bytes.Buffer{}
+		d := newDescription(IOStreams{Out: out})
+		d.language = phrase.Chinese
+		if err := explainReport(d, report, situations.Noon); err != nil {
+			t.Fatal(err)
+		}
+		ours, _, _ := strings.Cut(out.String(), phrase.Textf("In the scheduler's words").Localize(phrase.Chinese)) // which are quoted as they are
+		for line := range strings.Lines(ours) {
+			if left := englishSentence.FindString(quotedInAnswers.ReplaceAllString(line, "")); left != "" {
+				t.Errorf("%s: %q is left of %s", all[i].Name, left, line)
+			}
+		}
+	}
+}
+
+// TestNumbersOfNearestNodesInChinese has each sentence that numbers are put into.
+func TestNumbersOfNearestNodesInChinese(t *testing.T) {
+	for code := gpu.NoGPUs; code < gpu.Codes; code++ {
+		for _, numbers := range []gpu.Reason{
+			{Asked: 4, Usable: 3, Total: 8}, {Asked: 3, Usable: 3, Total: 8, Unknown: 2}, {Asked: 2, Usable: 1, Total: 8, MemoryMiB: 40960, LargestMiB: 24576},
+			{Asked: 2, Usable: 1, Total: 8, Reserved: true, LargestMiB: 24576, ShareableMiB: 24000}, {Asked: 2, Usable: 1, Total: 8, Sharing: "mps"},
+		} {
+			if numbers.Code = code; code == gpu.OnlySlots {
+				numbers.Sharing = "mps"
+			}
+			detail := numbers.Detail()
+			if words := phrase.Chinese.TranslateMessage(detail); englishSentence.MatchString(words) || strings.Contains(words, "free") || strings.Contains(words, "short") {
+				t.Errorf("%q is %q in Chinese", detail, words)
+			}
+		}
+	}
+	if words := phrase.Chinese.TranslateMessage(gpu.Reason{Code: gpu.TooFewFree, Asked: 3, Usable: 1, Total: 7, Profile: "1g.10gb"}.Detail()); words != "1g.10gb 的 MIG 切片 7 个中 1 个空闲，缺 2 个" {
+		t.Errorf("slices: %s", words)
 	}
 }
 

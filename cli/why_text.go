@@ -144,7 +144,7 @@ func nearMissColumns(language phrase.Language) []column[diagnosis.NearMiss] {
 	type miss = diagnosis.NearMiss
 	return []column[miss]{
 		{header: phrase.Textf("NODE").Localize(language), value: func(m miss) string { return m.Node }},
-		{header: phrase.Textf("GPUS").Localize(language), value: func(m miss) string { return m.Detail }},
+		{header: phrase.Textf("GPUS").Localize(language), value: func(m miss) string { return language.TranslateMessage(m.Detail) }},
 		{header: phrase.Textf("HELD BY").Localize(language), value: func(m miss) string {
 			held := make([]string, 0, mostHolders+1)
 			for i, holder := range m.Holders {
@@ -186,7 +186,7 @@ func placementColumns(language phrase.Language) []column[diagnosis.Placement] {
 		{header: phrase.Textf("POOL").Localize(language), value: func(p placement) string { return p.Pool }},
 		{header: phrase.Textf("GPU-TYPE").Localize(language), value: func(p placement) string { return p.Type }},
 		{header: phrase.Textf("GPUS").Localize(language), value: func(p placement) string { return deviceList(p.Devices) }},
-		{header: phrase.Textf("CONNECTED BY").Localize(language), value: func(p placement) string { return p.Connection }},
+		{header: phrase.Textf("CONNECTED BY").Localize(language), value: func(p placement) string { return language.TranslateMessage(p.Connection) }},
 	}
 }
 

@@ -173,7 +173,7 @@ func (s *search) describeUnsuitableGPUs(out *Finding) {
 		switch best.Code {
 		case gpu.TooFewOfType:
 			most = best.Usable
-			out.Message = phrase.Textf("%s with several GPU models: %s", count, best.Detail())
+			out.Message = phrase.Textf("%s with several GPU models: %s", count, phrase.FromEnglish(best.Detail()))
 		case gpu.OnlySlots:
 			most = best.Usable
 			out.Message = phrase.Textf("%s with parts of GPUs (%s), of which a pod gets one; a pod asks for %d", count, best.Sharing, best.Asked)
@@ -186,15 +186,15 @@ func (s *search) describeUnsuitableGPUs(out *Finding) {
 	case reason.NotShared:
 		s.describeSharingMismatch(out, count)
 	case reason.GPUMemory:
-		out.Message = phrase.Textf("%s whose GPUs have too little memory: %s", count, best.Detail())
+		out.Message = phrase.Textf("%s whose GPUs have too little memory: %s", count, phrase.FromEnglish(best.Detail()))
 		out.Steps = append(s.askLessMemorySteps(best), s.elsewherePools(false)...)
 	case reason.BadInventory:
-		out.Message = phrase.Textf("%s whose annotation %s cannot be read, so that its labels are believed: %s", count, names.AnnotationInventory, best.Detail())
+		out.Message = phrase.Textf("%s whose annotation %s cannot be read, so that its labels are believed: %s", count, names.AnnotationInventory, phrase.FromEnglish(best.Detail()))
 		out.Steps = append([]Step{{Action: reason.CorrectNode, Kind: "Node", Name: first, Field: names.AnnotationInventory,
 			Message: phrase.Textf("tell the administrators: the annotation %s of node %s is malformed; its agent has to write it again", names.AnnotationInventory, first)}},
 			s.elsewherePools(false)...)
 	case reason.UnhealthyGPUs:
-		out.Message = phrase.Textf("%s with too few healthy GPUs: %s", count, best.Detail())
+		out.Message = phrase.Textf("%s with too few healthy GPUs: %s", count, phrase.FromEnglish(best.Detail()))
 		out.Steps = append(s.askHealthySteps(best), Step{Action: reason.MendGPUs, Kind: "Node", Name: first, Command: "gpuctl describe node " + first,
 			Message: phrase.Textf("tell the administrators that cards need mending: %s", "gpuctl describe node "+first)})
 		out.Steps = append(out.Steps, s.elsewherePools(false)...)

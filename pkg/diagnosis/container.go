@@ -153,13 +153,13 @@ func withDetail(what phrase.Text, detail string) phrase.Text {
 	if detail == "" {
 		return what
 	}
-	return what.Addf(": %s", strings.TrimSpace(detail))
+	return what.Addf(": %s", phrase.FromEnglish(strings.TrimSpace(detail)))
 }
 
-// quoteOr quotes a message, or returns the alternative if the message is empty.
+// quoteOr quotes a message, of which ours have translations, or returns the alternative if the message is empty.
 func quoteOr(said string, otherwise phrase.Text) phrase.Text {
 	if said != "" {
-		return phrase.Quote(said)
+		return phrase.FromEnglish(said)
 	}
 	return otherwise
 }

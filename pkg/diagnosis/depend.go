@@ -19,7 +19,7 @@ func waitsForJobs(f *Facts) Finding {
 		return out
 	}
 	if len(job.WaitsFor) == 0 { // its list of pending jobs cannot be read
-		out.Message, out.Steps = phrase.Quote(job.Message), []Step{without}
+		out.Message, out.Steps = phrase.FromEnglish(job.Message), []Step{without}
 		return out
 	}
 	var stand []phrase.Text

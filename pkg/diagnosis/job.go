@@ -32,7 +32,7 @@ func explainSettledJob(job *inventory.JobDetail) Finding {
 	case inventory.StatusTerminating:
 		return Finding{Cause: reason.Deleted, Message: phrase.Textf("the job is being deleted")}
 	case inventory.StatusSuspended:
-		return Finding{Cause: reason.Suspended, Message: phrase.Quote(job.Message), Steps: []Step{{
+		return Finding{Cause: reason.Suspended, Message: phrase.FromEnglish(job.Message), Steps: []Step{{
 			Action: reason.Resume, Command: gpuctlCommand("resume", job), Message: phrase.Textf("resume it: %s", gpuctlCommand("resume", job)),
 		}}}
 	case inventory.StatusCancelled:
@@ -70,7 +70,7 @@ func explainIncompleteJob(job *inventory.JobDetail) Finding {
 
 // explainFailedJob explains a job that failed.
 func explainFailedJob(job *inventory.JobDetail) Finding {
-	out := Finding{Cause: reason.Failed, Message: phrase.Textf("%s: %s", job.Reason, job.Message)}
+	out := Finding{Cause: reason.Failed, Message: phrase.Textf("%s: %s", job.Reason, phrase.FromEnglish(job.Message))}
 	if job.Reason == batchv1.JobReasonDeadlineExceeded {
 		out.Message = phrase.Textf("the job did not end within its time limit")
 		if job.TimeLimit > 0 {
@@ -136,7 +136,7 @@ func tasksFailed(job *inventory.JobDetail) Finding {
 	out := Finding{
 		Cause: reason.Failed,
 		Message: phrase.Textf("%d of its %d tasks failed (%s), %d succeeded: %s", job.Array.Failed, job.Array.Tasks, job.Array.FailedTasks,
-			job.Array.Succeeded, job.Message),
+			job.Array.Succeeded, phrase.FromEnglish(job.Message)),
 		Steps: []Step{inspectStep(phrase.Textf("see what the first of them printed"), gpuctlCommand("logs", job)+" --index "+first), again},
 	}
 	late := 0

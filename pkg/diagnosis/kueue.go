@@ -12,7 +12,7 @@ import (
 
 // explainHeldByKueue explains a job that Kueue keeps suspended, in Kueue's words where the user may read its Workload.
 func explainHeldByKueue(f *Facts) Finding {
-	out := Finding{Cause: reason.HeldByKueue, Message: phrase.Quote(f.Job.Message)}
+	out := Finding{Cause: reason.HeldByKueue, Message: phrase.FromEnglish(f.Job.Message)}
 	look := "kubectl -n " + f.Job.Namespace + " get workloads.kueue.x-k8s.io"
 	out.Steps = []Step{
 		waitStep("wait: Kueue admits it when its queue has room, and pods that are made then still wait for nodes"),

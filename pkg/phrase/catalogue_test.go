@@ -282,7 +282,7 @@ func valuesOf(t *testing.T, format string) []string {
 }
 
 // writers are the folders whose programs write messages that gpuctl reads again.
-var writers = []string{"inventory", "gpuquota", "nodestate", "jobplan", "supportbundle", "controller/pools", "controller/spot", "controller/idle", "controller/advice"}
+var writers = []string{"gpu", "diagnosis", "inventory", "gpuquota", "nodestate", "jobplan", "supportbundle", "controller/pools", "controller/spot", "controller/idle", "controller/advice"}
 
 // TestMessagesAreFoundAgain: what those who write messages give as one is a sentence of the catalogue, and the catalogue has none that
 // nobody writes.
