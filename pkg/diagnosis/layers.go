@@ -35,8 +35,9 @@ func explainHeldJob(f *Facts) []Finding {
 // explainBehindHold explains what keeps the pods of a held job from running once they are to be created, so that the remedy of the hold leads to no
 // further surprise.
 func explainBehindHold(f *Facts, held []Finding) []Finding {
+	stopped := explainStoppedScheduler(f)
 	if slices.ContainsFunc(f.Pods, func(pod corev1.Pod) bool { return isActive(&pod) }) {
-		return nil // they were created before, and show for themselves
+		return stopped // the pods were created before, and show for themselves
 	}
 	out := slices.Concat(explainUnknownClass(f), explainExceededBounds(f))
 	if says := jobPoolDenial(f); len(says) > 0 {
@@ -48,7 +49,11 @@ func explainBehindHold(f *Facts, held []Finding) []Finding {
 	if isUnobserved(f) {
 		out = append(out, explainNotCreated(f))
 	}
-	return append(out, explainNextPod(f)...)
+	next := explainNextPod(f)
+	if len(stopped) > 0 {
+		next = withoutRoomCauses(next)
+	}
+	return slices.Concat(out, stopped, next)
 }
 
 // isUnobserved reports whether Kubernetes' own controllers should have seen the job by now and have not. A Deployment is left out, of which every change

@@ -24,6 +24,18 @@ func schedulerDown(f *Facts, pod *corev1.Pod) (Finding, bool) {
 	return explainMissingLeader(f.Cluster.Leader())
 }
 
+// explainStoppedScheduler explains for a job whose pods are not looked at yet that no scheduler would look at them.
+func explainStoppedScheduler(f *Facts) []Finding {
+	if !f.Cluster.HasPart(snapshot.PartLease) || f.Cluster.Lease == nil || f.Simulated {
+		return nil
+	}
+	stopped, isDown := explainMissingLeader(f.Cluster.Leader())
+	if !isDown {
+		return nil
+	}
+	return singleFinding(stopped)
+}
+
 // explainMissingLeader reports that the scheduler has no leader.
 func explainMissingLeader(leader *snapshot.Leader) (Finding, bool) {
 	switch {

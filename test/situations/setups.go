@@ -53,6 +53,13 @@ var jobSetups = map[string]func(*World){
 		w.suspendJob()
 		w.meta.Labels[names.LabelKueueQueue] = "gpus"
 	},
+	"pods gated by Kueue": func(w *World) {
+		w.phases = append(w.phases, func(pod *corev1.Pod) {
+			pod.Labels[names.LabelKueueQueue] = "gpus"
+			pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "kueue.x-k8s.io/admission"}}
+			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated}}
+		})
+	},
 	"creation cut short": func(w *World) { w.unmade, w.meta.Annotations[names.AnnotationIncomplete] = true, "true" },
 	"cancelled": func(w *World) {
 		w.unmade, w.meta.Annotations[names.AnnotationCancelledAt] = true, Noon.Add(-time.Minute).Format(time.RFC3339)
