@@ -266,11 +266,30 @@ const spillIndent = "    "
 
 // oneLine keeps a cell on its line, and makes an empty one visible. Control characters are escaped before columns are counted.
 func oneLine(cell string) string {
+	if isPlainCell(cell) {
+		return cell
+	}
 	cell = escapeControls(strings.Join(strings.Fields(cell), " "))
 	if cell == "" {
 		return "-"
 	}
 	return cell
+}
+
+// isPlainCell reports whether a cell is of visible ASCII characters with single blanks between, as nearly all are.
+func isPlainCell(cell string) bool {
+	blank := true // one at the beginning is none between
+	for i := range len(cell) {
+		switch c := cell[i]; {
+		case c > ' ' && c < 0x7f:
+			blank = false
+		case c == ' ' && !blank:
+			blank = true
+		default:
+			return false
+		}
+	}
+	return !blank
 }
 
 // writeCSV writes rows as comma-separated values (RFC 4180), in the columns of the wide table.

@@ -13,6 +13,7 @@ import (
 	"g8s.host/gpu-scheduler/cli/screen"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/phrase"
+	"g8s.host/gpu-scheduler/test/bounds"
 )
 
 func TestShortenMiddle(t *testing.T) {
@@ -67,7 +68,11 @@ func TestNoNumberIsCutOnTheScreen(t *testing.T) {
 	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	jobs := crowdedJobs(10_000, now)
 	for _, size := range [][2]int{{80, 24}, {200, 60}} {
+		begin := time.Now()
 		lines := uiFrame(jobs, size[0], size[1], now)
+		if took, most := time.Since(begin), bounds.Of(300*time.Millisecond); took > most {
+			t.Errorf("%dx%d: the frame took %s, want at most %s", size[0], size[1], took, most)
+		}
 		for i, line := range lines {
 			text := strings.TrimRight(line.String(), " ")
 			if strings.HasPrefix(text, "<1-4>") {
@@ -113,5 +118,16 @@ func BenchmarkUIFrame(b *testing.B) {
 				uiFrame(jobs, size[0], size[1], now)
 			}
 		})
+	}
+}
+
+// TestPlainCellsStay holds that a cell which is let by unchanged is one that nothing would change.
+func TestPlainCellsStay(t *testing.T) {
+	for cell, want := range map[string]string{
+		"": "-", " ": "-", "a": "a", "a b": "a b", "a  b": "a b", " a": "a", "a ": "a", "a\tb": "a b", "a\nb": "a b", "任务": "任务", "a\x1b": `a\u001b`, "\x7f": `\u007f`, "\xff": `\xff`,
+	} {
+		if got := oneLine(cell); got != want || isPlainCell(cell) && got != cell {
+			t.Errorf("%q becomes %q, want %q", cell, got, want)
+		}
 	}
 }
