@@ -65,7 +65,7 @@ func (k kueuePlace) trouble() Trouble {
 	return Trouble{Reason: ReasonHeldByKueue, Message: fmt.Sprintf("Kueue holds it back in queue %s, position %d of %d, and starts it when it admits it", k.queue, k.position, k.waiting)}
 }
 
-func (k kueuePlace) shown() *KueuePlace {
+func (k kueuePlace) publicPlace() *KueuePlace {
 	return &KueuePlace{Queue: k.queue, Position: k.position, Waiting: k.waiting}
 }
 
@@ -143,7 +143,7 @@ func addHeldByKueue(jobs []Job, workloads []unstructured.Unstructured) []Job {
 	for i := range jobs {
 		known[jobKey{jobs[i].Namespace, jobs[i].Kind, jobs[i].Name}] = true
 		if place, found := placeAtKueue(lines, &jobs[i]); found && jobs[i].Reason == ReasonHeldByKueue {
-			jobs[i].Trouble, jobs[i].Kueue = place.trouble(), place.shown()
+			jobs[i].Trouble, jobs[i].Kueue = place.trouble(), place.publicPlace()
 		}
 	}
 	for _, place := range lines {
@@ -171,7 +171,7 @@ func fromKueueWorkload(place kueuePlace) (Job, bool) {
 	spec := sets[first].pod.Spec
 	meta := &metav1.ObjectMeta{CreationTimestamp: place.workload.GetCreationTimestamp()}
 	out := newJob(jobKey{place.workload.GetNamespace(), owner.Kind, owner.Name}, meta, &corev1.PodTemplateSpec{Spec: spec}, nil)
-	out.Foreign, out.Status, out.Trouble, out.Kueue = true, StatusPending, place.trouble(), place.shown()
+	out.Foreign, out.Status, out.Trouble, out.Kueue = true, StatusPending, place.trouble(), place.publicPlace()
 	out.Object = ObjectRef{APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name, UID: owner.UID}
 	out.Priority = names.PriorityOf(spec.PriorityClassName)
 	for _, set := range sets {

@@ -16,7 +16,7 @@ func (r *request) componentVariables() [][2]string {
 		for i, c := range r.components {
 			suffix := fmt.Sprintf("_%s_GROUP_%d", word, i)
 			out = append(out,
-				[2]string{"SLURM_JOB_NODELIST" + suffix, c.hosts()}, [2]string{"SLURM_NODELIST" + suffix, c.hosts()},
+				[2]string{"SLURM_JOB_NODELIST" + suffix, c.nodeNames()}, [2]string{"SLURM_NODELIST" + suffix, c.nodeNames()},
 				[2]string{"SLURM_NNODES" + suffix, fmt.Sprint(c.nodes)}, [2]string{"SLURM_JOB_NUM_NODES" + suffix, fmt.Sprint(c.nodes)},
 				[2]string{"SLURM_NTASKS" + suffix, fmt.Sprint(c.nodes * c.tasksPerNode)}, [2]string{"SLURM_CPUS_PER_TASK" + suffix, fmt.Sprint(max(c.cpus/c.tasksPerNode, 1))})
 		}
@@ -24,8 +24,8 @@ func (r *request) componentVariables() [][2]string {
 	return out
 }
 
-// hosts is a shell expression for the names of a component's nodes.
-func (r *request) hosts() string {
+// nodeNames is a shell expression for the names of a component's nodes.
+func (r *request) nodeNames() string {
 	return fmt.Sprintf(`$(echo "${MPI_HOSTS:-$HOSTNAME}" | sed 's/:[0-9]*//g' | cut -d, -f%d-%d)`, r.firstNode+1, r.firstNode+r.nodes)
 }
 

@@ -95,7 +95,7 @@ func (r *request) slurmVariables() [][2]string {
 	if len(r.components) > 0 { // the script has the variables of the first component
 		variables := r.componentVariables()
 		r = r.components[0]
-		nodes, hosts = fmt.Sprint(r.nodes), r.hosts()
+		nodes, hosts = fmt.Sprint(r.nodes), r.nodeNames()
 		return slices.Concat(r.ownVariables(id, nodes, hosts), variables, r.arrayVariables())
 	}
 	return append(r.ownVariables(id, nodes, hosts), r.arrayVariables()...)
