@@ -27,6 +27,8 @@ type view struct {
 
 	findGPUs   sync.Once
 	cachedGPUs map[string][]usage.GPU
+	findRows   sync.Once
+	cachedRows []mapRow
 }
 
 // clusterCache caches the newest view. Reading is cheap; each update replaces the whole view.

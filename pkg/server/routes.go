@@ -16,6 +16,7 @@ func (s *Server) registerRoutes() {
 	s.spotPoolRoutes()
 	s.reservationRoutes()
 	s.nodeRoutes()
+	s.mapRoutes()
 	s.drainRoutes()
 	s.labelRoutes()
 	s.presetRoutes()

@@ -1,0 +1,216 @@
+package server
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/usage"
+)
+
+// GPUMap is every GPU of the cluster in columns: entry i of each column is of node i. Values that repeat stand once in a list, and columns have their places
+// in it. So a thousand nodes take less than 100 KB.
+type GPUMap struct {
+	Taken time.Time `json:"taken" doc:"When the cluster was like this"`
+	Nodes []string  `json:"nodes" doc:"The names of the nodes with GPUs, sorted"`
+
+	Pools    []string `json:"pools" doc:"The pools; pool has places in this list"`
+	Pool     []int    `json:"pool"`
+	Types    []string `json:"types" doc:"The types of GPUs; type has places in this list"`
+	Type     []int    `json:"type"`
+	Racks    []string `json:"racks" doc:"The racks, an empty one for none; rack has places in this list"`
+	Rack     []int    `json:"rack"`
+	Statuses []string `json:"statuses" doc:"What nodes are, in the words of the list of nodes; status has places in this list"`
+	Status   []int    `json:"status"`
+
+	Free   []int64  `json:"free" doc:"GPUs that new pods could get: 0 on nodes that take none"`
+	GPUs   []string `json:"gpus" doc:"One letter a GPU, in the order of the node: f free, u in use as a whole, s shared, h in use by a pod whose GPUs only the node knows, x unhealthy" example:"uuuuffsx"`
+	Faults []Fault  `json:"faults,omitempty" doc:"What is wrong with unhealthy GPUs"`
+
+	Namespaces      []string `json:"namespaces" doc:"The namespaces of holders; holderNamespace has places in this list"`
+	HolderNamespace []int    `json:"holderNamespace"`
+	HolderJob       []string `json:"holderJob" doc:"The jobs, or pods without one, that hold GPUs, where you may list pods"`
+	Held            [][]int  `json:"held" doc:"Who holds the GPUs of the node, as pairs: the place among the holders, -1 for nobody that you may see, and how many GPUs from there on. Of several that share a GPU, the first" example:"[[0,4,-1,4]]"`
+
+	Fits []PoolFits `json:"fits" doc:"How many pods of each size would find room in the free GPUs of each pool"`
+}
+
+// Fault is what is wrong with a GPU.
+type Fault struct {
+	Node   int    `json:"node" doc:"The place of the node"`
+	GPU    int    `json:"gpu" doc:"The place of the GPU in its node"`
+	Health string `json:"health"`
+}
+
+// PoolFits is how many pods of each of [fitSizes] would find room in a pool, if pods of that size alone came.
+type PoolFits struct {
+	Pool string  `json:"pool"`
+	Free int64   `json:"free"`
+	Pods []int64 `json:"pods" doc:"Pods of 1, 2, 4 and 8 GPUs" example:"[11,5,2,0]"`
+}
+
+// fitSizes are the sizes of pods that fragmentation is told by.
+var fitSizes = []int64{1, 2, 4, 8}
+
+// stateLetters are the states of GPUs in a map.
+var stateLetters = map[usage.State]byte{usage.Free: 'f', usage.Whole: 'u', usage.Shared: 's', usage.Held: 'h', usage.Unhealthy: 'x'}
+
+// mapRow is a node of the map.
+type mapRow struct {
+	name, pool, gpuType, rack, status string
+	free                              int64
+	states                            string
+	health                            []string
+	holders                           []usage.Holder // of each GPU; the zero value for none
+}
+
+func (r *mapRow) equal(other *mapRow) bool {
+	return r.name == other.name && r.pool == other.pool && r.gpuType == other.gpuType && r.rack == other.rack && r.status == other.status &&
+		r.free == other.free && r.states == other.states && slices.Equal(r.health, other.health) && slices.Equal(r.holders, other.holders)
+}
+
+// mapRows returns the nodes with GPUs, sorted by name. They are built once per view.
+func (v *view) mapRows() []mapRow {
+	cards := v.gpusByNode()
+	v.findRows.Do(func() {
+		v.cachedRows = []mapRow{}
+		for i := range v.Nodes {
+			if node := &v.Nodes[i]; len(cards[node.Name]) > 0 {
+				v.cachedRows = append(v.cachedRows, buildMapRow(node, cards[node.Name]))
+			}
+		}
+		slices.SortFunc(v.cachedRows, func(a, b mapRow) int { return strings.Compare(a.name, b.name) })
+	})
+	return v.cachedRows
+}
+
+func buildMapRow(node *inventory.Node, cards []usage.GPU) mapRow {
+	row := mapRow{
+		name: node.Name, pool: node.Pool, gpuType: node.GPUType, rack: node.Rack, status: nodeStatus(node), free: node.GPUs.Free,
+		health: make([]string, len(cards)), holders: make([]usage.Holder, len(cards)),
+	}
+	states := make([]byte, len(cards))
+	for i := range cards {
+		states[i], row.health[i] = stateLetters[cards[i].State], cards[i].Health
+		if len(cards[i].Holders) > 0 {
+			row.holders[i] = cards[i].Holders[0]
+		}
+	}
+	row.states = string(states)
+	return row
+}
+
+// buildMap puts rows into columns, with the holders of visible namespaces. fits is what the rows of the whole cluster have room for.
+func buildMap(rows []mapRow, fits []PoolFits, visible func(namespace string) bool, taken time.Time) *GPUMap {
+	out := &GPUMap{
+		Taken: taken, Fits: fits, Nodes: make([]string, len(rows)), Pool: make([]int, len(rows)), Type: make([]int, len(rows)), Rack: make([]int, len(rows)),
+		Status: make([]int, len(rows)), Free: make([]int64, len(rows)), GPUs: make([]string, len(rows)), Held: make([][]int, len(rows)),
+		Pools: []string{}, Types: []string{}, Racks: []string{}, Statuses: []string{}, Namespaces: []string{}, HolderNamespace: []int{}, HolderJob: []string{},
+	}
+	pools, types, racks, statuses := internList(&out.Pools), internList(&out.Types), internList(&out.Racks), internList(&out.Statuses)
+	holders := newHolderColumns(out, visible)
+	for i := range rows {
+		row := &rows[i]
+		out.Nodes[i], out.Free[i], out.GPUs[i] = row.name, row.free, row.states
+		out.Pool[i], out.Type[i], out.Rack[i], out.Status[i] = pools(row.pool), types(row.gpuType), racks(row.rack), statuses(row.status)
+		out.Held[i] = holders.encodeRuns(row.holders)
+		for gpu, health := range row.health {
+			if health != "" {
+				out.Faults = append(out.Faults, Fault{Node: i, GPU: gpu, Health: health})
+			}
+		}
+	}
+	return out
+}
+
+// internList returns a function that gives each text its place in a list.
+func internList(list *[]string) func(string) int {
+	places := map[string]int{}
+	return func(text string) int {
+		place, known := places[text]
+		if !known {
+			place = len(*list)
+			places[text] = place
+			*list = append(*list, text)
+		}
+		return place
+	}
+}
+
+// holderColumns gives each job that holds GPUs its place among the holders.
+type holderColumns struct {
+	out       *GPUMap
+	visible   func(namespace string) bool
+	namespace func(string) int
+	places    map[usage.Holder]int
+}
+
+func newHolderColumns(out *GPUMap, visible func(namespace string) bool) *holderColumns {
+	return &holderColumns{out: out, visible: visible, namespace: internList(&out.Namespaces), places: map[usage.Holder]int{}}
+}
+
+// encodeRuns returns the holders of a node's GPUs as pairs of a place and a length.
+func (h *holderColumns) encodeRuns(holders []usage.Holder) []int {
+	runs := []int{}
+	for _, holder := range holders {
+		place := h.placeOf(holder)
+		if last := len(runs) - 2; last >= 0 && runs[last] == place {
+			runs[last+1]++
+			continue
+		}
+		runs = append(runs, place, 1)
+	}
+	return runs
+}
+
+func (h *holderColumns) placeOf(holder usage.Holder) int {
+	if holder.Pod == "" || !h.visible(holder.Namespace) {
+		return -1
+	}
+	name := holder.Job
+	if name == "" {
+		name = holder.Pod
+	}
+	key := usage.Holder{Namespace: holder.Namespace, Job: name}
+	place, known := h.places[key]
+	if !known {
+		place = len(h.out.HolderJob)
+		h.places[key] = place
+		h.out.HolderJob = append(h.out.HolderJob, name)
+		h.out.HolderNamespace = append(h.out.HolderNamespace, h.namespace(holder.Namespace))
+	}
+	return place
+}
+
+// countFits returns how many pods of each size the free GPUs of each pool have room for. The pools are sorted by name.
+func countFits(rows []mapRow) []PoolFits {
+	out := []PoolFits{}
+	for i := range rows {
+		place, known := slices.BinarySearchFunc(out, rows[i].pool, func(fits PoolFits, pool string) int { return strings.Compare(fits.Pool, pool) })
+		if !known {
+			out = slices.Insert(out, place, PoolFits{Pool: rows[i].pool, Pods: make([]int64, len(fitSizes))})
+		}
+		out[place].Free += rows[i].free
+		for j, size := range fitSizes {
+			out[place].Pods[j] += rows[i].free / size
+		}
+	}
+	return out
+}
+
+// changedRows returns the rows that differ from those before. ok is false if nodes have come or gone.
+func changedRows(before, now []mapRow) (changed []mapRow, ok bool) {
+	if len(before) != len(now) {
+		return nil, false
+	}
+	for i := range now {
+		if before[i].name != now[i].name {
+			return nil, false
+		}
+		if !now[i].equal(&before[i]) {
+			changed = append(changed, now[i])
+		}
+	}
+	return changed, true
+}
