@@ -5,7 +5,7 @@ SHELL := /usr/bin/env bash
 
 BINARIES   := gpu-agent gpu-scheduler gpuctl gpuctl-server gpu-sandbox gpu-probe gpu-controller gpu-ledger
 # Those of them that the demo runs.
-DEMO       := gpu-scheduler gpuctl gpu-sandbox gpu-controller gpu-ledger
+DEMO       := gpu-scheduler gpuctl gpuctl-server gpu-sandbox gpu-controller gpu-ledger
 REGISTRY   ?= registry.example.com/g8s
 # The versions of Kubernetes, beside the sandbox's own, that make compat tests against: folders of hack/tools/compat.
 COMPAT     ?= 1.34 1.35 1.36
@@ -43,7 +43,7 @@ AGENT_CGO  := $(if $(RACE),1,0)
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: help build tools monitoring-tools test test-all check chaos compat conformance abuse demo demo-down demo-programs bench bench-matrix bench-placement bench-placement-worst bench-plugins bench-queueing bench-queueing-intervals bench-queueing-learnt bench-scrape bench-strategies generate verify vulncheck lint image image-docker release clean node-images node-tools node-tools-if-possible gpu-bundle test-node test-upgrade test-operators
+.PHONY: help build tools monitoring-tools test test-all check chaos compat conformance abuse demo demo-down demo-programs bench bench-matrix bench-placement bench-placement-worst bench-plugins bench-queueing bench-queueing-intervals bench-queueing-learnt bench-scrape bench-strategies generate verify vulncheck lint image image-docker release clean node-images node-tools node-tools-if-possible gpu-bundle console test-console test-node test-upgrade test-operators
 
 build: ## Build our binaries into bin/
 	@mkdir -p bin
@@ -90,6 +90,14 @@ node-images: # The images of the manifests, as a real node of test/node runs the
 
 test-node: tools node-tools build node-images ## Test a real kubelet with gpu-agent at length, as root; hours. NODE_TEST="-containers 1000" for less
 	BOUNDS=docs go test ./test/node -count=1 -v -timeout 8h -long -containers 10000 -outages 50 -upgrades 40 -rivals 20 -rounds 10 -crowd 100 -starters 200 $(NODE_TEST)
+
+console: ## Bundle the console from console/ into pkg/server/console/dist; needs Go, and the network the first time
+	@hack/console.sh
+
+test-console: tools build ## Test the console in a real browser, and make the pictures of docs/console.md; installs Debian's chromium if it may
+	@command -v chromium >/dev/null || { apt-get update -q && apt-get install -yq --no-install-recommends chromium fonts-noto-cjk; } || \
+		echo "install chromium by hand: without it every test is skipped" >&2
+	CGO_ENABLED=0 go test -vet=off ./test/console -count=1 -v -timeout 20m $(CONSOLE_TEST)
 
 test-operators: tools build ## Test with the operators of other projects, whose workloads are gangs: KubeRay, JobSet, LWS; builds them the first time, about 10 minutes
 	@hack/tools/build.sh operators

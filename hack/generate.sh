@@ -16,6 +16,9 @@ go test ./pkg/workload -run '^(TestDocs|TestSkeletonsAreValid)$' -update >/dev/n
 go test ./pkg/server -run '^TestDocs' -update >/dev/null
 chmod 644 docs/api.md docs/openapi-3.0.json
 
+# The console, from its sources.
+hack/console.sh
+
 # The CRD of PodGroups, from the types of the very scheduler-plugins that we build, within bounds. Its others are not used
 # here.
 [ -x bin/tools/kubectl ] || make --no-print-directory tools

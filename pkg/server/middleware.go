@@ -45,11 +45,15 @@ func (s *Server) buildHandler() (http.Handler, error) {
 	if err := s.addDocument(mux); err != nil {
 		return nil, err
 	}
+	public, withSessions, err := s.addConsole(mux, s.publicPatterns())
+	if err != nil {
+		return nil, err
+	}
 	limits := newLimiter(s.options.Rate, s.options.Burst)
 	handler := s.withKeys(mux)
 	handler = s.withAuditLog(handler)
 	handler = limits.perCaller(handler)
-	handler = s.withAuthentication(handler, s.publicPatterns(), mux)
+	handler = withSessions(s.withAuthentication(handler, public, mux))
 	handler = limits.perAddress(handler)
 	handler = s.withLimits(handler)
 	handler = withCORS(handler, s.options.Origins)
@@ -154,22 +158,8 @@ func (s *Server) withAuthentication(next http.Handler, public map[string]bool, m
 			identify = s.gate.IdentifyUser // nothing is done as Prometheus, so no impersonation is needed
 		}
 		caller, err := identify(r)
-		switch {
-		case errors.Is(err, access.ErrUnauthenticated):
-			w.Header().Set("WWW-Authenticate", `Bearer realm="gpuctl"`)
-			text := "no valid token: send the header Authorization: Bearer TOKEN with a token of this cluster"
-			if websocket.IsWebSocketUpgrade(r) {
-				text += "; browsers offer the subprotocols " + logProtocol + " and " + tokenProtocol + "TOKEN, that in base64url"
-			}
-			writeFailure(w, r, &refusal{status: http.StatusUnauthorized, code: "Unauthorized", text: text})
-			return
-		case errors.As(err, new(*access.ActingError)):
-			writeFailure(w, r, err)
-			return
-		case err != nil:
-			unavailable := &unavailableError{"the cluster cannot be asked who you are: try again"}
-			s.logFailure(r.Context(), failureFromError(r.Context(), unavailable), "authentication", err)
-			writeFailure(w, r, unavailable)
+		if err != nil {
+			s.writeUnidentified(w, r, err)
 			return
 		}
 		ctx := context.WithValue(r.Context(), callerKey{}, caller)
@@ -180,6 +170,25 @@ func (s *Server) withAuthentication(next http.Handler, public map[string]bool, m
 		}
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
+}
+
+// writeUnidentified answers a request whose caller is not known, cannot be acted for, or could not be asked about.
+func (s *Server) writeUnidentified(w http.ResponseWriter, r *http.Request, err error) {
+	switch {
+	case errors.Is(err, access.ErrUnauthenticated):
+		w.Header().Set("WWW-Authenticate", `Bearer realm="gpuctl"`)
+		text := "no valid token: send the header Authorization: Bearer TOKEN with a token of this cluster"
+		if websocket.IsWebSocketUpgrade(r) {
+			text += "; browsers offer the subprotocols " + logProtocol + " and " + tokenProtocol + "TOKEN, that in base64url"
+		}
+		writeFailure(w, r, &refusal{status: http.StatusUnauthorized, code: "Unauthorized", text: text})
+	case errors.As(err, new(*access.ActingError)):
+		writeFailure(w, r, err)
+	default:
+		unavailable := &unavailableError{"the cluster cannot be asked who you are: try again"}
+		s.logFailure(r.Context(), failureFromError(r.Context(), unavailable), "authentication", err)
+		writeFailure(w, r, unavailable)
+	}
 }
 
 // impersonationHeader returns the impersonation header of a Kubernetes client, "" for none. Ignoring it would give the request more rights than its sender

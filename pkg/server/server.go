@@ -45,6 +45,8 @@ type Options struct {
 	ReviewTTL time.Duration
 	// Origins are the web origins that browsers may call from, such as https://console.example.com; none by default.
 	Origins []string
+	// Console serves the web page, too.
+	Console bool
 	// Rate is the limit of requests per second for each caller, after a burst of Burst; 0 means [DefaultRate].
 	Rate  float64
 	Burst int

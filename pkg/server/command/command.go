@@ -39,7 +39,7 @@ func New() *cobra.Command {
 		Use:   "gpuctl-server",
 		Short: "Serve gpuctl's REST API",
 		Long: "Serve gpuctl's REST API. Callers authenticate with a Kubernetes token, and all is done with their own rights.\n" +
-			"The document of the API is at /openapi.json, and a page to read at /docs.",
+			"The document of the API is at /openapi.json, a page to read at /docs, and the console at /console/.",
 		Example: "  gpuctl-server --tls-cert-file tls.crt --tls-key-file tls.key\n" +
 			"  gpuctl-server --listen 127.0.0.1:8080 --insecure --kubeconfig ~/.kube/config",
 		RunE: func(cmd *cobra.Command, _ []string) error { return runServer(cmd.Context(), o, cmd.ErrOrStderr()) },
@@ -62,6 +62,7 @@ func New() *cobra.Command {
 	flags.StringArrayVar(&o.server.Audiences, "token-audience", nil, "Audience that tokens must be for; without it the API server's; may be repeated")
 	flags.DurationVar(&o.server.ReviewTTL, "review-ttl", 0, "How long a token or a right still works after it was taken away, in streams too (default 10s)")
 	flags.StringArrayVar(&o.server.Origins, "cors-origin", nil, "Web origin whose pages may call, such as https://console.example.com; may be repeated")
+	flags.BoolVar(&o.server.Console, "console", true, "Serve the console, a web page, at /console/; --console=false serves none and takes no cookies")
 	flags.Float64Var(&o.server.Rate, "rate", server.DefaultRate, "Requests a second of each caller")
 	flags.IntVar(&o.server.Burst, "burst", server.DefaultBurst, "Requests at once of each caller")
 	flags.IntVar(&o.server.Streams, "max-streams", server.DefaultStreams, "Streams that each caller may have open at once")

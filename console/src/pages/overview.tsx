@@ -1,0 +1,127 @@
+// Overview: how many GPUs there are and are free, what fits, why jobs wait, and which nodes to look at.
+import { user } from '../api';
+import { formatAge, nameCode, say } from '../language';
+import { Bar, Card, Empty, PageHead, Count, Problem, Show, Skeleton, Status, Table } from '../parts';
+import { useJobs, useResource } from '../resources';
+import { JobLink, Link, linkTo } from '../router';
+import type { GPUMap, Job, List, Node, QueueEntry } from '../types';
+
+const troubled = ['Failing', 'Degraded', 'Failed'];
+
+export function Overview() {
+  const map = useResource<GPUMap>('/map');
+  const nodes = useResource<List<Node>>('/nodes?limit=500');
+  const queue = useResource<List<QueueEntry>>('/queue?limit=500');
+  const feed = useJobs();
+  return (
+    <>
+      <PageHead title={say('overview')} />
+      <Show of={map} rows={3}>{(data) => <Numbers map={data} jobs={feed.jobs} />}</Show>
+      <div class="grid">
+        <Card title={say('fits')}><Show of={map}>{(data) => <Fits map={data} />}</Show></Card>
+        <Card title={say('waitingWhy')} side={<Link to={linkTo(['queue'])}>{say('queue')}</Link>}>
+          <Show of={queue}>{(data) => <Reasons entries={data.items} />}</Show>
+        </Card>
+        <Card title={say('sickNodes')} side={<Link to={linkTo(['nodes'])}>{say('nodes')}</Link>}>
+          <Show of={nodes}>{(data) => <SickNodes nodes={data.items} />}</Show>
+        </Card>
+        <Card title={say('myJobs')} side={<Link to={linkTo(['jobs'], { mine: '1' })}>{say('jobs')}</Link>}>
+          {feed.problem && !feed.jobs.length ? <Problem problem={feed.problem} /> : !feed.synced ? <Skeleton /> : <MyJobs jobs={feed.jobs} />}
+        </Card>
+      </div>
+    </>
+  );
+}
+
+// countStates counts the GPUs of a map by state. Free ones of nodes that take no pods are counted apart.
+export function countStates(map: GPUMap) {
+  const out = { total: 0, used: 0, free: 0, sick: 0, closed: 0 };
+  map.gpus.forEach((states, i) => {
+    let free = 0;
+    for (const state of states) {
+      out.total += 1;
+      if (state === 'f') free += 1; else if (state === 'x') out.sick += 1; else out.used += 1;
+    }
+    const open = Math.min(free, map.free[i]);
+    out.free += open;
+    out.closed += free - open;
+  });
+  return out;
+}
+
+function Numbers({ map, jobs }: { map: GPUMap; jobs: Job[] }) {
+  const states = countStates(map);
+  const tiles: [string, number, string][] = [
+    [say('gpuTotal'), states.total, ''], [say('gpuUsed'), states.used, 'used'], [say('gpuFree'), states.free, 'free'], [say('gpuSick'), states.sick, 'sick'],
+    [say('running'), jobs.filter((job) => job.status === 'Running').length, ''],
+    [say('waiting'), jobs.filter((job) => job.status === 'Pending').length, ''],
+    [say('trouble'), jobs.filter((job) => troubled.includes(job.status)).length, ''],
+  ];
+  const label = say('mapSummary', states.total, map.nodes.length, states.free, states.used, states.sick);
+  return (
+    <Card>
+      <dl class="tiles">{tiles.map(([title, count, tone]) => <div key={title}><dt>{tone && <i class={`dot fill-${tone}`} />}{title}</dt><dd><Count value={count} /></dd></div>)}</dl>
+      <Bar label={label} total={states.total} parts={[
+        { count: states.used, tone: 'used' }, { count: states.sick, tone: 'sick' }, { count: states.closed, tone: 'closed' }, { count: states.free, tone: 'free' }]} />
+    </Card>
+  );
+}
+
+function Fits({ map }: { map: GPUMap }) {
+  if (!map.fits.length) return <Empty title={say('noGPUs')} text={say('noGPUsText')} />;
+  return (
+    <>
+      <p class="lead">{say('fitsText')}</p>
+      <Table label={say('fits')} items={map.fits} keyOf={(row) => row.pool} columns={[
+        { key: 'pool', title: say('pool'), cell: (row) => <Link to={linkTo(['map'], { pool: row.pool })}>{row.pool}</Link> },
+        { key: 'free', title: say('free'), number: true, cell: (row) => <Count value={row.free} /> },
+        ...[1, 2, 4, 8].map((size, i) => ({
+          key: String(size), title: say('fitsColumn', size), number: true,
+          cell: (row: GPUMap['fits'][0]) => (row.pods[i] ? <Link to={linkTo(['map'], { pool: row.pool, fit: String(size) })}><Count value={row.pods[i]} /></Link> : <span class="zero">0</span>),
+        }))]} />
+    </>
+  );
+}
+
+function Reasons({ entries }: { entries: QueueEntry[] }) {
+  if (!entries.length) return <Empty title={say('nothingWaits')} text={say('nothingWaitsText')} />;
+  const byCause = new Map<string, QueueEntry[]>();
+  for (const entry of entries) byCause.set(entry.cause ?? 'WaitingForTurn', [...byCause.get(entry.cause ?? 'WaitingForTurn') ?? [], entry]);
+  const rows = [...byCause].sort((a, b) => b[1].length - a[1].length).slice(0, 6);
+  return (
+    <Table label={say('waitingWhy')} items={rows} keyOf={([cause]) => cause} columns={[
+      { key: 'cause', title: say('reason'), cell: ([cause]) => nameCode(cause) },
+      { key: 'jobs', title: say('jobs'), number: true, cell: ([, list]) => <Count value={list.length} /> },
+      { key: 'gpus', title: say('gpus'), number: true, cell: ([, list]) => <Count value={list.reduce((sum, entry) => sum + entry.gpus, 0)} /> },
+      { key: 'first', title: say('examples', ''), cell: ([, list]) => <JobLink namespace={list[0].namespace} name={list[0].name} /> },
+    ]} />
+  );
+}
+
+function SickNodes({ nodes }: { nodes: Node[] }) {
+  const sick = nodes.filter((node) => node.status !== 'active' || node.gpuUnhealthy);
+  if (!sick.length) return <Empty title={say('allWell')} text={say('allWellText', nodes.length)} />;
+  return (
+    <Table label={say('sickNodes')} items={sick.slice(0, 8)} keyOf={(node) => node.nodeName} columns={[
+      { key: 'name', title: say('node'), cell: (node) => <Link to={linkTo(['nodes', node.nodeName])}>{node.nodeName}</Link> },
+      { key: 'status', title: say('status'), cell: (node) => <Status code={node.status} /> },
+      { key: 'why', title: say('why'), cell: (node) => node.states?.[0]?.text ?? (node.gpuUnhealthy ? `${node.gpuUnhealthy} ${say('gpuSick')}` : '') },
+    ]} />
+  );
+}
+
+// isMine tells the jobs of the reader by who submitted them.
+export function isMine(job: Job): boolean { return !!job.user && job.user === user.value; }
+
+function MyJobs({ jobs }: { jobs: Job[] }) {
+  const mine = jobs.filter(isMine).sort((a, b) => b.createdAt.localeCompare(a.createdAt));
+  if (!mine.length) return <Empty title={say('noneMine')}><Link class="button" to={linkTo(['submit'])}>{say('submitJob')}</Link></Empty>;
+  return (
+    <Table label={say('myJobs')} items={mine.slice(0, 8)} keyOf={(job) => `${job.namespace}/${job.kind}/${job.name}`} columns={[
+      { key: 'name', title: say('name'), cell: (job) => <JobLink namespace={job.namespace} name={job.name} /> },
+      { key: 'status', title: say('status'), cell: (job) => <Status code={job.status} /> },
+      { key: 'gpus', title: say('gpus'), number: true, cell: (job) => <Count value={job.gpus} /> },
+      { key: 'age', title: say('age'), number: true, cell: (job) => formatAge(job.createdAt) },
+    ]} />
+  );
+}
