@@ -27,9 +27,8 @@ export function say(word: Word, ...values: (string | number)[]): string {
 export function nameCode(code: string | undefined): string {
   if (!code) return '';
   if (language.value === 'zh' && chineseCodes[code]) return chineseCodes[code];
-  const spaced = code.replace(/_/g, ' ').replace(/([a-z])([A-Z])/g, '$1 $2').replace(/([A-Z]+)([A-Z][a-z])/g, '$1 $2');
-  const words = spaced.split(' ').map((word, i) => (/^[A-Z]{2,}s?$/.test(word) || (i === 0) ? word : word.toLowerCase()));
-  return words.join(' ').replace(/^./, (letter) => letter.toUpperCase());
+  const words = code.match(/GPUs?|[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+/g) ?? [code];
+  return words.map((word) => (/^[A-Z]{2,}s?$/.test(word) ? word : word.toLowerCase())).join(' ').replace(/^./, (letter) => letter.toUpperCase());
 }
 
 export function formatCount(count: number): string {

@@ -19,7 +19,7 @@ export function useResource<T>(path: string, interval = refreshInterval): Loaded
     let timer = 0;
     const load = async () => {
       clearTimeout(timer);
-      if (!document.hidden) {
+      if (!document.hidden || state.peek().path !== path || !state.peek().data) {
         try {
           const { data, etag } = await callAPI<T>(path, { signal: stop.signal });
           state.value = { path, data, etag };

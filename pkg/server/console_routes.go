@@ -39,5 +39,6 @@ func (s *Server) identifyUser(w http.ResponseWriter, r *http.Request) (string, b
 		s.writeUnidentified(w, r, err)
 		return "", false
 	}
+	addAuditNote(r.Context(), "session of "+caller.User.GetName())
 	return caller.User.GetName(), true
 }

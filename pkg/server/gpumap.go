@@ -65,7 +65,7 @@ type mapRow struct {
 	holders                           []usage.Holder // of each GPU; the zero value for none
 }
 
-func (r *mapRow) equal(other *mapRow) bool {
+func (r *mapRow) equalsRow(other *mapRow) bool {
 	return r.name == other.name && r.pool == other.pool && r.gpuType == other.gpuType && r.rack == other.rack && r.status == other.status &&
 		r.free == other.free && r.states == other.states && slices.Equal(r.health, other.health) && slices.Equal(r.holders, other.holders)
 }
@@ -208,7 +208,7 @@ func changedRows(before, now []mapRow) (changed []mapRow, ok bool) {
 		if before[i].name != now[i].name {
 			return nil, false
 		}
-		if !now[i].equal(&before[i]) {
+		if !now[i].equalsRow(&before[i]) {
 			changed = append(changed, now[i])
 		}
 	}

@@ -40,6 +40,7 @@ function MapView({ map }: { map: GPUMap }) {
     <>
       <div class="filters">
         <Select label={say('pool')} value={pool} change={(value) => setParams({ pool: value })} choices={[['', say('all')], ...[...map.pools].sort().map((one): [string, string] => [one, one])]} />
+        <span class="group-label">{say('colorBy')}</span>
         <Chips label={say('colorBy')} value={color} change={(value) => setParams({ color: value === 'state' ? '' : value })} choices={[['state', say('byState')], ['owner', say('byOwner')], ['type', say('byType')]]} />
         <span class="group-label">{say('fitting')}</span>
         <Chips label={say('fitting')} value={param('fit')} change={(value) => setParams({ fit: value })} choices={[['', say('any')], ...sizes.map((size): [string, string] => [size, size])]} />

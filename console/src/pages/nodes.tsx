@@ -77,7 +77,7 @@ function Facts({ node }: { node: NodeDetail }) {
   const r = node.resources;
   const facts: [string, string | undefined][] = [
     [say('pool'), node.boundPools.join(', ')], [say('gpuType'), [node.gpuType, node.gpuMemory].filter(Boolean).join(' · ')], [say('rack'), node.rack], [say('interconnect'), node.interconnect],
-    [say('gpus'), `${r.gpuUsed}/${r.gpuTotal}`], [say('cpu'), `${r.cpuUsed}/${r.cpuTotal}`], [say('memory'), `${r.memoryUsed}/${r.memoryTotal}`], [say('pods'), String(node.pods)], [say('submitted'), formatTime(node.createdAt)],
+    [say('gpus'), `${r.gpuUsed}/${r.gpuTotal}`], [say('cpu'), `${r.cpuUsed}/${r.cpuTotal}`], [say('memory'), `${r.memoryUsed}/${r.memoryTotal}`], [say('pods'), String(node.pods)], [say('created'), formatTime(node.createdAt)],
   ];
   return <dl class="facts">{facts.filter(([, value]) => value).map(([title, value]) => <div key={title}><dt>{title}</dt><dd>{value}</dd></div>)}</dl>;
 }

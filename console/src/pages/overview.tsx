@@ -4,14 +4,13 @@ import { formatAge, nameCode, say } from '../language';
 import { Bar, Card, Empty, PageHead, Count, Problem, Show, Skeleton, Status, Table } from '../parts';
 import { useJobs, useResource } from '../resources';
 import { JobLink, Link, linkTo } from '../router';
-import type { GPUMap, Job, List, Node, QueueEntry } from '../types';
+import type { GPUMap, Job, List, Node } from '../types';
 
 const troubled = ['Failing', 'Degraded', 'Failed'];
 
 export function Overview() {
   const map = useResource<GPUMap>('/map');
   const nodes = useResource<List<Node>>('/nodes?limit=500');
-  const queue = useResource<List<QueueEntry>>('/queue?limit=500');
   const feed = useJobs();
   return (
     <>
@@ -20,7 +19,7 @@ export function Overview() {
       <div class="grid">
         <Card title={say('fits')}><Show of={map}>{(data) => <Fits map={data} />}</Show></Card>
         <Card title={say('waitingWhy')} side={<Link to={linkTo(['queue'])}>{say('queue')}</Link>}>
-          <Show of={queue}>{(data) => <Reasons entries={data.items} />}</Show>
+          {feed.problem && !feed.jobs.length ? <Problem problem={feed.problem} /> : !feed.synced ? <Skeleton /> : <Reasons jobs={feed.jobs} />}
         </Card>
         <Card title={say('sickNodes')} side={<Link to={linkTo(['nodes'])}>{say('nodes')}</Link>}>
           <Show of={nodes}>{(data) => <SickNodes nodes={data.items} />}</Show>
@@ -83,17 +82,21 @@ function Fits({ map }: { map: GPUMap }) {
   );
 }
 
-function Reasons({ entries }: { entries: QueueEntry[] }) {
-  if (!entries.length) return <Empty title={say('nothingWaits')} text={say('nothingWaitsText')} />;
-  const byCause = new Map<string, QueueEntry[]>();
-  for (const entry of entries) byCause.set(entry.cause ?? 'WaitingForTurn', [...byCause.get(entry.cause ?? 'WaitingForTurn') ?? [], entry]);
+function Reasons({ jobs }: { jobs: Job[] }) {
+  const byCause = new Map<string, Job[]>();
+  for (const job of jobs) {
+    if (job.status !== 'Pending') continue;
+    const cause = job.reason || 'WaitingForTurn';
+    byCause.set(cause, [...byCause.get(cause) ?? [], job]);
+  }
+  if (!byCause.size) return <Empty title={say('nothingWaits')} text={say('nothingWaitsText')} />;
   const rows = [...byCause].sort((a, b) => b[1].length - a[1].length).slice(0, 6);
   return (
     <Table label={say('waitingWhy')} items={rows} keyOf={([cause]) => cause} columns={[
-      { key: 'cause', title: say('reason'), cell: ([cause]) => nameCode(cause) },
+      { key: 'cause', title: say('reason'), cell: ([cause]) => <Link to={linkTo(['jobs'], { status: 'Pending', q: cause })}>{nameCode(cause)}</Link> },
       { key: 'jobs', title: say('jobs'), number: true, cell: ([, list]) => <Count value={list.length} /> },
-      { key: 'gpus', title: say('gpus'), number: true, cell: ([, list]) => <Count value={list.reduce((sum, entry) => sum + entry.gpus, 0)} /> },
-      { key: 'first', title: say('examples', ''), cell: ([, list]) => <JobLink namespace={list[0].namespace} name={list[0].name} /> },
+      { key: 'gpus', title: say('gpus'), number: true, cell: ([, list]) => <Count value={list.reduce((sum, job) => sum + job.gpus, 0)} /> },
+      { key: 'first', title: say('example'), cell: ([, list]) => <JobLink namespace={list[0].namespace} name={list[0].name} /> },
     ]} />
   );
 }
@@ -117,7 +120,7 @@ function MyJobs({ jobs }: { jobs: Job[] }) {
   const mine = jobs.filter(isMine).sort((a, b) => b.createdAt.localeCompare(a.createdAt));
   if (!mine.length) return <Empty title={say('noneMine')}><Link class="button" to={linkTo(['submit'])}>{say('submitJob')}</Link></Empty>;
   return (
-    <Table label={say('myJobs')} items={mine.slice(0, 8)} keyOf={(job) => `${job.namespace}/${job.kind}/${job.name}`} columns={[
+    <Table label={say('myJobs')} items={mine.slice(0, 6)} keyOf={(job) => `${job.namespace}/${job.kind}/${job.name}`} columns={[
       { key: 'name', title: say('name'), cell: (job) => <JobLink namespace={job.namespace} name={job.name} /> },
       { key: 'status', title: say('status'), cell: (job) => <Status code={job.status} /> },
       { key: 'gpus', title: say('gpus'), number: true, cell: (job) => <Count value={job.gpus} /> },

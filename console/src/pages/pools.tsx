@@ -12,7 +12,7 @@ export function Pools() {
   return (
     <>
       <PageHead title={say('pools')} />
-      <Card title={say('pool')}><Show of={pools}>{(items) => <PoolTable pools={items} />}</Show></Card>
+      <Card title={say('poolList')}><Show of={pools}>{(items) => <PoolTable pools={items} />}</Show></Card>
       <Card title={say('quotas')}><Show of={gpuQuotas}>{(items) => <GPUQuotaTable quotas={items} />}</Show></Card>
       <Card title={say('namespaceQuotas')}><Show of={quotas}>{({ items }) => <QuotaTable quotas={items} />}</Show></Card>
       <UsageCard />

@@ -1,17 +1,20 @@
 // Queue: the line as the scheduler tries it, with when each job is expected to start on one axis of time.
 import { formatAge, formatTime, nameCode, say } from '../language';
 import { Card, Empty, PageHead, Count, Select, Show, Table } from '../parts';
-import { useResource } from '../resources';
+import { useJobs, useResource } from '../resources';
 import { JobLink, param, setParams } from '../router';
 import type { List, QueueEntry } from '../types';
 import { choicesOf } from './jobs';
 
 export function Queue() {
   const queue = useResource<List<QueueEntry>>('/queue?limit=500');
+  const feed = useJobs();
+  // The queue says what else than room keeps a job; the job itself says which kind of room it lacks.
+  const reasons = new Map(feed.jobs.map((job) => [`${job.namespace}/${job.name}`, job.reason]));
   return (
     <>
       <PageHead title={say('queue')} text={say('queueText')} />
-      <Show of={queue} rows={8}>{({ items }) => <Line entries={items} />}</Show>
+      <Show of={queue} rows={8}>{({ items }) => <Line entries={items.map((entry) => ({ ...entry, cause: entry.cause || reasons.get(`${entry.namespace}/${entry.name}`) }))} />}</Show>
     </>
   );
 }

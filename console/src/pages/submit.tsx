@@ -118,7 +118,7 @@ function Editor({ yaml, byHand }: { yaml: Signal<string>; byHand: Signal<boolean
 }
 
 function Checks({ checked, go }: { checked: Validation | null; go: (detail: Detail) => void }) {
-  if (!checked) return <p class="checks" role="status">…</p>;
+  if (!checked) return <p class="checks" role="status" data-busy>…</p>;
   const errors = checked.diagnostics.filter((detail) => detail.severity !== 'warning').length;
   const warnings = checked.diagnostics.length - errors;
   return (
