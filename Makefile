@@ -94,7 +94,7 @@ test-node: tools node-tools build node-images ## Test a real kubelet with gpu-ag
 console: ## Bundle the console from console/ into pkg/server/console/dist; needs Go, and the network the first time
 	@hack/console.sh
 
-test-console: tools build ## Test the console in a real browser, and make the pictures of docs/console.md; installs Debian's chromium if it may
+test-console: tools build ## Test the console in a real browser; installs Debian's chromium if it may. CONSOLE_TEST="-pictures FOLDER" writes pictures
 	@command -v chromium >/dev/null || { apt-get update -q && apt-get install -yq --no-install-recommends chromium fonts-noto-cjk; } || \
 		echo "install chromium by hand: without it every test is skipped" >&2
 	CGO_ENABLED=0 go test -vet=off ./test/console -count=1 -v -timeout 20m $(CONSOLE_TEST)

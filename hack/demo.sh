@@ -11,7 +11,7 @@ show() {
   "$@"
 }
 
-gpu-sandbox up >/dev/null
+gpu-sandbox up --api >/dev/null
 if ! gpu-sandbox status >/dev/null; then
   gpu-sandbox status >&2 || true
   echo "A part of the cluster has crashed: make demo-down, then make demo" >&2
@@ -67,4 +67,8 @@ $(sed 's/^/  /' <<<"$exports")
   gpuctl run --image busybox --gpu 1 'nvidia-smi'   a job without a file
   gpuctl create -f your.yaml                        docs/yaml.md says what may stand in it
   make demo-down                                    stop the cluster
+
+== Or look at it in a browser
+  $(gpu-sandbox up --api 2>&1 >/dev/null | sed -n 's/^The console is at \([^,]*\),.*/\1/p')
+  kubectl create token console --duration 8h        prints what to sign in with; the certificate is one of the sandbox
 TEXT

@@ -85,7 +85,7 @@ func (o *upOptions) runCluster(ctx context.Context, progress io.Writer, ready fu
 	if err != nil {
 		return err
 	}
-	if err := o.startServer(ctx, s); err != nil {
+	if err := o.startServer(ctx, s, ledger); err != nil {
 		return err
 	}
 	if err := o.startRealNode(ctx, s); err != nil {
@@ -161,15 +161,22 @@ func (o *upOptions) startLedger(ctx context.Context, s *sandbox.Sandbox) (*sandb
 	return ledger, s.AnnounceLedger(ctx, ledger)
 }
 
-func (o *upOptions) startServer(ctx context.Context, s *sandbox.Sandbox) error {
+// startServer runs the REST API, which asks the ledger where there is one.
+func (o *upOptions) startServer(ctx context.Context, s *sandbox.Sandbox, ledger *sandbox.Ledger) error {
 	if !o.api {
 		return nil
+	}
+	options := sandbox.ServerOptions{}
+	if ledger != nil {
+		options.Args = []string{"--ledger=" + ledger.URL, "--ledger-ca=" + ledger.CAFile}
 	}
 	if err := s.InstallServer(ctx); err != nil {
 		return err
 	}
-	_, err := s.StartServer(ctx, sandbox.ServerOptions{})
-	return err
+	if _, err := s.StartServer(ctx, options); err != nil {
+		return err
+	}
+	return s.CreateConsoleAccount(ctx)
 }
 
 func (o *upOptions) startRealNode(ctx context.Context, s *sandbox.Sandbox) error {

@@ -8,6 +8,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+
+	"g8s.host/gpu-scheduler/pkg/sandbox"
 )
 
 func newKubeconfigCmd(p *location) *cobra.Command {
@@ -53,6 +55,16 @@ func writeExports(out io.Writer, st state, indent string) {
 			fmt.Fprintf(out, "%sexport %s=%s\n", indent, variable.name, variable.value)
 		}
 	}
+}
+
+// writeConsole tells where the console is, and how to get a token for it. It prints no token: what is printed is kept in logs.
+func writeConsole(out io.Writer, st state) {
+	i := slices.IndexFunc(st.Components, func(c component) bool { return c.Name == sandbox.ServerName })
+	if i < 0 {
+		return
+	}
+	fmt.Fprintf(out, "\nThe console is at https://127.0.0.1:%d/console/, with a certificate that your browser does not know. Sign in with\n\n"+
+		"  kubectl create token %s --duration 8h\n", st.Components[i].Port, sandbox.ConsoleAccount)
 }
 
 func newLogsCmd(p *location) *cobra.Command {

@@ -56,7 +56,7 @@ func (o *upOptions) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.fleetPath, "fleet", "", "File that describes the nodes")
 	cmd.Flags().IntVar(&o.schedulers, "schedulers", 2, "Number of gpu-scheduler replicas, of which one leads")
 	cmd.Flags().BoolVar(&o.noSched, "no-scheduler", false, "Install and run no gpu-scheduler, no gpu-controller and no gpu-ledger")
-	cmd.Flags().BoolVar(&o.api, "api", false, "Run gpuctl-server, the REST API, too")
+	cmd.Flags().BoolVar(&o.api, "api", false, "Run gpuctl-server, the REST API and the console, too")
 	cmd.Flags().BoolVar(&o.realNode, "real-node", false, "Run a real node too: kubelet, containerd and gpu-agent with cards that do not exist; needs root")
 	cmd.Flags().BoolVar(&o.hostExec, "host-exec", false, "Let `kubectl exec` run commands on THIS machine; anybody with an account on it could")
 }
@@ -179,6 +179,7 @@ func (o *upOptions) announceCluster(stdout, stderr io.Writer) error {
 	fmt.Fprintln(stdout, st.Kubeconfig)
 	fmt.Fprintf(stderr, "\nThe cluster runs until %s. Use it with\n\n", o.location.commandText("down"))
 	writeExports(stderr, st, "  ")
+	writeConsole(stderr, st)
 	return nil
 }
 
