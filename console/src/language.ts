@@ -40,7 +40,7 @@ export function formatTime(text: string | undefined): string {
   return new Intl.DateTimeFormat(language.value === 'zh' ? 'zh-CN' : 'en', { dateStyle: 'medium', timeStyle: 'short' }).format(new Date(text));
 }
 
-const units: [string, string, number][] = [['d', '天', 86400], ['h', '小时', 3600], ['min', '分', 60], ['s', '秒', 1]];
+const units: [string, string, number][] = [['d', '天', 86400], ['h', '小时', 3600], ['min', '分钟', 60], ['s', '秒', 1]];
 
 // formatSpan returns a length of time in one or two units: 3 d 4 h.
 export function formatSpan(milliseconds: number): string {

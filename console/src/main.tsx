@@ -20,8 +20,15 @@ import type { Word } from './words';
 
 const pages: Word[] = ['overview', 'jobs', 'map', 'queue', 'nodes', 'pools', 'submit'];
 
+// askInterval is how often the page asks who is signed in, which keeps the session of a page that is looked at: a page that only follows streams sends no other request.
+const askInterval = 10 * 60 * 1000;
+
 function App() {
-  useEffect(() => { void findUser(); }, []);
+  useEffect(() => {
+    void findUser();
+    const timer = setInterval(() => { if (!document.hidden && user.peek()) void findUser(); }, askInterval);
+    return () => clearInterval(timer);
+  }, []);
   const [page = 'overview', ...rest] = parts.value;
   useEffect(() => { document.title = [rest.at(-1), say((pages as string[]).includes(page) ? page as Word : 'overview'), say('console')].filter(Boolean).join(' · '); }, [parts.value, language.value]);
   if (user.value === undefined) return <div class="starting">{reached.value.ok ? <Skeleton rows={6} /> : <p role="alert">{say('away')}</p>}</div>;

@@ -10,7 +10,7 @@ import (
 
 // Bounds of sessions. Tokens live in memory alone: a server that restarts asks everybody to sign in again.
 const (
-	// idleLifetime ends a session that sends no request. Pages that are open ask for news much more often.
+	// idleLifetime ends a session that sends no request. A page that is looked at sends one every ten minutes at least.
 	idleLifetime = time.Hour
 	// absoluteLifetime ends every session, used or not. A token that ends before ends it, too.
 	absoluteLifetime = 12 * time.Hour
