@@ -135,6 +135,7 @@ func TestEveryPageFits(t *testing.T) {
 						b.open(path + "?lang=" + language)
 						b.settle()
 						b.checkPage(width, language)
+						b.checkAccess()
 						b.takePicture(name, language, theme, width)
 					})
 				}

@@ -35,6 +35,7 @@ var (
 	// browserPath is the program of the browser, "" for none.
 	browserPath = findBrowser()
 	pictures    = flag.String("pictures", "", "write the pictures of docs/console.md into this folder")
+	axe         = flag.String("axe", "", "the file axe.min.js of axe-core, to judge each page by its rules, too")
 )
 
 // The readers of the page: one who may do everything that the API offers, one who sees and runs the jobs of a team, and one who is known and has no rights.

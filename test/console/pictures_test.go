@@ -41,6 +41,26 @@ func (b *tab) checkPage(width int64, language string) {
 	}
 }
 
+// judge has axe-core look for what keeps people from using a page.
+const judge = `axe.run(document, {resultTypes: ['violations']}).then(r => r.violations.filter(v => ['serious', 'critical'].includes(v.impact))
+	.flatMap(v => v.nodes.slice(0, 3).map(n => v.id + ': ' + n.html.slice(0, 140) + ' ' + (n.any[0]?.message ?? ''))))`
+
+// checkAccess judges the page by axe-core if it is given.
+func (b *tab) checkAccess() {
+	b.Helper()
+	if *axe == "" {
+		return
+	}
+	rules, err := os.ReadFile(*axe)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.run(chromedp.Evaluate[chromedp.Void](string(rules)))
+	for _, one := range eval[[]string](b, judge) {
+		b.Errorf("axe: %s", one)
+	}
+}
+
 // takePicture writes a picture of the page if pictures are asked for.
 func (b *tab) takePicture(name, language, theme string, width int64) {
 	b.Helper()
