@@ -113,9 +113,9 @@ func (t *tour) aJob() {
 	if t.err == nil && list.JSON200.Total != 1 {
 		t.err = fmt.Errorf("%d jobs are listed, want the one that was created", list.JSON200.Total)
 	}
+	changes := io.ReadCloser(http.NoBody)
 	if t.err == nil {
-		changes := t.watchSince(list.JSON200.ResourceVersion)
-		defer t.wantChange(changes)
+		changes = t.watchSince(list.JSON200.ResourceVersion)
 	}
 	call(t, http.StatusOK, func() (*GetJobResponse, error) {
 		return t.client.GetJobWithResponse(t.ctx, t.job, &GetJobParams{Namespace: &t.namespace})
@@ -135,6 +135,7 @@ func (t *tour) aJob() {
 	call(t, http.StatusOK, func() (*PauseJobResponse, error) {
 		return t.client.PauseJobWithResponse(t.ctx, t.job, &PauseJobParams{Namespace: &t.namespace})
 	})
+	t.wantChange(changes) // before another one undoes it
 	call(t, http.StatusOK, func() (*ResumeJobResponse, error) {
 		return t.client.ResumeJobWithResponse(t.ctx, t.job, &ResumeJobParams{Namespace: &t.namespace})
 	})

@@ -71,8 +71,8 @@ await want("its pods", client.GET("/api/v1/jobs/{jobId}/pods", { params: ofJob }
 await want("its events", client.GET("/api/v1/jobs/{jobId}/events", { params: ofJob }));
 await want("why it waits", client.GET("/api/v1/jobs/{jobId}/explain", { params: ofJob }));
 await want("a pause", client.POST("/api/v1/jobs/{jobId}/pause", { params: ofJob }));
+same("the job that has changed since", await firstChanged(changes.data as ReadableStream<Uint8Array>), "generated"); // before another one undoes it
 await want("a resumption", client.POST("/api/v1/jobs/{jobId}/resume", { params: ofJob }));
-same("the job that has changed since", await firstChanged(changes.data as ReadableStream<Uint8Array>), "generated");
 await want("the queue", client.GET("/api/v1/queue"));
 await want("pools", client.GET("/api/v1/pools"));
 await want("nodes", client.GET("/api/v1/nodes"));
