@@ -178,7 +178,7 @@ func (r *gangs) holdsMembers(group types.NamespacedName) bool {
 // A member with a nomination is never held: the queue only tracks the nominations of pods that it accepts.
 func (p *Plugin) holdIncompleteGang(pod *corev1.Pod, name types.NamespacedName) *fwk.Status {
 	group, now := p.groups.getGroup(name), time.Now()
-	if group != nil && (group.problem != "" || p.isHalfForTooLong(gangOf(pod, group))) || p.finished.hasFinishedSibling(pod) {
+	if group != nil && (group.problem != "" || p.isPartialForLong(gangOf(pod, group))) || p.finished.hasFinishedSibling(pod) {
 		return nil
 	}
 	as := p.gangs.decideQueued(name, pod.UID, now)

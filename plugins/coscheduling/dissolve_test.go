@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"g8s.host/gpu-scheduler/pkg/gang/partial"
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/pkg/gang/placement"
 )
@@ -37,10 +38,10 @@ func (l *lab) ends(bound string, waiting *corev1.Pod, now *time.Time) bool {
 	for range 3 {
 		cs, _, _ := l.aim(waiting)
 		_, evicted := l.postFilter(cs, waiting)
-		if ended = ended || slices.Contains(evicted, bound); ended && now.Sub(began) < completeWithin {
+		if ended = ended || slices.Contains(evicted, bound); ended && now.Sub(began) < phase.CompleteWithin {
 			l.Fatalf("it ends after %s", now.Sub(began))
 		}
-		*now = now.Add(completeWithin/2 + time.Millisecond)
+		*now = now.Add(phase.CompleteWithin/2 + time.Millisecond)
 	}
 	return ended
 }
@@ -56,7 +57,7 @@ func TestHalfAGangThatCannotBeCompletedEnds(t *testing.T) {
 	}{
 		"one that never was whole":              {after: 20 * time.Second, ends: true},
 		"one that was whole, and lost a member": {after: 60 * time.Second, born: 30},
-		"one that has run for long":             {after: maxLostRuntime + time.Minute},
+		"one that has run for long":             {after: partial.MaxLostRuntime + time.Minute},
 		"one with more members than it takes":   {after: 20 * time.Second, change: func(l *lab, _ *corev1.Pod) { l.member("c", bornAt(0)) }},
 		"one with a member that is held back": {after: 20 * time.Second, change: func(l *lab, _ *corev1.Pod) {
 			l.member("c", func(pod *corev1.Pod) { pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "gate"}} })
@@ -76,7 +77,7 @@ func TestHalfAGangThatCannotBeCompletedEnds(t *testing.T) {
 		}},
 		"one whose end has begun, and of which a member was made again": {after: 60 * time.Second, born: 30, ends: true, change: func(_ *lab, first *corev1.Pod) {
 			first.Status.Conditions = append(first.Status.Conditions,
-				corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reasonIncomplete})
+				corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: partial.ReleaseReason})
 		}},
 		"one that others leave for": {after: 20 * time.Second, change: func(l *lab, _ *corev1.Pod) {
 			l.infos[1] = nodeInfo(l.infos[1].Node())
@@ -221,7 +222,7 @@ func TestHalfAGangStaysHalf(t *testing.T) {
 			if _, evicted := l.postFilter(cs, waiting); evicted != nil {
 				t.Fatalf("%v end at once", evicted)
 			}
-			now = now.Add(completeWithin + time.Second)
+			now = now.Add(phase.CompleteWithin + time.Second)
 			waiting = change(l, waiting)
 			cs, _, _ = l.aim(waiting)
 			if _, evicted := l.postFilter(cs, waiting); !slices.Contains(evicted, "first") {
@@ -231,28 +232,41 @@ func TestHalfAGangStaysHalf(t *testing.T) {
 	}
 }
 
-// TestAGangThatWasWholeIsHalfNoMore, though it was found to be before.
+// TestAGangThatWasWholeIsHalfNoMore, though it was found to be before: once the API server says that all are bound. A place alone does not make it
+// whole, as its Binding may be refused.
 func TestAGangThatWasWholeIsHalfNoMore(t *testing.T) {
+	for _, isBound := range []bool{true, false} {
+		t.Run(fmt.Sprint("bound: ", isBound), func(t *testing.T) { wasWhole(t, isBound) })
+	}
+}
+
+// wasWhole has the second member of a gang find a place and be gone again, and demands that the first ends unless the second was bound.
+func wasWhole(t *testing.T, isBound bool) {
 	l := newLab(t, 2)
 	l.answers()
 	now := noon.Add(20 * time.Second)
 	l.now = func() time.Time { return now }
 	l.group("g", map[string]any{"minMember": int64(2)})
-	l.member("a", bornAt(0), boundAfter(5, "n0"))
+	l.podChanged(l.member("a", bornAt(0), boundAfter(5, "n0")))
 	l.running(1, "equal", 1)
 	waiting := l.member("b", bornAt(0))
 	cs, _, _ := l.aim(waiting)
 	l.postFilter(cs, waiting)
 	l.Permit(t.Context(), cs, waiting, "n1")
+	if isBound {
+		l.podChanged(l.member("b", bornAt(0), boundAfter(21, "n1")))
+	}
 	l.gangs.forgetPod(waiting.UID)
 	l.must(l.pods.Delete(waiting))
-	again := l.member("again", bornAt(22))
+	again, ended := l.member("again", bornAt(22)), false
 	for range 3 {
-		now = now.Add(completeWithin)
+		now = now.Add(phase.CompleteWithin)
 		cs, _, _ := l.aim(again)
-		if _, evicted := l.postFilter(cs, again); evicted != nil {
-			t.Fatalf("%v end", evicted)
-		}
+		_, evicted := l.postFilter(cs, again)
+		ended = ended || slices.Contains(evicted, "a")
+	}
+	if ended == isBound {
+		t.Errorf("the rest is ended: %t", ended)
 	}
 }
 
@@ -272,7 +286,7 @@ func TestHalfAGangEndsWhateverItTolerates(t *testing.T) {
 		cs, _, _ := l.aim(waiting)
 		_, some := l.postFilter(cs, waiting)
 		evicted = append(evicted, some...)
-		now = now.Add(completeWithin/2 + time.Millisecond)
+		now = now.Add(phase.CompleteWithin/2 + time.Millisecond)
 	}
 	if !slices.Contains(evicted, "a") {
 		t.Errorf("%v end", evicted)
@@ -283,12 +297,13 @@ func TestHalfAGangEndsWhateverItTolerates(t *testing.T) {
 func TestPodsThatNobodyMakesAgainAreNotEnded(t *testing.T) {
 	l := newLab(t, 1)
 	group := &podGroup{minMember: 2}
+	l.now = func() time.Time { return noon.Add(20 * time.Second) }
 	for _, owned := range []bool{true, false} {
 		m := &placement.Members{Bound: 1, Placed: []*corev1.Pod{l.member("a", bornAt(0), boundAfter(5, "n0"))}, Waiting: []*corev1.Pod{l.member("b", bornAt(0))}}
 		if !owned {
 			m.Placed[0].OwnerReferences = nil
 		}
-		if got := l.isPartiallyBound(gang{owner: types.UID(fmt.Sprint(owned))}, group, m, m.Placed, noon.Add(20*time.Second)); got != owned {
+		if got := l.isPartiallyBound(gang{owner: types.UID(fmt.Sprint(owned))}, group, m, m.Placed); got != owned {
 			t.Errorf("with a controller %t: half a gang that ends: %t", owned, got)
 		}
 	}

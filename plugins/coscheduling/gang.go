@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	pkggang "g8s.host/gpu-scheduler/pkg/gang"
+	"g8s.host/gpu-scheduler/pkg/gang/partial"
 	"g8s.host/gpu-scheduler/pkg/gang/placement"
 )
 
@@ -37,15 +38,16 @@ func isLive(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
 
-// byGroup indexes pods by PodGroup. byGang also includes the owner, because thousands of pods may share one label. byNomination indexes pods
-// without a node by their nominated node.
+// byGroup indexes live pods by PodGroup. byGang also includes the owner, because thousands of pods may share one label. byLeavingGroup indexes pods
+// that still end on their nodes by PodGroup, byNomination pods without a node by their nominated node.
 const (
-	byGroup      = "podGroup"
-	byGang       = "podGroupOfController"
-	byNomination = "status.nominatedNodeName"
+	byGroup        = "podGroup"
+	byGang         = "podGroupOfController"
+	byLeavingGroup = "podGroupOfLeaving"
+	byNomination   = "status.nominatedNodeName"
 )
 
-var podIndexers = cache.Indexers{byGroup: groupKeys, byGang: gangKeys, byNomination: nominationKeys}
+var podIndexers = cache.Indexers{byGroup: groupKeys, byGang: gangKeys, byLeavingGroup: leavingKeys, byNomination: nominationKeys}
 
 // indexPods adds the indices to an informer of pods, once for all profiles.
 func indexPods(pods cache.SharedIndexInformer) error {
@@ -74,11 +76,23 @@ func groupKeys(object any) ([]string, error) {
 	if !isLive(pod) {
 		return nil, nil
 	}
-	var keys []string
+	return namesFor(pod), nil
+}
+
+func leavingKeys(object any) ([]string, error) {
+	pod, ok := object.(*corev1.Pod)
+	if !ok || !partial.IsLeaving(pod) {
+		return nil, nil
+	}
+	return namesFor(pod), nil
+}
+
+// namesFor returns the possible names of the group of a pod.
+func namesFor(pod *corev1.Pod) (keys []string) {
 	for _, name := range pkggang.NamesFor(pod) {
 		keys = append(keys, name.String())
 	}
-	return keys, nil
+	return keys
 }
 
 func gangKeys(object any) ([]string, error) {

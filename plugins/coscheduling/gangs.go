@@ -56,8 +56,6 @@ type gangState struct {
 	bindPlan *cycle.GangPlan
 	// search is a search for victims that continues, nil for none.
 	search *victimSearch
-	// leaving are members that the gang has lost, and that still end.
-	leaving map[types.UID]leavingMember
 	// outsideDomain are members that were refused in the domain of their segment, and have no place yet.
 	outsideDomain sets.Set[types.UID]
 	// timer wakes the gang for an attempt, nil for none.
@@ -198,9 +196,7 @@ func (r *gangs) removePod(pod types.UID) (gang, bool) {
 		delete(r.places, pod)
 		s.members.Delete(pod)
 		s.MoveMember(at.stage, phase.NoPlace)
-		if s.RecordLeft(); s.Bound == 0 {
-			s.leaving = nil // the next start is a new one
-		}
+		s.RecordLeft()
 	})
 	return at.gang, true
 }

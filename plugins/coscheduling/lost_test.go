@@ -14,8 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/ptr"
 
+	"g8s.host/gpu-scheduler/pkg/gang/partial"
+	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -56,6 +59,114 @@ func TestAMemberThatStillEndsIsAwaited(t *testing.T) {
 				t.Errorf("the rest is ended: %t, want %t", ends, tc.ends)
 			}
 		})
+	}
+}
+
+// TestAProcessThatStartsLaterAwaitsAMember that was lost before, and still ends: the pods alone say so, however long the gang ran.
+func TestAProcessThatStartsLaterAwaitsAMember(t *testing.T) {
+	for name, tc := range map[string]struct {
+		closed bool // the node of the lost member
+		before bool // the loss is seen before the PodGroup is
+		after  func(l *lab, lost *corev1.Pod)
+		ends   bool
+	}{
+		"that still ends on an open node":          {after: func(*lab, *corev1.Pod) {}},
+		"that still ends on a closed node":         {closed: true, after: func(*lab, *corev1.Pod) {}, ends: true},
+		"that has ended since":                     {after: func(l *lab, lost *corev1.Pod) { l.must(l.pods.Delete(lost)); l.podGone(lost) }, ends: true},
+		"that has ended since, of a later group":   {before: true, after: func(l *lab, lost *corev1.Pod) { l.must(l.pods.Delete(lost)); l.podGone(lost) }, ends: true},
+		"whose grace period is longer than others": {after: func(l *lab, lost *corev1.Pod) { lost.DeletionGracePeriodSeconds = ptr.To(int64(55)) }, ends: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, 2)
+			l.answers()
+			now := noon.Add(time.Hour)
+			l.now = func() time.Time { return now }
+			if !tc.before {
+				l.group("g", map[string]any{"minMember": int64(2)})
+			}
+			first := l.member("a", bornAt(0), boundAfter(5, "n0"), planned("a/2"))
+			lost := l.member("lost", bornAt(0), boundAfter(5, "n1"), planned("a/2"), func(pod *corev1.Pod) {
+				pod.DeletionTimestamp = &metav1.Time{Time: now.Add(25 * time.Second)}
+			})
+			for i, pod := range []*corev1.Pod{first, lost} {
+				l.infos[i] = nodeInfo(l.infos[i].Node(), pod)
+				l.noteEarlierLoss(pod)
+				l.podChanged(pod)
+			}
+			if tc.before {
+				l.group("g", map[string]any{"minMember": int64(2)})
+				l.groupChanged(nil, l.groups.getGroup(mustGroup(first)))
+			}
+			if tc.closed {
+				node := l.infos[1].Node().DeepCopy()
+				node.Spec.Taints = []corev1.Taint{{Key: "example.com/service", Effect: corev1.TaintEffectNoExecute}}
+				l.must(l.store.Update(node))
+			}
+			tc.after(l, lost)
+			if ends := l.ends("a", l.member("again", bornAt(3601)), &now); ends != tc.ends {
+				t.Errorf("the rest is ended: %t, want %t", ends, tc.ends)
+			}
+		})
+	}
+}
+
+// TestAReplacementThatIsRefusedEndsTheRest, however long the gang ran: its place alone has not made the gang whole again.
+func TestAReplacementThatIsRefusedEndsTheRest(t *testing.T) {
+	l := newLab(t, 2)
+	l.answers()
+	now := noon.Add(time.Hour)
+	l.now = func() time.Time { return now }
+	l.group("g", map[string]any{"minMember": int64(2)})
+	first, lost := l.member("a", bornAt(0), boundAfter(5, "n0"), planned("a/2")), l.member("lost", bornAt(0), boundAfter(5, "n1"), planned("a/2"))
+	l.podChanged(first)
+	l.podChanged(lost)
+	lost = lost.DeepCopy()
+	lost.DeletionTimestamp = &metav1.Time{Time: now}
+	l.must(l.pods.Delete(lost))
+	l.podGone(lost)
+	l.infos[0] = nodeInfo(l.infos[0].Node(), first)
+	again, began := l.member("again", bornAt(3601)), now
+	for range 3 {
+		cs, _, refused := l.aim(again)
+		if refused != "" {
+			t.Fatalf("it is not tried: %s", refused)
+		}
+		l.Permit(t.Context(), cs, again, "n1")
+		l.Unreserve(t.Context(), cs, again, "n1")
+		l.RecordRefusal(again, "denied")
+		for !l.Settled() {
+			time.Sleep(time.Millisecond)
+		}
+		if ends := slices.Contains(l.evicted(), "a"); ends != (now.Sub(began) >= phase.CompleteWithin) {
+			t.Errorf("after %s the rest is ended: %t", now.Sub(began), ends)
+		}
+		now = now.Add(phase.CompleteWithin/2 + time.Millisecond)
+	}
+}
+
+// TestSiblingsWithPlacesExtendNoTime: when one of half a gang finds no place, those that got one in the same round give it up.
+func TestSiblingsWithPlacesExtendNoTime(t *testing.T) {
+	l := newLab(t, 3)
+	l.answers()
+	now := noon.Add(20 * time.Second)
+	l.now = func() time.Time { return now }
+	l.group("g", map[string]any{"minMember": int64(3)})
+	first := l.member("a", bornAt(0), boundAfter(5, "n0"), planned("a/3"))
+	l.podChanged(first)
+	l.infos[0] = nodeInfo(l.infos[0].Node(), first)
+	second, third := l.member("b", bornAt(0)), l.member("c", bornAt(0))
+	var ended []string
+	for range 2 {
+		cs := framework.NewCycleState()
+		if status, _ := l.Permit(t.Context(), cs, second, "n1"); !status.IsWait() {
+			t.Fatal("the second does not wait for the third")
+		}
+		l.hold(second)
+		ended = append(ended, func() []string { _, evicted := l.postFilter(framework.NewCycleState(), third); return evicted }()...)
+		now = now.Add(phase.CompleteWithin + time.Millisecond)
+	}
+	if !slices.Equal(ended, []string{"a"}) {
+		t.Errorf("%v end, want the one that is bound, once", ended)
 	}
 }
 
@@ -344,13 +455,20 @@ func (g *game) settleHeld() {
 // judge fails if the gang has been half for too long, while a member waits and none still ends where one may be made again.
 func (g *game) judge() {
 	bound, waiting := len(g.live(true)), len(g.live(false))
-	if bound == 0 || bound >= g.size || waiting == 0 || g.awaitsOwnMembers(gangOf(g.live(true)[0], g.groups.getGroup(types.NamespacedName{Namespace: "ns", Name: "g"})), time.Now()) {
+	if bound == 0 || bound >= g.size || waiting == 0 || g.awaitsOwn() {
 		g.half = 0
 		return
 	}
 	if g.half += tick; g.half > longestHalf {
 		g.Errorf("%d of %d members hold their GPUs for %s, with %d that wait", bound, g.size, g.half, waiting)
 	}
+}
+
+// awaitsOwn reports whether a member that was lost still ends where one may be made again.
+func (g *game) awaitsOwn() bool {
+	group := g.groups.getGroup(types.NamespacedName{Namespace: "ns", Name: "g"})
+	leaving := g.leavingMembers(gangOf(g.live(true)[0], group), group)
+	return !partial.AwaitedUntil(leaving, g.isOnOpenNode, time.Now()).IsZero()
 }
 
 // clear ends a game.

@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/component-base/metrics/testutil"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"g8s.host/gpu-scheduler/pkg/gang/phase"
 )
 
 // evictedFor is how many pods were evicted for something, by the metric.
@@ -54,7 +56,7 @@ func TestEachEvictionIsCountedOnce(t *testing.T) {
 			*now = now.Add(10 * time.Second)
 			zombie := l.member("m0", bornAt(0))
 			l.RecordRefusal(zombie, "no")
-			*now = now.Add(2 * completeWithin)
+			*now = now.Add(2 * phase.CompleteWithin)
 			l.RecordRefusal(zombie, "no")
 		}},
 	} {

@@ -1,132 +1,139 @@
 package coscheduling
 
 import (
+	"context"
+	"math"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
 
-	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
-	"g8s.host/gpu-scheduler/pkg/condition"
-	"g8s.host/gpu-scheduler/pkg/cycle"
+	pkggang "g8s.host/gpu-scheduler/pkg/gang"
+	"g8s.host/gpu-scheduler/pkg/gang/partial"
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/pkg/gang/placement"
+	"g8s.host/gpu-scheduler/pkg/preemption"
 )
 
-// isPartiallyBound reports whether we have partially bound a gang, and records it. The gang stays partial until it is whole, whichever members are
-// recreated, and whatever its PodGroup says in the meantime. A gang that this process has seen whole is not partial, whichever leader bound it,
-// unless it has lost a member since. Pods without a controller are never ended.
-func (p *Plugin) isPartiallyBound(g gang, group *podGroup, m *placement.Members, ours []*corev1.Pod, now time.Time) bool {
-	if len(m.Placed) != m.Bound || m.Bound >= group.minMember || len(ours) == 0 || slices.ContainsFunc(ours, hasNoController) {
+// releasePartialGang releases a partially bound gang that cannot be completed. A leader that died between two bindings, or a failed binding,
+// left some members on nodes, and the room for the others is gone; or it was whole, and the members that are made again find no room; or the API
+// server refuses the binding of a member again and again. The bound members would hold their GPUs for nothing until other pods end, which may
+// themselves wait for those GPUs. Pods placed by another scheduler are left alone.
+func (p *Plugin) releasePartialGang(g gang, group *podGroup, m *placement.Members, pod *corev1.Pod) {
+	now := p.now()
+	ours, leaving := partial.BoundByScheduler(pod.Spec.SchedulerName, m), p.leavingMembers(g, group)
+	if len(leaving) > 0 {
+		p.gangs.changeState(g, (*phase.Gang).RecordEarlierLoss)
+	}
+	part := phase.Part{
+		IsHalf:       p.isPartiallyBound(g, group, m, ours) && !p.finished.hasFinishedSibling(pod),
+		AwaitedUntil: partial.AwaitedUntil(leaving, p.isOnOpenNode, now),
+	}
+	var ends bool
+	p.gangs.changeKnown(g, func(s *phase.Gang) { ends = s.DecideRelease(part, now) })
+	if !ends || !newBudgets(p.budgets, p.departures.UncountedPods(now)).allowsEviction(ours) {
+		return
+	}
+	p.gangs.changeKnown(g, func(s *phase.Gang) {
+		s.EndPartial()
+		s.HoldBackStart()
+	})
+	p.writeRelease(g, ours, pod)
+}
+
+// isPartiallyBound reports whether a gang is partially bound, and records it. The gang stays so until it is whole, whichever members are recreated,
+// and whatever its PodGroup says in the meantime. A gang that this process has seen whole is not partial, whichever leader bound it, unless it has
+// lost a member since.
+func (p *Plugin) isPartiallyBound(g gang, group *podGroup, m *placement.Members, ours []*corev1.Pod) bool {
+	state := p.gangs.stateOf(g)
+	if !partial.MayBeReleased(ours, m, group.minMember) || state.WasWhole() {
 		return false
 	}
-	switch state := p.gangs.stateOf(g); {
-	case state.WasWhole():
-		return false
-	case state.IsPartial():
-		return true
-	}
-	isPlanned := func(pod *corev1.Pod) bool { return planOf(pod) != "" }
-	half := isPartOfPlan(ours, now)
-	if !slices.ContainsFunc(ours, isPlanned) {
-		half = isPartiallyPlaced(m, group, now)
-	}
-	if half {
+	of := partial.Group{MinMember: group.minMember, Generation: group.Generation, Created: group.CreationTimestamp.Time}
+	isHalf := state.IsPartial() || partial.WasNeverWhole(ours, m, of, p.now())
+	if isHalf {
 		p.gangs.changeState(g, (*phase.Gang).MarkPartial)
 	}
-	return half
+	return isHalf
 }
 
-// placedBy returns the bound pods that a given scheduler placed.
-func placedBy(scheduler string, bound []*corev1.Pod) []*corev1.Pod {
-	return slices.DeleteFunc(slices.Clone(bound), func(pod *corev1.Pod) bool { return pod.Spec.SchedulerName != scheduler })
+// isOnOpenNode reports whether the node of a pod is still there, and open to it.
+func (p *Plugin) isOnOpenNode(pod *corev1.Pod) bool {
+	node, err := p.nodes.Get(pod.Spec.NodeName)
+	return err == nil && isOpenTo(node, pod)
 }
 
-// hasNoController reports whether a pod has no controller that would recreate it.
-func hasNoController(pod *corev1.Pod) bool { return metav1.GetControllerOf(pod) == nil }
-
-// planOf returns the plan by which a member was bound, "" for a member that joined a complete gang, or was bound by an earlier version.
-func planOf(pod *corev1.Pod) string {
-	if plan := pod.Annotations[names.AnnotationGangPlan]; cycle.MembersOf(plan) > 0 {
-		return plan
-	}
-	return ""
-}
-
-// isPartOfPlan reports whether a leader bound only a part of a gang: every plan named on the bound members is incomplete. The missing members
-// may have been lost later, by a gang that was whole. A process that watched the gang knows that. To any other, a gang that started recently, is
-// incomplete and has no room counts as one that never was whole.
-func isPartOfPlan(bound []*corev1.Pod, now time.Time) bool {
-	there, long := map[string]int{}, false
-	for _, pod := range bound {
-		plan := planOf(pod)
-		if plan == "" {
-			continue
+// writeRelease evicts the bound members of a gang, concurrently with the scheduling of other pods. The condition is written to all of them first: by it a
+// later attempt, or another leader, recognizes the rest of a gang whose release has begun.
+func (p *Plugin) writeRelease(g gang, members []*corev1.Pod, without *corev1.Pod) {
+	p.departures.BeginEvictions(members)
+	p.pendingWrites.Add(1)
+	go func() {
+		defer p.pendingWrites.Add(-1)
+		ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+		defer cancel()
+		logger := klog.Background().WithValues("podGroup", klog.KRef(g.group.Namespace, g.group.Name))
+		why, gone := releaseReason(without), sets.New[types.UID]()
+		err := preemption.ForEachPod(ctx, members, func(ctx context.Context, member *corev1.Pod) error {
+			return p.evictor().WriteEvictionReason(ctx, member, why)
+		})
+		if err == nil {
+			gone, err = p.evictor().EvictAll(ctx, members, why, preemption.IsRefusal, func() bool { return true })
 		}
-		if there[plan]++; there[plan] == cycle.MembersOf(plan) {
-			return false
+		if p.departures.EndEvictions(members, gone.Has, p.now()); err != nil {
+			logger.Error(err, "Could not end half a gang, which is tried again")
+			p.gangs.planAttempt(g, phase.BoundInPart, p.now().Add(phase.FirstWriteRetry))
+			return
 		}
-		at := boundAt(pod)
-		long = long || at.IsZero() || now.Sub(at) > maxLostRuntime
+		logger.V(2).Info("Half a gang ends, as there is no room for the rest of it", "members", len(members))
+	}()
+}
+
+// noteLostMember records that a member of a gang is gone. If it was lost, whatever took it, and fewer remain than the gang needs, the gang is
+// partially bound from now on.
+func (p *Plugin) noteLostMember(g gang, pod *corev1.Pod) {
+	if !partial.IsLost(pod) {
+		return
 	}
-	return !long || slices.ContainsFunc(bound, hasReleaseCondition)
-}
-
-// isPartiallyPlaced reports whether some members of a gang are bound and the others never were, if no plan is written on them. A gang is bound
-// once all members exist. If a whole gang lost members, their replacements are younger than the bindings of the others. A gang with more members
-// than it needs is undecidable, as is one whose PodGroup was changed or created later: it may have started whole, with fewer members. A gang
-// whose release has begun is partial, however young the other members are by now.
-func isPartiallyPlaced(m *placement.Members, group *podGroup, now time.Time) bool {
-	want, countable := group.minMember, group.Generation <= 1 && m.Gated+m.Foreign == 0
-	if !countable || m.Bound+len(m.Waiting) != want {
-		return false
+	needs := math.MaxInt // the size that it had when it was whole decides
+	if group := p.groups.getGroup(g.group); unusableReason(group) == "" {
+		needs = group.minMember
+	} else if !p.gangs.stateOf(g).WasWhole() {
+		return
 	}
-	return slices.ContainsFunc(m.Placed, hasReleaseCondition) || areCreatedBeforeBinding(m, group, now)
+	p.gangs.changeKnown(g, func(s *phase.Gang) { s.RecordLostMember(needs) })
 }
 
-// areCreatedBeforeBinding reports whether all members are older than the first binding, which must be recent.
-func areCreatedBeforeBinding(m *placement.Members, group *podGroup, now time.Time) bool {
-	first := now
-	for _, pod := range m.Placed {
-		at := boundAt(pod)
-		if at.IsZero() || now.Sub(at) > maxLostRuntime {
-			return false
-		}
-		if at.Before(first) {
-			first = at
-		}
+// leavingMembers returns the members that a gang has lost, and that still end on their nodes.
+func (p *Plugin) leavingMembers(g gang, group *podGroup) []*corev1.Pod {
+	return slices.DeleteFunc(p.podsByIndex(byLeavingGroup, g.group.String()), func(pod *corev1.Pod) bool { return gangOf(pod, group) != g })
+}
+
+// noteEarlierLoss records that the gang of a pod has lost it, where the pod was leaving when this process saw it first.
+func (p *Plugin) noteEarlierLoss(object any) {
+	pod, ok := object.(*corev1.Pod)
+	if !ok || !partial.IsLeaving(pod) {
+		return
 	}
-	younger := func(pod *corev1.Pod) bool { return pod.CreationTimestamp.After(first) }
-	return !group.CreationTimestamp.After(first) && !slices.ContainsFunc(m.Waiting, younger)
-}
-
-// hasReleaseCondition reports whether a pod has the condition that it ends as a part of a partially bound gang.
-func hasReleaseCondition(pod *corev1.Pod) bool {
-	disrupted := condition.TrueOfPod(pod, corev1.DisruptionTarget)
-	return disrupted != nil && disrupted.Reason == reasonIncomplete
-}
-
-// boundAt returns when a pod was bound, as recorded by the API server; zero if unknown.
-func boundAt(pod *corev1.Pod) time.Time {
-	bound := condition.TrueOfPod(pod, corev1.PodScheduled)
-	if bound == nil {
-		return time.Time{}
-	}
-	return bound.LastTransitionTime.Time
-}
-
-// completePlanSize returns the size of the largest complete plan by which some of the given pods were bound; 0 for none.
-func completePlanSize(bound []*corev1.Pod) (members int) {
-	there := map[string]int{}
-	for _, pod := range bound {
-		plan := planOf(pod)
-		if plan == "" {
-			continue
-		}
-		if there[plan]++; there[plan] == cycle.MembersOf(plan) {
-			members = max(members, there[plan])
+	for _, name := range pkggang.NamesFor(pod) {
+		if group := p.groups.getGroup(name); unusableReason(group) == "" {
+			p.gangs.changeState(gangOf(pod, group), (*phase.Gang).RecordEarlierLoss)
 		}
 	}
-	return members
+}
+
+// noteEarlierLosses is noteEarlierLoss for the pods of a group that was not known when they were.
+func (p *Plugin) noteEarlierLosses(name types.NamespacedName) {
+	for _, pod := range p.podsByIndex(byLeavingGroup, name.String()) {
+		p.noteEarlierLoss(pod)
+	}
+}
+
+// isPartialForLong reports whether a gang, of which a member enters the queue, has been partially bound for as long as it may be: the member is tried
+// then, although others are still to come.
+func (p *Plugin) isPartialForLong(g gang) (forLong bool) {
+	p.gangs.changeKnown(g, func(s *phase.Gang) { forLong = s.IsPartialForLong(p.now()) })
+	return forLong
 }

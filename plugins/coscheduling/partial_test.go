@@ -13,6 +13,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/cycle"
+	"g8s.host/gpu-scheduler/pkg/gang/partial"
 )
 
 // TestMembersAreBoundByOnePlan, which says how many they are. One that comes beside them has none, and one that comes back its own.
@@ -79,7 +80,7 @@ func TestAPartOfAPlanIsHalfAGang(t *testing.T) {
 		"there are more than it takes":     {plan: "a/2", ends: true, change: func(l *lab, _ *corev1.Pod) { l.member("c", bornAt(0)) }},
 		"its PodGroup was changed":         {plan: "a/2", ends: true, change: func(l *lab, _ *corev1.Pod) { l.group("g", two, raised) }},
 		"it started with fewer":            {plan: "a/1", change: func(l *lab, _ *corev1.Pod) { l.group("g", two, raised) }},
-		"it has run for long":              {plan: "a/2", after: maxLostRuntime},
+		"it has run for long":              {plan: "a/2", after: partial.MaxLostRuntime},
 		"nobody knows when it was bound":   {plan: "a/2", born: 30, change: func(_ *lab, first *corev1.Pod) { first.Status.Conditions = nil }},
 		"nobody knows by which plan":       {plan: "", born: 30},
 		"what is written is no plan":       {plan: "a/many", born: 30},
@@ -88,9 +89,9 @@ func TestAPartOfAPlanIsHalfAGang(t *testing.T) {
 		"it was begun again, as a part":    {plan: "a/2", ends: true, change: func(l *lab, _ *corev1.Pod) { l.group("g", map[string]any{"minMember": int64(3)}); l.beside("c", "b/2") }},
 		"it was completed by another plan": {plan: "a/2", change: func(l *lab, _ *corev1.Pod) { l.group("g", map[string]any{"minMember": int64(3)}); l.beside("c", "b/1") }},
 		"one came when it seemed whole":    {plan: "a/3", ends: true, change: func(l *lab, _ *corev1.Pod) { l.group("g", map[string]any{"minMember": int64(3)}); l.beside("c", "") }},
-		"its end has begun, long after": {plan: "a/2", after: maxLostRuntime, ends: true, change: func(_ *lab, first *corev1.Pod) {
+		"its end has begun, long after": {plan: "a/2", after: partial.MaxLostRuntime, ends: true, change: func(_ *lab, first *corev1.Pod) {
 			first.Status.Conditions = append(first.Status.Conditions,
-				corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reasonIncomplete})
+				corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: partial.ReleaseReason})
 		}},
 		"a member is held back": {plan: "a/2", ends: true, change: func(l *lab, _ *corev1.Pod) {
 			l.member("c", func(pod *corev1.Pod) { pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "gate"}} })

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"g8s.host/gpu-scheduler/pkg/gang/partial"
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
 )
 
@@ -32,7 +33,7 @@ func (p *Plugin) PendingPartialGangs(scheduler string) (waiting []*corev1.Pod) {
 			}
 		}
 		for g, pods := range rest {
-			if members := completePlanSize(there[g]); members > 0 { // the gang was enlarged under another leader
+			if members := partial.CompletePlanSize(there[g]); members > 0 { // the gang was enlarged under another leader
 				p.gangs.changeState(g, func(s *phase.Gang) { s.RecordWholeSize(members) })
 			}
 			if p.gangs.hasBegun(g, group.minMember) {

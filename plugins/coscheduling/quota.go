@@ -12,6 +12,7 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"g8s.host/gpu-scheduler/pkg/gang/partial"
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/pkg/gang/placement"
 	"g8s.host/gpu-scheduler/pkg/gpuquota"
@@ -149,7 +150,7 @@ func (p *Plugin) areBorrowersLeaving(pod *corev1.Pod) bool {
 	info, err := p.handle.SnapshotSharedLister().NodeInfos().Get(pod.Status.NominatedNodeName)
 	return err == nil && slices.ContainsFunc(info.GetPods(), func(on fwk.PodInfo) bool {
 		other := on.GetPod()
-		return wasPreempted(other) && isLeaving(other, p.now())
+		return partial.WasPreempted(other) && isLeaving(other, p.now())
 	})
 }
 

@@ -201,7 +201,7 @@ func TestHalfAGangEndsWhoseMemberIsRefused(t *testing.T) {
 		l.client.ClearActions()
 		l.RecordRefusal(zombie, "no")
 		evicted = append(evicted, l.evicted()...)
-		*now = now.Add(completeWithin/2 + time.Second)
+		*now = now.Add(phase.CompleteWithin/2 + time.Second)
 	}
 	if !slices.Equal(evicted, []string{"a"}) {
 		t.Fatalf("%v end, want the half that has a place", evicted)

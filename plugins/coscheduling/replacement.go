@@ -10,7 +10,7 @@ import (
 	"k8s.io/klog/v2"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
-	"g8s.host/gpu-scheduler/pkg/condition"
+	"g8s.host/gpu-scheduler/pkg/gang/partial"
 	"g8s.host/gpu-scheduler/pkg/notice"
 	"g8s.host/gpu-scheduler/pkg/preemption"
 )
@@ -78,7 +78,7 @@ func (p *Plugin) trackReplacement(before, after *corev1.Pod) {
 			p.trackLeaving(last, there)
 		}
 	default:
-		if _, told := p.preemptions.NoticeOn(before.UID); told && wasPreempted(last) {
+		if _, told := p.preemptions.NoticeOn(before.UID); told && partial.WasPreempted(last) {
 			p.resumptions.RecordLeft(last, there, p.now())
 		}
 	}
@@ -89,13 +89,7 @@ func (p *Plugin) trackReplacement(before, after *corev1.Pod) {
 
 // trackLeaving records a pod that is leaving, or has left, after a notice of another leader.
 func (p *Plugin) trackLeaving(pod *corev1.Pod, there bool) {
-	if _, told := notice.FromPod(pod); told && wasPreempted(pod) {
+	if _, told := notice.FromPod(pod); told && partial.WasPreempted(pod) {
 		p.resumptions.RecordLeft(pod, there, p.now())
 	}
-}
-
-// wasPreempted reports whether the scheduler, and not its user, made a pod leave.
-func wasPreempted(pod *corev1.Pod) bool {
-	disrupted := condition.TrueOfPod(pod, corev1.DisruptionTarget)
-	return disrupted != nil && disrupted.Reason == corev1.PodReasonPreemptionByScheduler
 }

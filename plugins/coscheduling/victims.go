@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang/partial"
 	"g8s.host/gpu-scheduler/pkg/gang/placement"
 	"g8s.host/gpu-scheduler/pkg/gangplan"
 	"g8s.host/gpu-scheduler/pkg/gpuquota"
@@ -134,7 +135,7 @@ func isLeaving(pod *corev1.Pod, now time.Time) bool {
 	}
 	left := int64(pod.DeletionTimestamp.Sub(now) / time.Second)
 	taken := ptr.Deref(pod.DeletionGracePeriodSeconds, 0) - left // in seconds: some users' values overflow a duration
-	return taken < int64(maxLingering/time.Second) || wasPreempted(pod)
+	return taken < int64(maxLingering/time.Second) || partial.WasPreempted(pod)
 }
 
 // addPod adds a pod on a node, with the rest of its gang. known is its cached loss, nil for none.

@@ -3,11 +3,9 @@ package coscheduling
 import (
 	corev1 "k8s.io/api/core/v1"
 
+	"g8s.host/gpu-scheduler/pkg/gang/partial"
 	"g8s.host/gpu-scheduler/pkg/preemption"
 )
-
-// reasonIncomplete is the DisruptionTarget reason for members of a partially bound gang.
-const reasonIncomplete = "IncompleteGang"
 
 // preemptionReason is the eviction reason for pods that leave for a gang, or for a single pod from whose quota they borrowed GPUs.
 func preemptionReason(g gang, by *corev1.Pod) preemption.EvictionReason {
@@ -21,6 +19,6 @@ func preemptionReason(g gang, by *corev1.Pod) preemption.EvictionReason {
 
 // releaseReason is the eviction reason for members of a partially bound gang that is released because there is no room for another member.
 func releaseReason(without *corev1.Pod) preemption.EvictionReason {
-	return preemption.EvictionReason{Condition: reasonIncomplete, Event: "Dissolved", MetricLabel: forPartialGang, Preemptor: without,
+	return preemption.EvictionReason{Condition: partial.ReleaseReason, Event: "Dissolved", MetricLabel: forPartialGang, Preemptor: without,
 		Note: "ended since there is no room for pod " + without.Name + " and its gang starts as a whole or not at all"}
 }

@@ -138,6 +138,8 @@ var rules = []rule{
 		why: "objects in, numbers out"},
 	{tree: "pkg/gang/phase", forbidden: []string{"k8s.io/client-go", kubernetes, ours("plugins"), ours("cli")}, direct: talks,
 		why: "what a gang waits for follows from what happened to it"},
+	{tree: "pkg/gang/partial", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/sandbox")}, direct: talks,
+		why: "whether a gang is partially bound follows from its pods"},
 	{tree: "pkg/gang/placement", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/sandbox")},
 		why: "where members fit follows from a snapshot of the nodes"},
 	{tree: "pkg/gangplan", forbidden: []string{"k8s.io/api", "k8s.io/client-go", kubernetes, ours("plugins"), ours("cli"), ours("pkg/gpu")}, direct: talks,

@@ -99,19 +99,6 @@ func (g *Gang) RecordLeft() {
 	}
 }
 
-// RecordLostMember records that the gang has lost a bound member, and reports whether fewer remain than it needs, or than it had when it was whole.
-// Then it counts as partially bound.
-func (g *Gang) RecordLostMember(want int) bool {
-	if g.whole {
-		want = min(want, g.wholeSize)
-	}
-	if g.Bound == 0 || g.Bound >= want {
-		return false
-	}
-	g.whole, g.partial = false, true
-	return true
-}
-
 // MarkPartial records that the gang is partially bound and was never whole.
 func (g *Gang) MarkPartial() { g.partial = true }
 
@@ -120,17 +107,6 @@ func (g Gang) WasWhole() bool { return g.whole }
 
 // IsPartial reports whether the gang was found partially bound, and not whole since.
 func (g Gang) IsPartial() bool { return g.partial }
-
-// BeginPartial records that the gang is partially bound at a time, and returns since when.
-func (g *Gang) BeginPartial(now time.Time) (since time.Time) {
-	if g.partialSince.IsZero() {
-		g.partialSince = now
-	}
-	return g.partialSince
-}
-
-// EndPartial records that the gang is not partially bound, or its members leave.
-func (g *Gang) EndPartial() { g.partialSince = time.Time{} }
 
 // MayBeGone records that a member may have left, and reports whether it may have been the last: no member has a place, and as many have left
 // as there were.

@@ -109,10 +109,11 @@ func (g Gang) FailedAt() time.Time { return g.failedAt }
 // IsBackingOff reports whether no member is tried, after one found no place.
 func (g Gang) IsBackingOff(now time.Time) bool { return now.Before(g.failedUntil) }
 
-// RecordSuccess clears the failures of a gang that has found its places. Its evictions may still have been in vain, until it is bound.
+// RecordSuccess clears the failures of a gang that has found its places. Its evictions may still have been in vain, and one that was partially bound
+// is so still, until it is bound: the API server may refuse a Binding.
 func (g *Gang) RecordSuccess() {
 	g.failedAt, g.failedUntil, g.verdict, g.rejection = time.Time{}, time.Time{}, Verdict{}, rejection{}
-	g.protectionReason, g.writeBackoff, g.partial = "", Backoff{}, false
+	g.protectionReason, g.writeBackoff = "", Backoff{}
 }
 
 // RecordVerdict stores the verdict that there is no room, for the other members.
