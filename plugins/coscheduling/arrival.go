@@ -177,15 +177,15 @@ func (r *gangs) holdsMembers(group types.NamespacedName) bool {
 //
 // A member with a nomination is never held: the queue only tracks the nominations of pods that it accepts.
 func (p *Plugin) holdIncompleteGang(pod *corev1.Pod, name types.NamespacedName) *fwk.Status {
-	group, now := p.groups.getGroup(name), time.Now()
-	if group != nil && (group.problem != "" || p.isPartialForLong(gangOf(pod, group))) || p.finished.hasFinishedSibling(pod) {
+	group, now := p.groups.GetGroup(name), time.Now()
+	if group != nil && (group.Problem != "" || p.isPartialForLong(gangOf(pod, group))) || p.finished.HasFinishedSibling(pod) {
 		return nil
 	}
 	as := p.gangs.decideQueued(name, pod.UID, now)
 	if as == decisionCount {
 		due := 1 // it is counted as soon as its PodGroup is there
 		if group != nil {
-			due = group.minMember - p.countGroupPods(name)
+			due = group.MinMember - p.countGroupPods(name)
 		}
 		as = p.gangs.recordCount(name, pod.UID, due, now, func(kept sets.Set[types.UID], told bool) { p.activateHeld(name, kept, told) })
 	}
@@ -230,13 +230,13 @@ func (p *Plugin) countIndexedPods(index, key string) int {
 // activateHeld activates held members. With rest, they queue behind all pods that arrive in the meantime: if their gang has no room, thousands of
 // members that only need to report that must not delay others.
 func (p *Plugin) activateHeld(name types.NamespacedName, kept sets.Set[types.UID], rest bool) {
-	group, now := p.groups.getGroup(name), p.now()
+	group, now := p.groups.GetGroup(name), p.now()
 	waiting := map[string]*corev1.Pod{}
 	for _, pod := range p.groupPods(name) {
 		if !kept.Has(pod.UID) || p.placeOf(pod) != placeNone || len(pod.Spec.SchedulingGates) > 0 {
 			continue
 		}
-		if rest && len(waiting) == 0 && unusableReason(group) == "" {
+		if rest && len(waiting) == 0 && group.UnusableReason() == "" {
 			p.gangs.changeState(gangOf(pod, group), func(s *phase.Gang) { s.QueueBehind(now.Add(time.Duration(len(kept)) * restPerMember)) })
 		}
 		waiting[nameOf(pod).String()] = pod

@@ -198,7 +198,7 @@ func TestWhoIsNotKeptOut(t *testing.T) {
 			l.group("g", map[string]any{"minMember": int64(2)})
 			done := l.member("done")
 			l.must(l.pods.Delete(done)) // the pods that are followed are those that live
-			l.must(l.finished.members.Add(done))
+			l.must(l.finished.Members.Add(done))
 			return l.member("a")
 		},
 	} {
@@ -235,7 +235,7 @@ func TestASmallerGangIsWholeAtOnce(t *testing.T) {
 		a.group("g", map[string]any{"minMember": int64(3)})
 		a.comes("a", "b")
 		a.group("g", map[string]any{"minMember": int64(2)})
-		a.groupChanged(nil, a.groups.getGroup(types.NamespacedName{Namespace: "ns", Name: "g"}))
+		a.groupChanged(nil, a.groups.GetGroup(types.NamespacedName{Namespace: "ns", Name: "g"}))
 		a.kept = nil
 		if a.comes("a", "b"); len(a.kept) > 0 {
 			t.Errorf("kept out %q", a.kept)

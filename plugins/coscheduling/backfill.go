@@ -15,6 +15,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/backfill"
 	"g8s.host/gpu-scheduler/pkg/gang/placement"
+	"g8s.host/gpu-scheduler/pkg/gang/podgroup"
 	"g8s.host/gpu-scheduler/pkg/gangplan"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/reason"
@@ -109,9 +110,9 @@ func (s *startSearches) stopWatching(job string) {
 // backfillPosition returns the queue position of a pod. A member has the position of its gang.
 func (p *Plugin) backfillPosition(pod *corev1.Pod) backfill.QueuePosition {
 	turn := backfill.QueuePosition{Job: string(pod.UID), Priority: corev1helpers.PodPriority(pod), Since: pod.CreationTimestamp.Time}
-	if name, ok := p.groups.groupOf(pod); ok {
-		if group := p.groups.getGroup(name); unusableReason(group) == "" {
-			turn.Job, turn.Since, turn.Members = gangJobName(gangOf(pod, group)), queuedSince(pod, group), group.minMember
+	if name, ok := p.groups.GroupOf(pod); ok {
+		if group := p.groups.GetGroup(name); group.UnusableReason() == "" {
+			turn.Job, turn.Since, turn.Members = gangJobName(gangOf(pod, group)), queuedSince(pod, group), group.MinMember
 		}
 	}
 	return turn
@@ -122,7 +123,7 @@ func gangJobName(g gang) string { return g.group.String() + "/" + string(g.owner
 
 // reserveStart reserves the earliest possible start for a job that does not fit, if the job is first in the queue of its pool among those that can
 // get a reservation. It returns the message for the job, "" for none.
-func (p *Plugin) reserveStart(group *podGroup, m *placement.Members, refused fwk.NodeToStatusReader) string {
+func (p *Plugin) reserveStart(group *podgroup.Group, m *placement.Members, refused fwk.NodeToStatusReader) string {
 	if p.startReservations.Horizon() == 0 {
 		return ""
 	}
@@ -160,7 +161,7 @@ func reservationMessage(own *backfill.StartReservation) string {
 }
 
 // renewReservation computes the earliest start of a job and reserves it. It returns nil if nothing can be reserved.
-func (p *Plugin) renewReservation(group *podGroup, m *placement.Members, turn backfill.QueuePosition, own *backfill.StartReservation, refused fwk.NodeToStatusReader) *backfill.StartReservation {
+func (p *Plugin) renewReservation(group *podgroup.Group, m *placement.Members, turn backfill.QueuePosition, own *backfill.StartReservation, refused fwk.NodeToStatusReader) *backfill.StartReservation {
 	now, pool := p.now(), gpu.PodPool(m.Waiting[0])
 	p.startReservations.SettleBets(turn.Job, func(name types.NamespacedName, uid types.UID) bool {
 		pod := p.livePod(name, uid)
@@ -168,7 +169,7 @@ func (p *Plugin) renewReservation(group *podGroup, m *placement.Members, turn ba
 	})
 	own, fits := p.findEarliestStart(group, m, now, own, refused)
 	p.startSearches.recordSearch(turn.Job, pool, now, p.now())
-	if fits && group.minMember == 1 { // for a gang, PostFilter does this: breakReservation
+	if fits && group.MinMember == 1 { // for a gang, PostFilter does this: breakReservation
 		p.startSearches.suspectJob(turn.Job, now)
 	}
 	if own == nil {
@@ -185,11 +186,11 @@ func (p *Plugin) renewReservation(group *podGroup, m *placement.Members, turn ba
 
 // lacksOnlyRoom reports whether a job only waits for other pods to end: it is whole, within its quota, is not waiting for a better placement,
 // and no other plugin keeps it from all nodes.
-func (p *Plugin) lacksOnlyRoom(group *podGroup, m *placement.Members, refused fwk.NodeToStatusReader) bool {
-	if m.MissingReason(group.minMember) != "" || !group.isCoveredBy(m) || overQuotaReason(p.quotaRequest(group, m)) != "" {
+func (p *Plugin) lacksOnlyRoom(group *podgroup.Group, m *placement.Members, refused fwk.NodeToStatusReader) bool {
+	if m.MissingReason(group.MinMember) != "" || !group.IsCoveredBy(m) || overQuotaReason(p.quotaRequest(group, m)) != "" {
 		return false
 	}
-	if group.minMember == 1 {
+	if group.MinMember == 1 {
 		return lacksRoom(refused, p.nodeNames())
 	}
 	return !p.gangs.stateOf(gangOf(m.Waiting[0], group)).LastVerdict().IsChoice && (refused == nil || refused.Get("").Plugin() == Name)
@@ -246,8 +247,8 @@ func (p *Plugin) scheduleRenewal(job string, pod *corev1.Pod) {
 // pendingPodOf returns a waiting pod of a job, nil if there is none. It prefers the given pod.
 func (p *Plugin) pendingPodOf(job string, pod *corev1.Pod) *corev1.Pod {
 	candidates := []*corev1.Pod{p.livePod(nameOf(pod), pod.UID)}
-	if name, ok := p.groups.groupOf(pod); ok {
-		if group := p.groups.getGroup(name); group != nil {
+	if name, ok := p.groups.GroupOf(pod); ok {
+		if group := p.groups.GetGroup(name); group != nil {
 			candidates = append(candidates, p.gangPods(gangOf(pod, group), group)...)
 		}
 	}
@@ -278,7 +279,7 @@ func (p *Plugin) reserveStartForPod(pod *corev1.Pod, refused fwk.NodeToStatusRea
 
 // findEarliestStart returns where and when a job fits first, nil if it does not fit in time. A job with a reservation keeps its places as long as it
 // starts there by then. fits says that there is room now, so that something else keeps the job out.
-func (p *Plugin) findEarliestStart(group *podGroup, m *placement.Members, now time.Time, before *backfill.StartReservation, refused fwk.NodeToStatusReader) (first *backfill.StartReservation, fits bool) {
+func (p *Plugin) findEarliestStart(group *podgroup.Group, m *placement.Members, now time.Time, before *backfill.StartReservation, refused fwk.NodeToStatusReader) (first *backfill.StartReservation, fits bool) {
 	nodes, err := p.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return nil, false // it is in memory
@@ -286,7 +287,7 @@ func (p *Plugin) findEarliestStart(group *podGroup, m *placement.Members, now ti
 	b := p.newSnapshot(nodes)
 	b.KeptWhole = keptWhole(nodes, refused)
 	b.Kept, _ = p.nominatedAsks(gangOf(m.Waiting[0], group), group, m)
-	of := placement.NewPendingMembers(group.layout, placement.NeededMembers(group.needs(), m), m, p.gangs.nodesOf)
+	of := placement.NewPendingMembers(group.Layout, placement.NeededMembers(group.Needs(), m), m, p.gangs.nodesOf)
 	if of.Varied {
 		return nil, false
 	}
@@ -294,7 +295,7 @@ func (p *Plugin) findEarliestStart(group *podGroup, m *placement.Members, now ti
 	if err != nil {
 		return nil, false // GPUFilter reports what is wrong with the pod
 	}
-	on := placement.NewNodeDomain(group.layout, seats, b)
+	on := placement.NewNodeDomain(group.Layout, seats, b)
 	on.SetSegments(of)
 	f := placement.NewForecast(on, now, forecastBudget, reservation.GoneBy)
 	standing := f.NodeNumbers(p.gangs.nodesOf(m.Placed))

@@ -106,7 +106,7 @@ func TestAPromiseEnds(t *testing.T) {
 			}
 		}, ""},
 		"its PodGroup is gone": {func(l *lab, gang *corev1.Pod, _ *time.Time) {
-			l.must(l.groups.informer.GetIndexer().Replace(nil, ""))
+			l.must(l.groups.PodGroups.GetIndexer().Replace(nil, ""))
 			l.postFilter(framework.NewCycleState(), gang)
 		}, ""},
 		"a member is gone": {func(l *lab, gang *corev1.Pod, _ *time.Time) {

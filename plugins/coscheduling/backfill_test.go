@@ -268,7 +268,7 @@ func TestWhomNothingIsPromised(t *testing.T) {
 		"a gang that a plugin before it refuses": {job: func(l *lab) *corev1.Pod { return l.gangOf("g", 2, 5) }, verdicts: verdicts{"": volume}},
 		"a gang that room is not enough for": {job: func(l *lab) *corev1.Pod {
 			pod := l.gangOf("g", 2, 5)
-			l.groups.getGroup(types.NamespacedName{Namespace: "ns", Name: "g"}).minResources = map[corev1.ResourceName]float64{"cpu": 1e9}
+			l.groups.GetGroup(types.NamespacedName{Namespace: "ns", Name: "g"}).MinResources = map[corev1.ResourceName]float64{"cpu": 1e9}
 			return pod
 		}},
 		"a pod where others are":                        {job: single, verdicts: verdicts{"n0": volume, "n1": full}, want: true},
@@ -380,7 +380,7 @@ func BenchmarkSearch(b *testing.B) {
 				l.startReservations.SetHistory(took(60))
 			}
 			gang := l.gangOf("g", 64, 5)
-			group := l.groups.getGroup(types.NamespacedName{Namespace: "ns", Name: "g"})
+			group := l.groups.GetGroup(types.NamespacedName{Namespace: "ns", Name: "g"})
 			m := l.membersOf(gang, group)
 			for b.Loop() {
 				if found, _ := l.findEarliestStart(group, &m, l.now(), nil, nil); (found != nil) != (limited || tc.learns) {

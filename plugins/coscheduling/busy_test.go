@@ -56,7 +56,7 @@ func TestWhoIsBusyIsAskedLessAndLess(t *testing.T) {
 			if _, evicted, _ := l.refuse(first); !slices.Equal(evicted, tc.evicted) {
 				t.Errorf("%v are evicted then, want %v", evicted, tc.evicted)
 			}
-			if left := l.gangs.stateOf(gangOf(first, l.groups.getGroup(mustGroup(first)))).WriteBackoff(); (left == 0) != (tc.evicted != nil) {
+			if left := l.gangs.stateOf(gangOf(first, l.groups.GetGroup(mustGroup(first)))).WriteBackoff(); (left == 0) != (tc.evicted != nil) {
 				t.Errorf("it is put off for %s", left)
 			}
 		})

@@ -12,6 +12,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/pkg/gang/placement"
+	"g8s.host/gpu-scheduler/pkg/gang/podgroup"
 	"g8s.host/gpu-scheduler/pkg/gangplan"
 	"g8s.host/gpu-scheduler/pkg/notice"
 	"g8s.host/gpu-scheduler/pkg/preemption"
@@ -56,9 +57,9 @@ type preemptionAttempt struct {
 
 // findPreemption returns the victims that make room for as many members as needed, nil if none do, and why. If only is not nil, only those pods may
 // leave.
-func (p *Plugin) findPreemption(ctx context.Context, g gang, group *podGroup, m *placement.Members, b placement.ClusterSnapshot, only sets.Set[types.UID]) (*preemptionCandidate, preemptionFailure) {
-	waiting := placement.NeededMembers(group.needs(), m)
-	of := placement.NewPendingMembers(group.layout, waiting, m, p.gangs.nodesOf)
+func (p *Plugin) findPreemption(ctx context.Context, g gang, group *podgroup.Group, m *placement.Members, b placement.ClusterSnapshot, only sets.Set[types.UID]) (*preemptionCandidate, preemptionFailure) {
+	waiting := placement.NeededMembers(group.Needs(), m)
+	of := placement.NewPendingMembers(group.Layout, waiting, m, p.gangs.nodesOf)
 	if of.Varied {
 		return nil, preemptionFailure{}
 	}
@@ -70,7 +71,7 @@ func (p *Plugin) findPreemption(ctx context.Context, g gang, group *podGroup, m 
 	if !p.tables.HasPodsBelow(b.Nodes, below) && !b.Request.IsEntitled() {
 		return nil, preemptionFailure{}
 	}
-	s := placement.NewNodeDomain(group.layout, seats, b)
+	s := placement.NewNodeDomain(group.Layout, seats, b)
 	s.SetSegments(of)
 	q := &preemptionAttempt{Plugin: p, NodeDomain: s, own: g, kinds: of.Classes, pending: of, standing: s.NodeNumbers(p.gangs.nodesOf(m.Placed)), collector: p.censusOf(s, g, below, only),
 		left: p.searchLimit, barred: slices.Repeat([]sets.Set[string]{p.gangs.planOf(g).ExcludedNodes()}, len(of.Classes))}

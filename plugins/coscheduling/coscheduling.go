@@ -33,10 +33,12 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/backfill"
 	"g8s.host/gpu-scheduler/pkg/devices"
+	"g8s.host/gpu-scheduler/pkg/gang/follow"
 	"g8s.host/gpu-scheduler/pkg/gang/placement"
+	"g8s.host/gpu-scheduler/pkg/gang/podgroup"
 	quotas "g8s.host/gpu-scheduler/pkg/gpuquota/follow"
 	"g8s.host/gpu-scheduler/pkg/preemption"
-	"g8s.host/gpu-scheduler/pkg/reservation/follow"
+	reservations "g8s.host/gpu-scheduler/pkg/reservation/follow"
 )
 
 // Name is the plugin's name in the scheduler configuration: that of scheduler-plugins.
@@ -59,14 +61,14 @@ var (
 type Plugin struct {
 	args        args
 	handle      fwk.Handle
-	groups      groups
-	pools       pools
+	groups      follow.Groups
+	pools       preemption.Pools
 	pods        cache.Indexer
 	nodes       listersv1.NodeLister
-	finished    finishedMembers
+	finished    follow.FinishedMembers
 	deviceCache *devices.Cache
 	// reservations keep nodes from members.
-	reservations *follow.Reservations
+	reservations *reservations.Reservations
 	// startReservations reserve nodes for the first jobs in the queue. startSearches records when earliest starts were computed.
 	startReservations *backfill.StartReservations
 	startSearches     startSearches
@@ -88,7 +90,7 @@ type Plugin struct {
 	// gangs has the state of each gang.
 	gangs *gangs
 	// labelCounts counts the pods with the label of each PodGroup.
-	labelCounts      labelCounts
+	labelCounts      follow.LabelCounts
 	tables           placement.CapacityTables
 	latestGeneration placement.LatestGeneration
 	// tracksSinglePods says that state exists for a pod without a gang.
@@ -116,7 +118,7 @@ type Dependencies struct {
 	// DeviceCache tracks which GPUs are free.
 	DeviceCache *devices.Cache
 	// Reservations are the nodes that are kept. nil keeps none.
-	Reservations *follow.Reservations
+	Reservations *reservations.Reservations
 	// StartReservations are the start reservations of queued jobs. nil makes none.
 	StartReservations *backfill.StartReservations
 	// Quotas are the GPUQuotas. nil applies none.
@@ -159,15 +161,15 @@ func newPlugin(ctx context.Context, obj runtime.Object, handle fwk.Handle, deps 
 	if err := indexPods(pods); err != nil {
 		return nil, err
 	}
-	groups, err := newGroups(factory, clientFor(handle.KubeConfig()))
+	groups, err := follow.NewGroups(factory, follow.ClientFor(handle.KubeConfig()))
 	if err != nil {
 		return nil, err
 	}
-	pools, err := newPools(factory, clientFor(handle.KubeConfig()))
+	pools, err := preemption.NewPools(factory, follow.ClientFor(handle.KubeConfig()))
 	if err != nil {
 		return nil, err
 	}
-	finished, err := watchFinished(factory)
+	finished, err := follow.WatchFinished(factory)
 	if err != nil {
 		return nil, err
 	}
@@ -224,26 +226,26 @@ func (*Plugin) Name() string { return Name }
 
 // SignPod refuses members, because admitting one depends on the others. This plugin treats all other pods alike.
 func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
-	if _, ok := p.groups.groupOf(pod); ok {
+	if _, ok := p.groups.GroupOf(pod); ok {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "the pod is a member of a gang")
 	}
 	return nil, nil
 }
 
 // membersOf gathers the gang of a pod.
-func (p *Plugin) membersOf(pod *corev1.Pod, group *podGroup) placement.Members {
+func (p *Plugin) membersOf(pod *corev1.Pod, group *podgroup.Group) placement.Members {
 	g := gangOf(pod, group)
 	pods := p.gangPods(g, group)
 	m := membersOf(pod, group, pods, p.placeOf)
-	if m.TotalCount() < group.minMember && !group.severalOwners {
-		m.OtherOwners = max(0, p.labelCounts.podsWithLabel(g.group, p.now(), p.countGroupPods)-len(pods))
+	if m.TotalCount() < group.MinMember && !group.SeveralOwners {
+		m.OtherOwners = max(0, p.labelCounts.CountPods(g.group, p.now(), p.countGroupPods)-len(pods))
 	}
 	return m
 }
 
 // gangPods returns the live pods of a gang. If the PodGroup does not gather several owners, it skips the pods of other owners.
-func (p *Plugin) gangPods(g gang, group *podGroup) []*corev1.Pod {
-	if group.severalOwners {
+func (p *Plugin) gangPods(g gang, group *podgroup.Group) []*corev1.Pod {
+	if group.SeveralOwners {
 		return p.groupPods(g.group)
 	}
 	return p.podsByIndex(byGang, gangJobName(g))

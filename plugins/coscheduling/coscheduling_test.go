@@ -108,7 +108,7 @@ func TestMembersWaitForEachOther(t *testing.T) {
 	if got := strings.Join(l.tried(), " "); got != "ns/b ns/c" {
 		t.Errorf("activated %q, want the others, when the first has its place", got)
 	}
-	g := gangOf(pods[0], l.groups.getGroup(mustGroup(pods[0])))
+	g := gangOf(pods[0], l.groups.GetGroup(mustGroup(pods[0])))
 	if !l.gangs.hasBegun(g, 3) {
 		t.Error("the gang has not begun")
 	}
@@ -223,9 +223,9 @@ func TestMembersGoOnWhenTheirGangBecomesWholeElsewhere(t *testing.T) {
 			l.podChanged(there)
 		},
 		"the PodGroup asks for fewer": func(l *lab, _ *corev1.Pod) {
-			before := l.groups.getGroup(mustGroup(l.held[0].pod))
+			before := l.groups.GetGroup(mustGroup(l.held[0].pod))
 			l.group("g", map[string]any{"minMember": int64(1)})
-			l.groupChanged(before, l.groups.getGroup(mustGroup(l.held[0].pod)))
+			l.groupChanged(before, l.groups.GetGroup(mustGroup(l.held[0].pod)))
 		},
 	}
 	for name, change := range changes {
@@ -341,7 +341,7 @@ func TestAGangThatHasBegunComesFirst(t *testing.T) {
 	for name, tell := range map[string]func(*lab, *corev1.Pod){
 		"by this process":   nil,
 		"by another leader": func(l *lab, first *corev1.Pod) { l.podChanged(first) },
-		"by another leader, before its PodGroup is known": func(l *lab, first *corev1.Pod) { l.groupChanged(nil, l.groups.getGroup(mustGroup(first))) },
+		"by another leader, before its PodGroup is known": func(l *lab, first *corev1.Pod) { l.groupChanged(nil, l.groups.GetGroup(mustGroup(first))) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t, 2)

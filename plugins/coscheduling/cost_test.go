@@ -57,7 +57,7 @@ func BenchmarkAGangThatWaits(b *testing.B) {
 			for i := range members {
 				first = l.member(fmt.Sprint("m", i))
 			}
-			g := gangOf(first, l.groups.getGroup(mustGroup(first)))
+			g := gangOf(first, l.groups.GetGroup(mustGroup(first)))
 			l.aim(first) // reads the cards of all nodes, which is done once
 			before := cpuTime()
 			defer func() {

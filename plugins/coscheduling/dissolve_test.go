@@ -14,6 +14,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gang/partial"
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/pkg/gang/placement"
+	"g8s.host/gpu-scheduler/pkg/gang/podgroup"
 )
 
 // bornAt is a pod that was made some seconds after noon, and boundAfter one that was bound then.
@@ -84,7 +85,7 @@ func TestHalfAGangThatCannotBeCompletedEnds(t *testing.T) {
 			l.running(1, "low", 1, ofPriority(-1))
 		}},
 		"one that others are asked again to leave for": {after: 20 * time.Second, change: func(l *lab, first *corev1.Pod) {
-			g := gangOf(first, l.groups.getGroup(mustGroup(first)))
+			g := gangOf(first, l.groups.GetGroup(mustGroup(first)))
 			l.gangs.changeState(g, func(s *phase.Gang) {
 				s.RecordEvictions(l.now())
 				for s.WriteBackoff() < phase.BaseBackoff {
@@ -96,7 +97,7 @@ func TestHalfAGangThatCannotBeCompletedEnds(t *testing.T) {
 		"one of which some have succeeded already": {after: 20 * time.Second, change: func(l *lab, _ *corev1.Pod) {
 			done := l.member("done")
 			l.must(l.pods.Delete(done))
-			l.must(l.finished.members.Add(done))
+			l.must(l.finished.Members.Add(done))
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -296,7 +297,7 @@ func TestHalfAGangEndsWhateverItTolerates(t *testing.T) {
 // TestPodsThatNobodyMakesAgainAreNotEnded: a gang of pods without a controller would never be whole again.
 func TestPodsThatNobodyMakesAgainAreNotEnded(t *testing.T) {
 	l := newLab(t, 1)
-	group := &podGroup{minMember: 2}
+	group := &podgroup.Group{MinMember: 2}
 	l.now = func() time.Time { return noon.Add(20 * time.Second) }
 	for _, owned := range []bool{true, false} {
 		m := &placement.Members{Bound: 1, Placed: []*corev1.Pod{l.member("a", bornAt(0), boundAfter(5, "n0"))}, Waiting: []*corev1.Pod{l.member("b", bornAt(0))}}

@@ -18,6 +18,7 @@ import (
 	pkggang "g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/pkg/gang/placement"
+	"g8s.host/gpu-scheduler/pkg/gang/podgroup"
 	"g8s.host/gpu-scheduler/pkg/hint"
 )
 
@@ -63,27 +64,27 @@ func (p *Plugin) afterNodeChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj 
 // are tried. A gang whose PodGroup is missing or malformed waits for the PodGroup, and an incomplete gang for its last member. Members of a
 // complete gang are placed one by one, and each waits for itself.
 func (p *Plugin) IsRepresentative(pod *corev1.Pod) bool {
-	name, ok := p.groups.groupOf(pod)
+	name, ok := p.groups.GroupOf(pod)
 	if !ok {
 		return true
 	}
-	group := p.groups.getGroup(name)
-	if unusableReason(group) != "" || p.gangs.holdsMembers(name) {
+	group := p.groups.GetGroup(name)
+	if group.UnusableReason() != "" || p.gangs.holdsMembers(name) {
 		return false
 	}
 	g := gangOf(pod, group)
 	scout := p.gangs.representativeOf(g)
-	return p.gangs.isComplete(g, group.minMember) || scout == nameOf(pod) || !p.isPendingMember(scout, g, group)
+	return p.gangs.isComplete(g, group.MinMember) || scout == nameOf(pod) || !p.isPendingMember(scout, g, group)
 }
 
 // isPendingMember reports whether a pod is a member of a gang without a place.
-func (p *Plugin) isPendingMember(name types.NamespacedName, g gang, group *podGroup) bool {
+func (p *Plugin) isPendingMember(name types.NamespacedName, g gang, group *podgroup.Group) bool {
 	object, found, err := p.pods.GetByKey(name.String())
 	pod, ok := object.(*corev1.Pod)
 	if err != nil || !found || !ok {
 		return false
 	}
-	of, ok := p.groups.groupOf(pod)
+	of, ok := p.groups.GroupOf(pod)
 	return ok && of == g.group && isLive(pod) && gangOf(pod, group) == g && p.placeOf(pod) == placeNone
 }
 
@@ -119,8 +120,8 @@ func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj a
 
 // filterBlock returns what blocks the gang of a member that is not tried for now, nil if nothing does or it is not known.
 func (p *Plugin) filterBlockOf(member *corev1.Pod) *filterBlock {
-	name, ok := p.groups.groupOf(member)
-	if group := p.groups.getGroup(name); ok && group != nil {
+	name, ok := p.groups.GroupOf(member)
+	if group := p.groups.GetGroup(name); ok && group != nil {
 		return p.gangs.currentBlock(gangOf(member, group), p.now())
 	}
 	return nil
@@ -152,8 +153,8 @@ func nodeOrNomination(pod *corev1.Pod) string {
 
 // inSameGroup reports whether two pods are members of the same group.
 func (p *Plugin) inSameGroup(a, b *corev1.Pod) bool {
-	first, ok := p.groups.groupOf(a)
-	second, _ := p.groups.groupOf(b)
+	first, ok := p.groups.GroupOf(a)
+	second, _ := p.groups.GroupOf(b)
 	return ok && first == second
 }
 
@@ -162,8 +163,8 @@ func (p *Plugin) isNodeOpen(member *corev1.Pod, node *corev1.Node) bool {
 	if isOpenTo(node, member) {
 		return true
 	}
-	name, ok := p.groups.groupOf(member)
-	group := p.groups.getGroup(name)
+	name, ok := p.groups.GroupOf(member)
+	group := p.groups.GetGroup(name)
 	if !ok || group == nil {
 		return false
 	}
@@ -204,10 +205,10 @@ func (p *Plugin) watchPodsAndGroups(pods cache.SharedIndexInformer) error {
 	if err != nil {
 		return fmt.Errorf("following pods: %w", err)
 	}
-	_, err = p.groups.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	_, err = p.groups.PodGroups.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(object any) { p.groupChanged(nil, object) },
 		UpdateFunc: func(old, object any) {
-			before, _ := old.(*podGroup)
+			before, _ := old.(*podgroup.Group)
 			p.groupChanged(before, object)
 		},
 		DeleteFunc: p.groupGone,
@@ -215,7 +216,7 @@ func (p *Plugin) watchPodsAndGroups(pods cache.SharedIndexInformer) error {
 	if err != nil {
 		return fmt.Errorf("following PodGroups: %w", err)
 	}
-	for _, ofKind := range p.groups.workloads {
+	for _, ofKind := range p.groups.Workloads {
 		for _, of := range ofKind {
 			if err := p.watchWorkloads(of); err != nil {
 				return err
@@ -241,7 +242,7 @@ func (p *Plugin) podChanged(object any) {
 	if !ok {
 		return
 	}
-	name, ok := p.groups.groupOf(pod)
+	name, ok := p.groups.GroupOf(pod)
 	if pod.Spec.NodeName == "" {
 		return
 	}
@@ -254,8 +255,8 @@ func (p *Plugin) podChanged(object any) {
 		p.forgetSinglePod(pod)
 		return
 	}
-	if group := p.groups.getGroup(name); group != nil {
-		p.gangs.recordBinding(gangOf(pod, group), pod.UID, pod.Spec.NodeName, group.minMember)
+	if group := p.groups.GetGroup(name); group != nil {
+		p.gangs.recordBinding(gangOf(pod, group), pod.UID, pod.Spec.NodeName, group.MinMember)
 		p.releaseIfWhole(pod, group)
 	}
 	p.releaseHeldMembers(name)
@@ -281,7 +282,7 @@ func (p *Plugin) forgetMember(pod *corev1.Pod) {
 		p.noteLostMember(g, pod)
 		p.dropEmptyGang(g)
 	}
-	if _, ok := p.groups.groupOf(pod); !ok {
+	if _, ok := p.groups.GroupOf(pod); !ok {
 		p.startReservations.EndReservation(string(pod.UID))
 		p.forgetSinglePod(pod)
 	}
@@ -301,9 +302,9 @@ func (p *Plugin) dropEmptyGroups(pod *corev1.Pod) {
 }
 
 // groupChanged activates the members that waited for the PodGroup, or for its new content.
-func (p *Plugin) groupChanged(before *podGroup, object any) {
-	group, ok := object.(*podGroup)
-	if !ok || before != nil && before.sameRules(group) {
+func (p *Plugin) groupChanged(before *podgroup.Group, object any) {
+	group, ok := object.(*podgroup.Group)
+	if !ok || before != nil && before.HasSameRules(group) {
 		return
 	}
 	name := types.NamespacedName{Namespace: group.Namespace, Name: group.Name}
@@ -317,7 +318,7 @@ func (p *Plugin) groupChanged(before *podGroup, object any) {
 		there[g] = pod
 		switch at := p.placeOf(pod); {
 		case at == placeBound:
-			p.gangs.recordBinding(g, pod.UID, pod.Spec.NodeName, group.minMember) // the pod may be older than its PodGroup
+			p.gangs.recordBinding(g, pod.UID, pod.Spec.NodeName, group.MinMember) // the pod may be older than its PodGroup
 		case at == placeNone && len(pod.Spec.SchedulingGates) == 0:
 			waiting[g] = append(waiting[g], pod)
 			count++
@@ -349,7 +350,7 @@ func (p *Plugin) groupGone(object any) {
 	if last, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = last.Obj
 	}
-	group, ok := object.(*podGroup)
+	group, ok := object.(*podgroup.Group)
 	if !ok {
 		return
 	}
@@ -365,12 +366,12 @@ func (p *Plugin) groupGone(object any) {
 }
 
 // releaseIfWhole admits the members waiting in Permit if their gang has become whole in the meantime.
-func (p *Plugin) releaseIfWhole(pod *corev1.Pod, group *podGroup) {
+func (p *Plugin) releaseIfWhole(pod *corev1.Pod, group *podgroup.Group) {
 	g := gangOf(pod, group)
-	if p.gangs.stateOf(g).Waiting == 0 || group.problem != "" {
+	if p.gangs.stateOf(g).Waiting == 0 || group.Problem != "" {
 		return
 	}
-	if m := p.membersOf(pod, group); len(m.Placed)+countPlace(p.placeOf(pod)) >= group.minMember {
+	if m := p.membersOf(pod, group); len(m.Placed)+countPlace(p.placeOf(pod)) >= group.MinMember {
 		p.allowWaiting(g, 0)
 	}
 }

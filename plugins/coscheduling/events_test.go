@@ -15,6 +15,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang/podgroup"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -131,12 +132,12 @@ func TestAPodGroupThatChangesWakesItsMembers(t *testing.T) {
 			after   time.Duration
 			woken   int
 		}{{2, 0, 4}, {2, 0, 0}, {3, 10 * time.Millisecond, 1}, {2, 100 * time.Millisecond, 4}}
-		var before *podGroup
+		var before *podgroup.Group
 		for i, change := range changes {
 			time.Sleep(change.after)
 			l.forget()
 			l.group("g", map[string]any{"minMember": change.members})
-			now := l.groups.getGroup(mustGroup(l.member("a")))
+			now := l.groups.GetGroup(mustGroup(l.member("a")))
 			l.groupChanged(before, now)
 			if tried := l.tried(); len(tried) != change.woken || slices.Contains(tried, "ns/running") {
 				t.Errorf("change %d wakes %v, want %d that wait", i, tried, change.woken)
@@ -173,7 +174,7 @@ func TestOneMemberIsTriedForAll(t *testing.T) {
 	if got := woken(); got != "abc" {
 		t.Errorf("when that one is gone, %q are woken, want all", got)
 	}
-	l.must(l.groups.informer.GetIndexer().Delete(l.groups.getGroup(mustGroup(a))))
+	l.must(l.groups.PodGroups.GetIndexer().Delete(l.groups.GetGroup(mustGroup(a))))
 	if got := woken(); got != "" {
 		t.Errorf("without a PodGroup, %q are woken, want none: they wait for it", got)
 	}
@@ -218,8 +219,8 @@ func TestWithoutAPodGroupNoPlaceIsKept(t *testing.T) {
 	l := newLab(t, 2)
 	l.group("g", map[string]any{"minMember": int64(2)})
 	coming, other := l.member("coming", comingTo("n0"), neverPreempts), l.member("other", neverPreempts)
-	group := l.groups.getGroup(mustGroup(coming))
-	l.must(l.groups.informer.GetIndexer().Delete(group))
+	group := l.groups.GetGroup(mustGroup(coming))
+	l.must(l.groups.PodGroups.GetIndexer().Delete(group))
 	l.groupGone(cache.DeletedFinalStateUnknown{Key: "ns/g", Obj: group})
 	if diff := cmp.Diff([]string{"ns/coming"}, l.tried()); diff != "" {
 		t.Errorf("tried (-want +got):\n%s", diff)

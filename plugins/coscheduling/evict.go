@@ -12,6 +12,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/pkg/gang/placement"
+	"g8s.host/gpu-scheduler/pkg/gang/podgroup"
 )
 
 // preemptForGang evicts pods of lower priority for a gang without room: as many as needed, and none unless all members get a place. It returns the
@@ -19,8 +20,8 @@ import (
 //
 // The decision covers the whole gang at once. If it were made per member, as kube-scheduler does for pods, a gang that lacks one node would
 // evict once for each member, and a gang that cannot start for another reason would do so over and over.
-func (p *Plugin) preemptForGang(ctx context.Context, g gang, group *podGroup, m *placement.Members, pod *corev1.Pod, refused fwk.NodeToStatusReader) (node, why string) {
-	if m.MissingReason(group.minMember) != "" || len(m.Placed) > m.Bound || !group.isCoveredBy(m) {
+func (p *Plugin) preemptForGang(ctx context.Context, g gang, group *podgroup.Group, m *placement.Members, pod *corev1.Pod, refused fwk.NodeToStatusReader) (node, why string) {
+	if m.MissingReason(group.MinMember) != "" || len(m.Placed) > m.Bound || !group.IsCoveredBy(m) {
 		p.nominateMembers(m.Waiting, nil)
 		return "", ""
 	}
@@ -41,7 +42,7 @@ func (p *Plugin) preemptForGang(ctx context.Context, g gang, group *podGroup, m 
 }
 
 // isPreemptionHeld reports whether preemption for a gang is held for now, and why, "" if no reason needs to be shown.
-func (p *Plugin) isPreemptionHeld(g gang, group *podGroup, m *placement.Members) (holdsBack bool, why string) {
+func (p *Plugin) isPreemptionHeld(g gang, group *podgroup.Group, m *placement.Members) (holdsBack bool, why string) {
 	now := p.now()
 	p.restoreBackoff(g, m.Waiting...)
 	state := p.gangs.stateOf(g)
@@ -67,7 +68,7 @@ func (p *Plugin) isPreemptionHeld(g gang, group *podGroup, m *placement.Members)
 
 // attemptPreemption evicts the pods that make room for a gang. Only the pods in due may be evicted, nil for all. It returns what preemptForGang
 // returns.
-func (p *Plugin) attemptPreemption(ctx context.Context, g gang, group *podGroup, m *placement.Members, pod *corev1.Pod, due sets.Set[types.UID], refused fwk.NodeToStatusReader) (node, why string) {
+func (p *Plugin) attemptPreemption(ctx context.Context, g gang, group *podgroup.Group, m *placement.Members, pod *corev1.Pod, due sets.Set[types.UID], refused fwk.NodeToStatusReader) (node, why string) {
 	nodes, err := p.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return "", "" // it is in memory

@@ -7,6 +7,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang/follow"
 )
 
 // TestAMemberWaitsForNoSiblingThatHasSucceeded of its own Job and gang: those of an earlier Job of the same name do not
@@ -14,11 +15,11 @@ import (
 func TestAMemberWaitsForNoSiblingThatHasSucceeded(t *testing.T) {
 	l := newLab(t, 1)
 	done := l.member("done", boundTo("n0"))
-	kept, err := keepOwners(done)
+	kept, err := follow.KeepOwners(done)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.must(l.finished.members.Add(kept))
+	l.must(l.finished.Members.Add(kept))
 	for name, tc := range map[string]struct {
 		pod  *corev1.Pod
 		want bool
@@ -29,7 +30,7 @@ func TestAMemberWaitsForNoSiblingThatHasSucceeded(t *testing.T) {
 		"one of the workflow's step before":           {l.member("step-2", func(p *corev1.Pod) { p.Labels[names.LabelPodGroup] = "step-2" }), false},
 		"the same names in another namespace's words": {l.member("away", func(p *corev1.Pod) { p.Namespace = "other" }), false},
 	} {
-		if got := l.finished.hasFinishedSibling(tc.pod); got != tc.want {
+		if got := l.finished.HasFinishedSibling(tc.pod); got != tc.want {
 			t.Errorf("%s: %t, want %t", name, got, tc.want)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	pkggang "g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/gang/partial"
 	"g8s.host/gpu-scheduler/pkg/gang/placement"
+	"g8s.host/gpu-scheduler/pkg/gang/podgroup"
 )
 
 // gang identifies a gang: the pods with the label of one PodGroup that one controller created. Pods of a deleted job, or of another job, are not
@@ -21,9 +22,9 @@ type gang struct {
 	owner types.UID
 }
 
-func gangOf(pod *corev1.Pod, group *podGroup) gang {
+func gangOf(pod *corev1.Pod, group *podgroup.Group) gang {
 	g := gang{group: types.NamespacedName{Namespace: group.Namespace, Name: group.Name}}
-	if !group.severalOwners {
+	if !group.SeveralOwners {
 		g.owner = placement.OwnerOf(pod)
 	}
 	return g
@@ -117,7 +118,7 @@ const (
 )
 
 // membersOf gathers the gang of a pod from its pods.
-func membersOf(pod *corev1.Pod, group *podGroup, pods []*corev1.Pod, placeOf func(*corev1.Pod) place) placement.Members {
+func membersOf(pod *corev1.Pod, group *podgroup.Group, pods []*corev1.Pod, placeOf func(*corev1.Pod) place) placement.Members {
 	own, m := gangOf(pod, group), placement.Members{Waiting: []*corev1.Pod{pod}}
 	for _, other := range pods {
 		if other.UID == pod.UID || !isLive(other) || gangOf(other, group) != own {

@@ -47,7 +47,7 @@ func (p *Plugin) graceOf(pod *corev1.Pod) time.Duration {
 	if err != nil || p.replay || pod.Status.Phase != corev1.PodRunning {
 		return 0
 	}
-	return p.pools.gracesOf(gpu.PoolOf(node)).GraceFor(pod.Annotations)
+	return p.pools.GracesOf(gpu.PoolOf(node)).GraceFor(pod.Annotations)
 }
 
 // evictOrNotify evicts the victims of a gang, or notifies them first, if they ask for that and were not notified yet. It returns the message

@@ -46,7 +46,7 @@ func (p *Plugin) minRuntimesOn(name string) names.MinRuntimes {
 	if err != nil || p.now().IsZero() {
 		return names.MinRuntimes{} // the node is gone; or in a simulation, whose clock stands still, all pods would be protected forever
 	}
-	return p.pools.minRuntimesOf(gpu.PoolOf(node))
+	return p.pools.MinRuntimesOf(gpu.PoolOf(node))
 }
 
 // podProtectedUntil is Plugin.protectedUntil with a cache by node.

@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
@@ -24,9 +23,10 @@ func asks(long string) func(*corev1.Pod) {
 // declares makes a GPUPool of the nodes without a label.
 func (l *lab) declares(defaults map[string]any) {
 	l.Helper()
-	pool := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"defaults": defaults}}}
-	pool.SetName(names.DefaultPool)
-	l.must(l.pools.informer.GetIndexer().Add(readPool(pool)))
+	text := func(field string) string { value, _ := defaults[field].(string); return value }
+	l.must(l.pools.AddPool(metav1.ObjectMeta{Name: names.DefaultPool}, names.PoolDefaults{
+		MinRuntime: text("minRuntime"), MaxMinRuntime: text("maxMinRuntime"), CheckpointGrace: text("checkpointGrace"), MaxCheckpointGrace: text("maxCheckpointGrace"),
+	}))
 }
 
 // ofADay has pods protected for as long as they ask, within a day.

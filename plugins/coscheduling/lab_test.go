@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	listersv1 "k8s.io/client-go/listers/core/v1"
@@ -24,7 +25,9 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/devices"
 	pkggang "g8s.host/gpu-scheduler/pkg/gang"
+	"g8s.host/gpu-scheduler/pkg/gang/follow"
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
+	"g8s.host/gpu-scheduler/pkg/gang/podgroup"
 	"g8s.host/gpu-scheduler/pkg/optional"
 	"g8s.host/gpu-scheduler/pkg/preemption"
 	"g8s.host/gpu-scheduler/test/fixture"
@@ -161,15 +164,25 @@ func (l *lab) hold(pod *corev1.Pod) *heldPod {
 }
 
 // labGroups are groups that no informer fills.
-func labGroups() groups {
+func labGroups() follow.Groups {
 	store := func() cache.SharedIndexInformer {
 		return cache.NewSharedIndexInformer(&optional.Kind{}, &unstructured.Unstructured{}, 0, cache.Indexers{})
 	}
-	out := groups{informer: store(), workloads: map[string][]workloads{}}
+	out := follow.Groups{PodGroups: store(), Workloads: map[string][]follow.Workloads{}}
 	for _, kind := range pkggang.Kinds() {
-		out.workloads[kind.Name] = append(out.workloads[kind.Name], workloads{informer: store(), served: func() bool { return true }})
+		out.Workloads[kind.Name] = append(out.Workloads[kind.Name], follow.Workloads{Informer: store(), Served: func() bool { return true }})
 	}
 	return out
+}
+
+// labPools are pools that no informer fills.
+func labPools(t testing.TB) preemption.Pools {
+	t.Helper()
+	pools, err := preemption.NewPools(informers.NewSharedInformerFactory(fake.NewClientset(), 0), follow.NoClient)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pools
 }
 
 // newLab has nodes with 8 cards each.
@@ -180,10 +193,10 @@ func newLab(t testing.TB, nodes int) *lab {
 	l.Plugin = &Plugin{
 		handle:      handle{lab: l},
 		groups:      labGroups(),
-		pools:       pools{cache.NewSharedIndexInformer(&optional.Kind{}, &unstructured.Unstructured{}, 0, cache.Indexers{})},
+		pools:       labPools(t),
 		pods:        cache.NewIndexer(cache.MetaNamespaceKeyFunc, podIndexers),
 		nodes:       listersv1.NewNodeLister(indexer),
-		finished:    finishedMembers{cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{byController: controllerKeys})},
+		finished:    follow.FinishedMembers{Members: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{follow.ByController: follow.ControllerKeys})},
 		deviceCache: devices.NewCache(),
 		now:         time.Now,
 		searchLimit: searchBudget,
@@ -225,7 +238,7 @@ func (l *lab) group(name string, spec map[string]any, change ...func(*unstructur
 	for _, change := range change {
 		change(object)
 	}
-	l.must(l.groups.informer.GetIndexer().Add(readPodGroup(object)))
+	l.must(l.groups.PodGroups.GetIndexer().Add(podgroup.Read(object)))
 }
 
 // member makes a pod with 8 GPUs of gang g that a Job made.

@@ -114,7 +114,7 @@ func TestASearchGoesOnWhereItEnded(t *testing.T) {
 						t.Fatal("it begins")
 					}
 					_, evicted = l.postFilter(cs, first)
-					g := gangOf(first, l.groups.getGroup(mustGroup(first)))
+					g := gangOf(first, l.groups.GetGroup(mustGroup(first)))
 					if l.gangs.states[g].search == nil && len(evicted) == 0 {
 						break
 					}
@@ -162,7 +162,7 @@ func TestAnAttemptReadsFewNodesOfALargePool(t *testing.T) {
 		l.infos[node] = readings{l.infos[node], &amounts, &pods}
 	}
 	first := l.largeGang(16, "")
-	group := l.groups.getGroup(mustGroup(first))
+	group := l.groups.GetGroup(mustGroup(first))
 	attempt := func() preemptionFailure {
 		m := l.membersOf(first, group)
 		move, back := l.findPreemption(t.Context(), gangOf(first, group), group, &m, l.newSnapshot(l.infos), nil)
@@ -213,7 +213,7 @@ func TestManyAttemptsFindWhatOneWithoutAnEndDoes(t *testing.T) {
 		}
 		how := []string{"", "required=rack"}[round%2]
 		first := l.largeGang(1+r.IntN(6), how)
-		group := l.groups.getGroup(mustGroup(first))
+		group := l.groups.GetGroup(mustGroup(first))
 		search := func(effort int) (victims []string, attempts int) {
 			l.searchLimit = effort
 			l.gangs.dropGang(gangOf(first, group))
@@ -278,7 +278,7 @@ func BenchmarkALargePool(b *testing.B) {
 						l.guardAllBut(0, 0)
 					}
 					first := l.largeGang(16, how)
-					group := l.groups.getGroup(mustGroup(first))
+					group := l.groups.GetGroup(mustGroup(first))
 					cs, _, _ := l.aim(first) // reads the cards of all nodes, which is done once
 					l.PostFilter(b.Context(), cs, first, nil)
 					for !l.Settled() {
@@ -316,7 +316,7 @@ func BenchmarkAGangForWhichAllLeave(b *testing.B) {
 			l := smallJobs(b, 2*members, 40)
 			l.scramble()
 			first := l.largeGang(members, "")
-			group := l.groups.getGroup(mustGroup(first))
+			group := l.groups.GetGroup(mustGroup(first))
 			cs, _, _ := l.aim(first) // reads the cards of all nodes, which is done once
 			l.PostFilter(b.Context(), cs, first, nil)
 			for !l.Settled() {
@@ -379,9 +379,9 @@ func TestAGangOfManyKindsReadsFewNodes(t *testing.T) {
 				pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(100+i), resource.DecimalSI)
 				first = cmp.Or(first, pod)
 			}
-			group := l.groups.getGroup(mustGroup(first))
+			group := l.groups.GetGroup(mustGroup(first))
 			m := l.membersOf(first, group)
-			why := l.newSnapshot(l.infos).LackOfRoom(group.needs(), &m)
+			why := l.newSnapshot(l.infos).LackOfRoom(group.Needs(), &m)
 			if (why == "") != (tc.want == "") || !strings.Contains(why, tc.want) {
 				t.Errorf("it says %q, want %q", why, tc.want)
 			}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"g8s.host/gpu-scheduler/pkg/gang/placement"
+	"g8s.host/gpu-scheduler/pkg/gang/podgroup"
 )
 
 func createdAtNoon(group *unstructured.Unstructured) {
@@ -118,11 +119,11 @@ func TestWhoHoldsOutIsTriedWhenTheTimeIsOver(t *testing.T) {
 
 // TestAWaitIsReadWithinBounds.
 func TestAWaitIsReadWithinBounds(t *testing.T) {
-	if l, problem := readLayout("preferred=rack;wait=10m"); problem != "" || l != (placement.Layout{Level: "rack", Wait: 10 * time.Minute}) {
+	if l, problem := podgroup.ReadLayout("preferred=rack;wait=10m"); problem != "" || l != (placement.Layout{Level: "rack", Wait: 10 * time.Minute}) {
 		t.Errorf("%+v, %q", l, problem)
 	}
 	for _, text := range []string{"required=rack;wait=10m", "preferred=rack;wait=", "preferred=rack;wait=soon", "preferred=rack;wait=-1s", "preferred=rack;wait=0s", "preferred=rack;wait=25h", "preferred=rack;wait=10m;wait=5m"} {
-		if _, problem := readLayout(text); !strings.Contains(problem, "want preferred=<level>;wait=10m with a time of up to 24h") {
+		if _, problem := podgroup.ReadLayout(text); !strings.Contains(problem, "want preferred=<level>;wait=10m with a time of up to 24h") {
 			t.Errorf("%s: %q", text, problem)
 		}
 	}
@@ -136,17 +137,17 @@ func TestASegmentIsReadWithinBounds(t *testing.T) {
 		"preferred=rack;wait=10m;segment=2":      {Level: "rack", Segment: 2, Wait: 10 * time.Minute},
 		"required=example.com/row;segment=10000": {Level: "example.com/row", Required: true, Segment: placement.MaxMembers},
 	} {
-		if l, problem := readLayout(text); problem != "" || l != want {
+		if l, problem := podgroup.ReadLayout(text); problem != "" || l != want {
 			t.Errorf("%s: %+v, %q", text, l, problem)
 		}
 	}
 	for _, size := range []string{"", "0", "-16", "+16", "016", "1.5", "1e3", "16 ", "0x10", "10001", "9223372036854775808", "sixteen", "16;segment=16", strings.Repeat("9", 100_000)} {
-		if _, problem := readLayout("required=rack;segment=" + size); !strings.Contains(problem, "want required=<level>;segment=16 with a whole number from 1 to 10000") || len(problem) > 300 {
+		if _, problem := podgroup.ReadLayout("required=rack;segment=" + size); !strings.Contains(problem, "want required=<level>;segment=16 with a whole number from 1 to 10000") || len(problem) > 300 {
 			t.Errorf("%.40q: %.400q", size, problem)
 		}
 	}
 	for _, text := range []string{"required=rack;segments=16", "required=rack;", "required=rack;segment=2;", "preferred=rack;segment=2;wait=1m;x", strings.Repeat(";", 100_000)} {
-		if _, problem := readLayout(text); problem == "" || len(problem) > 400 {
+		if _, problem := podgroup.ReadLayout(text); problem == "" || len(problem) > 400 {
 			t.Errorf("%.60q is read, or told at length: %.400q", text, problem)
 		}
 	}

@@ -95,7 +95,7 @@ func TestAProcessThatStartsLaterAwaitsAMember(t *testing.T) {
 			}
 			if tc.before {
 				l.group("g", map[string]any{"minMember": int64(2)})
-				l.groupChanged(nil, l.groups.getGroup(mustGroup(first)))
+				l.groupChanged(nil, l.groups.GetGroup(mustGroup(first)))
 			}
 			if tc.closed {
 				node := l.infos[1].Node().DeepCopy()
@@ -466,7 +466,7 @@ func (g *game) judge() {
 
 // awaitsOwn reports whether a member that was lost still ends where one may be made again.
 func (g *game) awaitsOwn() bool {
-	group := g.groups.getGroup(types.NamespacedName{Namespace: "ns", Name: "g"})
+	group := g.groups.GetGroup(types.NamespacedName{Namespace: "ns", Name: "g"})
 	leaving := g.leavingMembers(gangOf(g.live(true)[0], group), group)
 	return !partial.AwaitedUntil(leaving, g.isOnOpenNode, time.Now()).IsZero()
 }

@@ -117,7 +117,7 @@ func (p *Plugin) activatePreemptor(by notice.Preemptor) {
 		return
 	}
 	g := gang{group: types.NamespacedName{Namespace: by.Namespace, Name: by.Group}, owner: by.UID}
-	if group := p.groups.getGroup(g.group); group != nil {
+	if group := p.groups.GetGroup(g.group); group != nil {
 		p.activatePending(g, group, p.IsRepresentative)
 	}
 }
@@ -199,7 +199,7 @@ func endsPreemption(before, after *corev1.Pod, wanted bool) bool {
 // preemptorKeys returns the keys under which a pod may be a preemptor.
 func (p *Plugin) preemptorKeys(pod *corev1.Pod) []notice.Key {
 	keys := []notice.Key{podAsPreemptor(pod).Key()}
-	if name, ok := p.groups.groupOf(pod); ok {
+	if name, ok := p.groups.GroupOf(pod); ok {
 		keys = append(keys, preemptorKey(gang{group: name}))
 		if owner := placement.OwnerOf(pod); owner != "" {
 			keys = append(keys, preemptorKey(gang{group: name, owner: owner}))

@@ -11,6 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"g8s.host/gpu-scheduler/pkg/gang/placement"
+	"g8s.host/gpu-scheduler/pkg/gang/podgroup"
 )
 
 // Less sorts pods by priority. Next come members of gangs that have begun to take places, so that no other pod takes the places of their
@@ -65,7 +66,7 @@ func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 	}
 	as := p.currentPosition(pod)
 	as.isReplacement = p.isReplacement(pod)
-	name, member := p.groups.groupOf(pod)
+	name, member := p.groups.GroupOf(pod)
 	if member || as.isReplacement {
 		p.queuePositions.recordPosition(pod.UID, &as)
 	} else {
@@ -89,16 +90,16 @@ func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 
 // currentPosition returns the current position of a pod's gang.
 func (p *Plugin) currentPosition(pod *corev1.Pod) queuePosition {
-	name, ok := p.groups.groupOf(pod)
+	name, ok := p.groups.GroupOf(pod)
 	if !ok {
 		return queuePosition{}
 	}
-	group := p.groups.getGroup(name)
-	if unusableReason(group) != "" {
+	group := p.groups.GetGroup(name)
+	if group.UnusableReason() != "" {
 		return queuePosition{}
 	}
 	g := gangOf(pod, group)
-	t := queuePosition{hasBegun: p.gangs.hasBegun(g, group.minMember), at: queuedSince(pod, group)}
+	t := queuePosition{hasBegun: p.gangs.hasBegun(g, group.MinMember), at: queuedSince(pod, group)}
 	if failed := p.gangs.stateOf(g).FailedAt(); !failed.IsZero() {
 		t.at = failed
 	}
@@ -116,7 +117,7 @@ const maxHeadStart = time.Hour
 // queuedSince returns the time that a member is queued by: the creation of its PodGroup, so that the gang stays together. If the PodGroup is much
 // older than its pods, it is the hour in which the pod was created, which also keeps them together. Otherwise users who keep old PodGroups would
 // come before everyone else.
-func queuedSince(pod *corev1.Pod, group *podGroup) time.Time {
+func queuedSince(pod *corev1.Pod, group *podgroup.Group) time.Time {
 	if pod.CreationTimestamp.Sub(group.CreationTimestamp.Time) > maxHeadStart {
 		return pod.CreationTimestamp.Truncate(maxHeadStart)
 	}
@@ -148,7 +149,7 @@ func (p *Plugin) sortKeyOf(info fwk.QueuedEntityInfo) queueSortKey {
 // sortKeySince returns the sort key of a pod that entered the queue at a time, nil if it has not.
 func (p *Plugin) sortKeySince(pod *corev1.Pod, came *time.Time) queueSortKey {
 	r := queueSortKey{priority: corev1helpers.PodPriority(pod), namespace: pod.Namespace, name: pod.Name}
-	group, member := p.groups.groupOf(pod)
+	group, member := p.groups.GroupOf(pod)
 	if member {
 		r.group = group.Name
 	}

@@ -231,7 +231,7 @@ func TestWhoChangesAPodGroupHasNotAllTriedEachTime(t *testing.T) {
 		changed := func(members int) int {
 			l.group("g", map[string]any{"minMember": int64(members)})
 			l.forget()
-			l.groupChanged(nil, l.groups.getGroup(types.NamespacedName{Namespace: "ns", Name: "g"}))
+			l.groupChanged(nil, l.groups.GetGroup(types.NamespacedName{Namespace: "ns", Name: "g"}))
 			return len(l.tried())
 		}
 		if got := changed(2); got != 100 {
@@ -268,7 +268,7 @@ func TestAGangThatGrowsDoesNotComeFirst(t *testing.T) {
 		l.podChanged(l.member(fmt.Sprint("runs-", i), boundTo(fmt.Sprint("n", i)), ofApp("cpu", 0)))
 	}
 	l.group("g", map[string]any{"minMember": int64(3)})
-	l.groupChanged(nil, l.groups.getGroup(types.NamespacedName{Namespace: "ns", Name: "g"}))
+	l.groupChanged(nil, l.groups.GetGroup(types.NamespacedName{Namespace: "ns", Name: "g"}))
 	further := l.member("further")
 	l.PreEnqueue(t.Context(), further)
 	if turn, _ := l.queuePositions.positionOf(further.UID); turn.hasBegun {

@@ -14,6 +14,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gang/partial"
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/pkg/gang/placement"
+	"g8s.host/gpu-scheduler/pkg/gang/podgroup"
 	"g8s.host/gpu-scheduler/pkg/preemption"
 )
 
@@ -21,14 +22,14 @@ import (
 // left some members on nodes, and the room for the others is gone; or it was whole, and the members that are made again find no room; or the API
 // server refuses the binding of a member again and again. The bound members would hold their GPUs for nothing until other pods end, which may
 // themselves wait for those GPUs. Pods placed by another scheduler are left alone.
-func (p *Plugin) releasePartialGang(g gang, group *podGroup, m *placement.Members, pod *corev1.Pod) {
+func (p *Plugin) releasePartialGang(g gang, group *podgroup.Group, m *placement.Members, pod *corev1.Pod) {
 	now := p.now()
 	ours, leaving := partial.BoundByScheduler(pod.Spec.SchedulerName, m), p.leavingMembers(g, group)
 	if len(leaving) > 0 {
 		p.gangs.changeState(g, (*phase.Gang).RecordEarlierLoss)
 	}
 	part := phase.Part{
-		IsHalf:       p.isPartiallyBound(g, group, m, ours) && !p.finished.hasFinishedSibling(pod),
+		IsHalf:       p.isPartiallyBound(g, group, m, ours) && !p.finished.HasFinishedSibling(pod),
 		AwaitedUntil: partial.AwaitedUntil(leaving, p.isOnOpenNode, now),
 	}
 	var ends bool
@@ -46,12 +47,12 @@ func (p *Plugin) releasePartialGang(g gang, group *podGroup, m *placement.Member
 // isPartiallyBound reports whether a gang is partially bound, and records it. The gang stays so until it is whole, whichever members are recreated,
 // and whatever its PodGroup says in the meantime. A gang that this process has seen whole is not partial, whichever leader bound it, unless it has
 // lost a member since.
-func (p *Plugin) isPartiallyBound(g gang, group *podGroup, m *placement.Members, ours []*corev1.Pod) bool {
+func (p *Plugin) isPartiallyBound(g gang, group *podgroup.Group, m *placement.Members, ours []*corev1.Pod) bool {
 	state := p.gangs.stateOf(g)
-	if !partial.MayBeReleased(ours, m, group.minMember) || state.WasWhole() {
+	if !partial.MayBeReleased(ours, m, group.MinMember) || state.WasWhole() {
 		return false
 	}
-	of := partial.Group{MinMember: group.minMember, Generation: group.Generation, Created: group.CreationTimestamp.Time}
+	of := partial.Group{MinMember: group.MinMember, Generation: group.Generation, Created: group.CreationTimestamp.Time}
 	isHalf := state.IsPartial() || partial.WasNeverWhole(ours, m, of, p.now())
 	if isHalf {
 		p.gangs.changeState(g, (*phase.Gang).MarkPartial)
@@ -98,8 +99,8 @@ func (p *Plugin) noteLostMember(g gang, pod *corev1.Pod) {
 		return
 	}
 	needs := math.MaxInt // the size that it had when it was whole decides
-	if group := p.groups.getGroup(g.group); unusableReason(group) == "" {
-		needs = group.minMember
+	if group := p.groups.GetGroup(g.group); group.UnusableReason() == "" {
+		needs = group.MinMember
 	} else if !p.gangs.stateOf(g).WasWhole() {
 		return
 	}
@@ -107,7 +108,7 @@ func (p *Plugin) noteLostMember(g gang, pod *corev1.Pod) {
 }
 
 // leavingMembers returns the members that a gang has lost, and that still end on their nodes.
-func (p *Plugin) leavingMembers(g gang, group *podGroup) []*corev1.Pod {
+func (p *Plugin) leavingMembers(g gang, group *podgroup.Group) []*corev1.Pod {
 	return slices.DeleteFunc(p.podsByIndex(byLeavingGroup, g.group.String()), func(pod *corev1.Pod) bool { return gangOf(pod, group) != g })
 }
 
@@ -118,7 +119,7 @@ func (p *Plugin) noteEarlierLoss(object any) {
 		return
 	}
 	for _, name := range pkggang.NamesFor(pod) {
-		if group := p.groups.getGroup(name); unusableReason(group) == "" {
+		if group := p.groups.GetGroup(name); group.UnusableReason() == "" {
 			p.gangs.changeState(gangOf(pod, group), (*phase.Gang).RecordEarlierLoss)
 		}
 	}

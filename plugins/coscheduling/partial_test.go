@@ -29,7 +29,7 @@ func TestMembersAreBoundByOnePlan(t *testing.T) {
 	first, second := l.member("first"), l.member("second")
 	early := permit(first)
 	l.hold(first)
-	l.rejectWaiting(gangOf(first, l.groups.getGroup(mustGroup(first))), reasonLost)
+	l.rejectWaiting(gangOf(first, l.groups.GetGroup(mustGroup(first))), reasonLost)
 	states := []*framework.CycleState{permit(first), permit(second)}
 	for _, cs := range states {
 		if plan := cycle.ReadPlanText(cs); plan != "" {

@@ -16,8 +16,8 @@ func (p *Plugin) PendingPartialGangs(scheduler string) (waiting []*corev1.Pod) {
 	for _, key := range p.pods.ListIndexFuncValues(byGroup) {
 		namespace, name, _ := strings.Cut(key, "/")
 		of := types.NamespacedName{Namespace: namespace, Name: name}
-		group := p.groups.getGroup(of)
-		if unusableReason(group) != "" {
+		group := p.groups.GetGroup(of)
+		if group.UnusableReason() != "" {
 			continue
 		}
 		rest, there := map[gang][]*corev1.Pod{}, map[gang][]*corev1.Pod{}
@@ -25,7 +25,7 @@ func (p *Plugin) PendingPartialGangs(scheduler string) (waiting []*corev1.Pod) {
 			g := gangOf(pod, group)
 			switch at := p.placeOf(pod); {
 			case at == placeBound:
-				p.gangs.recordBinding(g, pod.UID, pod.Spec.NodeName, group.minMember)
+				p.gangs.recordBinding(g, pod.UID, pod.Spec.NodeName, group.MinMember)
 				p.forgetIfGone(pod)
 				there[g] = append(there[g], pod)
 			case at == placeNone && pod.Spec.SchedulerName == scheduler:
@@ -36,7 +36,7 @@ func (p *Plugin) PendingPartialGangs(scheduler string) (waiting []*corev1.Pod) {
 			if members := partial.CompletePlanSize(there[g]); members > 0 { // the gang was enlarged under another leader
 				p.gangs.changeState(g, func(s *phase.Gang) { s.RecordWholeSize(members) })
 			}
-			if p.gangs.hasBegun(g, group.minMember) {
+			if p.gangs.hasBegun(g, group.MinMember) {
 				waiting = append(waiting, pods...)
 			}
 		}

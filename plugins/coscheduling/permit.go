@@ -14,6 +14,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/pkg/gang/placement"
+	"g8s.host/gpu-scheduler/pkg/gang/podgroup"
 )
 
 // defaultTimeout is how long members wait if neither the profile nor the PodGroup sets a timeout, as in scheduler-plugins.
@@ -23,19 +24,19 @@ const defaultTimeout = time.Minute
 // those that this process holds.
 func (p *Plugin) Permit(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node string) (*fwk.Status, time.Duration) {
 	p.startReservations.PlaceBet(pod, node)
-	name, ok := p.groups.groupOf(pod)
-	if !ok || p.finished.hasFinishedSibling(pod) {
+	name, ok := p.groups.GroupOf(pod)
+	if !ok || p.finished.HasFinishedSibling(pod) {
 		p.startReservations.EndReservation(string(pod.UID), node)
 		return nil, 0
 	}
-	group := p.groups.getGroup(name)
-	if reason := unusableReason(group); reason != "" { // it was changed since PreFilter
+	group := p.groups.GetGroup(name)
+	if reason := group.UnusableReason(); reason != "" { // it was changed since PreFilter
 		return fwk.NewStatus(fwk.Unschedulable, reason), 0
 	}
 	g, m := gangOf(pod, group), p.membersOf(pod, group)
 	last := 0
 	switch placed := len(m.Placed) + 1; {
-	case placed < group.minMember:
+	case placed < group.MinMember:
 		cycle.WritePlan(state, p.gangs.gangBindPlan(g))
 		first := p.gangs.stateOf(g).Waiting == 0
 		p.gangs.movePod(g, pod.UID, node, phase.WaitingStage)
@@ -43,8 +44,8 @@ func (p *Plugin) Permit(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 		if first { // activate the others, which the queue now sorts as members of a gang that has begun
 			p.activateSiblings(pod, group)
 		}
-		return fwk.NewStatus(fwk.Wait), cmp.Or(group.timeout, p.args.timeout, defaultTimeout)
-	case placed == group.minMember: // members beyond minMember may be placed now
+		return fwk.NewStatus(fwk.Wait), cmp.Or(group.Timeout, p.args.timeout, defaultTimeout)
+	case placed == group.MinMember: // members beyond minMember may be placed now
 		cycle.WritePlan(state, p.gangs.gangBindPlan(g))
 		last = 1
 		p.activateSiblings(pod, group)
@@ -116,8 +117,8 @@ func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 
 // endNominations handles a member whose nodes another plugin rejects. The member is no longer the representative if there are other members,
 // and the nominations of the gang end.
-func (p *Plugin) endNominations(g gang, group *podGroup, m *placement.Members, pod *corev1.Pod) {
-	if len(m.Placed)+len(m.Waiting) > group.minMember {
+func (p *Plugin) endNominations(g gang, group *podgroup.Group, m *placement.Members, pod *corev1.Pod) {
+	if len(m.Placed)+len(m.Waiting) > group.MinMember {
 		p.gangs.dropRepresentative(g, nameOf(pod))
 	}
 	p.nominateMembers(m.Waiting, nil)
@@ -125,15 +126,15 @@ func (p *Plugin) endNominations(g gang, group *podGroup, m *placement.Members, p
 
 // PostFilter makes the waiting members give up their places when one finds none.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, refused fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
-	name, ok := p.groups.groupOf(pod)
+	name, ok := p.groups.GroupOf(pod)
 	p.lastPostFiltered = pod.UID
 	defer p.forgetIfGone(pod)
 	if !ok {
 		return p.reclaimGuaranteed(ctx, pod, refused)
 	}
 	p.releaseHeldMembers(name)
-	group := p.groups.getGroup(name)
-	if unusableReason(group) != "" {
+	group := p.groups.GetGroup(name)
+	if group.UnusableReason() != "" {
 		p.startReservations.EndReservation(gangJobName(gang{group: name}))
 		p.startReservations.EndReservation(gangJobName(gang{group: name, owner: placement.OwnerOf(pod)}))
 		return clearNomination(pod), fwk.NewStatus(fwk.Unschedulable) // PreFilter has said why
@@ -144,7 +145,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 // handleNoNode makes the waiting members of a gang give up their places when one finds none, unless victims leave for them, or it may find a place on
 // another node.
 func (p *Plugin) handleNoNode(
-	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, group *podGroup, refused fwk.NodeToStatusReader,
+	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, group *podgroup.Group, refused fwk.NodeToStatusReader,
 ) (*fwk.PostFilterResult, *fwk.Status) {
 	g, m := gangOf(pod, group), p.membersOf(pod, group)
 	if a := attemptFrom(state); a != nil && a.prefersDomain {
@@ -189,11 +190,11 @@ func (p *Plugin) handleNoNode(
 }
 
 // toleratesMissing reports whether the gang of a member continues, or may wait, without a place for that member.
-func (p *Plugin) toleratesMissing(pod *corev1.Pod, group *podGroup, m *placement.Members) bool {
-	missing := group.minMember - len(m.Placed)
+func (p *Plugin) toleratesMissing(pod *corev1.Pod, group *podgroup.Group, m *placement.Members) bool {
+	missing := group.MinMember - len(m.Placed)
 	// Bound members would keep their places forever, unlike held members, which have a timeout.
 	onlyBound := m.Bound > 0 && len(m.Placed) == m.Bound
-	return missing <= 0 || !onlyBound && p.isWithinTolerance(missing, group.minMember) || isSpare(pod, m.Waiting, missing)
+	return missing <= 0 || !onlyBound && p.isWithinTolerance(missing, group.MinMember) || isSpare(pod, m.Waiting, missing)
 }
 
 // retryElsewhere retries a member that another plugin rejected on its planned node.

@@ -32,7 +32,7 @@ func TestADecisionReachesAMemberThatIsAboutToWait(t *testing.T) {
 					t.Fatalf("Permit: %v, want it to wait", status)
 				}
 				name := mustGroup(pod)
-				tc.decide(l, gangOf(pod, l.groups.getGroup(name)))
+				tc.decide(l, gangOf(pod, l.groups.GetGroup(name)))
 				held := l.hold(pod)
 				time.Sleep(time.Second)
 				l.mu.Lock()
@@ -63,9 +63,9 @@ func TestAGangThatShrinksGoesOn(t *testing.T) {
 			l.podGone(third)
 		}
 		name := types.NamespacedName{Namespace: "ns", Name: "g"}
-		before := l.groups.getGroup(name)
+		before := l.groups.GetGroup(name)
 		l.group("g", map[string]any{"minMember": int64(2), "scheduleTimeoutSeconds": int64(900)})
-		l.groupChanged(before, l.groups.getGroup(name))
+		l.groupChanged(before, l.groups.GetGroup(name))
 		time.Sleep(50 * time.Millisecond)
 		for _, held := range l.held {
 			l.mu.Lock()

@@ -200,7 +200,7 @@ func TestMembersWithoutAPlanStayInTheRack(t *testing.T) {
 	l.group("g", map[string]any{"minMember": int64(2)}, laidOut("required=rack"))
 	first := l.member("a")
 	l.member("b")
-	g := gangOf(first, l.groups.getGroup(mustGroup(first)))
+	g := gangOf(first, l.groups.GetGroup(mustGroup(first)))
 	l.gangs.setPlan(g, &placement.Plan{})
 	for _, node := range []string{"n2", "n4"} {
 		if !l.gangs.excludeNode(g, node) {

@@ -9,21 +9,22 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/pkg/gang/placement"
+	"g8s.host/gpu-scheduler/pkg/gang/podgroup"
 	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/topology"
 )
 
 // planGang plans for the waiting members of a gang, including the pod itself, and stores the plan for its siblings. It returns why there is no plan,
 // if that must keep them waiting.
-func (p *Plugin) planGang(g gang, group *podGroup, m *placement.Members, b placement.ClusterSnapshot, on phase.Basis) string {
+func (p *Plugin) planGang(g gang, group *podgroup.Group, m *placement.Members, b placement.ClusterSnapshot, on phase.Basis) string {
 	next := p.gangs.planOf(g).NextPlan(on)
 	if !on.HoldOutUntil.IsZero() {
 		if why := p.holdOutReason(g, group, m, b, on); why != "" {
 			return why
 		}
 	}
-	why := p.planMostMembers(next, group.layout, group, m, b)
-	if why != "" && group.layout.Required {
+	why := p.planMostMembers(next, group.Layout, group, m, b)
+	if why != "" && group.Layout.Required {
 		return why
 	}
 	next.IsLoose = next.IsLoose || why != "" // the preference allows a wider placement
@@ -33,13 +34,13 @@ func (p *Plugin) planGang(g gang, group *podGroup, m *placement.Members, b place
 
 // holdOutReason returns why a gang waits that could start, but not in one domain. It returns "" if the gang need not wait, or has no room
 // anywhere, so that victims may leave for it.
-func (p *Plugin) holdOutReason(g gang, group *podGroup, m *placement.Members, b placement.ClusterSnapshot, on phase.Basis) string {
-	tight := group.layout
+func (p *Plugin) holdOutReason(g gang, group *podgroup.Group, m *placement.Members, b placement.ClusterSnapshot, on phase.Basis) string {
+	tight := group.Layout
 	tight.Required = true
 	why := p.planMostMembers(p.gangs.planOf(g).NextPlan(on), tight, group, m, b)
 	near, full := reason.GangDomainFull.Text.ParseValues(why)
 	segments, short := reason.GangSegmentsFull.Text.ParseValues(why)
-	if !full && !short || p.planMostMembers(p.gangs.planOf(g).NextPlan(on), group.layout, group, m, b) != "" {
+	if !full && !short || p.planMostMembers(p.gangs.planOf(g).NextPlan(on), group.Layout, group, m, b) != "" {
 		return ""
 	}
 	p.gangs.planAttempt(g, phase.BetterPlacement, on.HoldOutUntil)
@@ -51,9 +52,9 @@ func (p *Plugin) holdOutReason(g gang, group *podGroup, m *placement.Members, b 
 }
 
 // planMostMembers plans for all waiting members, or for as many as the gang needs.
-func (p *Plugin) planMostMembers(next *placement.Plan, l placement.Layout, group *podGroup, m *placement.Members, b placement.ClusterSnapshot) (why string) {
+func (p *Plugin) planMostMembers(next *placement.Plan, l placement.Layout, group *podgroup.Group, m *placement.Members, b placement.ClusterSnapshot) (why string) {
 	// Members beyond minMember go with the others if there is room, and are placed on their own otherwise.
-	for _, some := range [][]*corev1.Pod{m.Waiting, placement.NeededMembers(group.needs(), m)} {
+	for _, some := range [][]*corev1.Pod{m.Waiting, placement.NeededMembers(group.Needs(), m)} {
 		if why = p.planMembers(next, l, some, m, b); why == "" {
 			break
 		}

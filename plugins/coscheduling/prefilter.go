@@ -14,17 +14,15 @@ import (
 	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/pkg/gang/placement"
+	"g8s.host/gpu-scheduler/pkg/gang/podgroup"
 	"g8s.host/gpu-scheduler/pkg/gangplan"
 	"g8s.host/gpu-scheduler/pkg/preemption"
 	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/reservation"
 )
 
-// Messages for members, in words that gpuctl knows.
-var (
-	reasonNoGroup = string(reason.GangUnknown.Text)
-	reasonBackoff = string(reason.GangTurnedAway.Text)
-)
+// reasonBackoff is the message for members during a backoff, in words that gpuctl knows.
+var reasonBackoff = string(reason.GangTurnedAway.Text)
 
 const (
 	// reasonNoRoomForAll is the message of each member for which there is no place.
@@ -44,21 +42,21 @@ const (
 //
 // Pods without a gang are skipped, as are pods whose gang runs without them: they are placed like any other pod.
 func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	name, ok := p.groups.groupOf(pod)
-	if !ok || p.finished.hasFinishedSibling(pod) {
+	name, ok := p.groups.GroupOf(pod)
+	if !ok || p.finished.HasFinishedSibling(pod) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	if a := attemptFrom(state); a != nil && a.isDryRun {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	defer p.forgetIfGone(pod)
-	group := p.groups.getGroup(name)
-	if reason := unusableReason(group); reason != "" {
+	group := p.groups.GetGroup(name)
+	if reason := group.UnusableReason(); reason != "" {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
 	}
 	m := p.membersOf(pod, group)
 	g := gangOf(pod, group)
-	if m.Bound+1 >= group.minMember || !group.layout.IsAny() && len(m.Placed) >= group.minMember {
+	if m.Bound+1 >= group.MinMember || !group.Layout.IsAny() && len(m.Placed) >= group.MinMember {
 		return p.joinRunningGang(state, g, group, &m, nodes)
 	}
 	if reason := p.refusalReason(g, group, &m, nodes, cycle.ReadChanges(state)); reason != "" {
@@ -72,16 +70,16 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.
 
 // joinRunningGang lets a member join a gang that is already complete: beside the other members if its layout requires it, or beside those of its
 // segment.
-func (p *Plugin) joinRunningGang(state fwk.CycleState, g gang, group *podGroup, m *placement.Members, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (p *Plugin) joinRunningGang(state fwk.CycleState, g gang, group *podgroup.Group, m *placement.Members, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	cycle := &attempt{}
-	if group.layout.Segment == 0 {
-		cycle.allowed = p.siblingDomain(group.layout, m.Placed, nodes)
+	if group.Layout.Segment == 0 {
+		cycle.allowed = p.siblingDomain(group.Layout, m.Placed, nodes)
 	} else {
 		var why string
 		if cycle.allowed, why = p.segmentDomain(g, group, m, nodes); why != "" {
 			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 		}
-		cycle.prefersDomain = !group.layout.Required
+		cycle.prefersDomain = !group.Layout.Required
 	}
 	if cycle.allowed == nil {
 		return nil, fwk.NewStatus(fwk.Skip)
@@ -90,26 +88,15 @@ func (p *Plugin) joinRunningGang(state fwk.CycleState, g gang, group *podGroup, 
 	return cycle.preFilterResult(), nil
 }
 
-// unusableReason returns why a PodGroup cannot form a gang, "" if it can.
-func unusableReason(group *podGroup) string {
-	switch {
-	case group == nil:
-		return reasonNoGroup
-	case group.problem != "":
-		return reason.GangUnusable.Text.FormatText(group.problem)
-	}
-	return ""
-}
-
 // refusalReason returns why a gang may not begin, "" if it may.
-func (p *Plugin) refusalReason(g gang, group *podGroup, m *placement.Members, nodes []fwk.NodeInfo, changes *cycle.Changes) string {
-	if reason := m.MissingReason(group.minMember); reason != "" {
+func (p *Plugin) refusalReason(g gang, group *podgroup.Group, m *placement.Members, nodes []fwk.NodeInfo, changes *cycle.Changes) string {
+	if reason := m.MissingReason(group.MinMember); reason != "" {
 		return reason
 	}
 	if hold := p.gangs.stateOf(g).StartHold(p.now(), phase.Standing{Bound: m.Bound, Placed: len(m.Placed)}); hold.Reason != phase.NoReason {
 		return p.explainHold(g, hold)
 	}
-	if len(m.Placed) > m.Bound && (group.layout.IsAny() || p.gangs.planOf(g).IncludesPod(m.Waiting[0])) {
+	if len(m.Placed) > m.Bound && (group.Layout.IsAny() || p.gangs.planOf(g).IncludesPod(m.Waiting[0])) {
 		return "" // this process found room for all, and some siblings already hold places
 	}
 	b := p.newSnapshot(nodes)
@@ -122,12 +109,12 @@ func (p *Plugin) refusalReason(g gang, group *podGroup, m *placement.Members, no
 	b.Kept, on.Nominated = p.nominatedAsks(g, group, m)
 	on.Reservations, on.StartReservations = p.reservationFingerprint(m.Waiting), p.startReservations.Version()
 	before := p.gangs.planOf(g)
-	on.ExcludedNodes, on.HoldOutUntil = before.CountExcluded(), group.holdOutUntil(m, p.now())
+	on.ExcludedNodes, on.HoldOutUntil = before.CountExcluded(), group.HoldOutUntil(m, p.now())
 	if reason := p.gangs.stateOf(g).VerdictOn(on); reason != "" {
 		return reason
 	}
-	reason := b.LackOfRoom(group.needs(), m)
-	if reason == "" && !group.layout.IsAny() && !before.IsCurrentFor(on, m.Waiting[0]) {
+	reason := b.LackOfRoom(group.Needs(), m)
+	if reason == "" && !group.Layout.IsAny() && !before.IsCurrentFor(on, m.Waiting[0]) {
 		reason = p.planGang(g, group, m, b, on)
 	}
 	if reason != "" {
@@ -158,7 +145,7 @@ func isChoice(why string) bool {
 // nominatedAsks returns the requests of pods that are nominated to nodes and come before the members of a gang: nominated by preemption or by gpuctl
 // advise defrag, with the priority of the gang or higher. Filter counts them on the nodes as well, so without this members would begin and find
 // no place. Only nodes named in a nomination are visited, not the whole cluster. The second value is a fingerprint of these pods.
-func (p *Plugin) nominatedAsks(g gang, group *podGroup, m *placement.Members) (kept map[string][]cycle.ResourceRequest, of uint64) {
+func (p *Plugin) nominatedAsks(g gang, group *podgroup.Group, m *placement.Members) (kept map[string][]cycle.ResourceRequest, of uint64) {
 	least, request := corev1helpers.PodPriority(m.Waiting[0]), p.quotaRequest(group, m)
 	for _, node := range p.pods.ListIndexFuncValues(byNomination) {
 		for _, info := range p.handle.NominatedPodsForNode(node) {
@@ -177,11 +164,11 @@ func (p *Plugin) nominatedAsks(g gang, group *podGroup, m *placement.Members) (k
 }
 
 // isMemberOf reports whether a pod is a member of a gang, or the single pod that the gang consists of.
-func (p *Plugin) isMemberOf(g gang, group *podGroup, m *placement.Members, pod *corev1.Pod) bool {
+func (p *Plugin) isMemberOf(g gang, group *podgroup.Group, m *placement.Members, pod *corev1.Pod) bool {
 	if g.isSinglePod() {
 		return pod.UID == m.Waiting[0].UID
 	}
-	name, ok := p.groups.groupOf(pod)
+	name, ok := p.groups.GroupOf(pod)
 	return ok && name == g.group && gangOf(pod, group) == g
 }
 
@@ -202,7 +189,7 @@ func (p *Plugin) reservationFingerprint(waiting []*corev1.Pod) (of uint64) {
 }
 
 // newBasis returns the basis of a verdict on room, for a number of nodes and their latest generation.
-func newBasis(nodes int, generation int64, group *podGroup, m *placement.Members) phase.Basis {
+func newBasis(nodes int, generation int64, group *podgroup.Group, m *placement.Members) phase.Basis {
 	return phase.Basis{
 		Members: placement.PodsFingerprint(m.Waiting), Nodes: nodes, Generation: generation, Group: string(group.UID) + "/" + group.ResourceVersion, Placed: len(m.Placed),
 	}

@@ -90,7 +90,7 @@ func TestMembersAreTriedWhenTheirGangBacksOffNoMore(t *testing.T) {
 		l.args.backoff = 10 * time.Second
 		l.group("g", map[string]any{"minMember": int64(2)})
 		a, b := l.member("a"), l.member("b")
-		l.failGang(gangOf(a, l.groups.getGroup(mustGroup(a))))
+		l.failGang(gangOf(a, l.groups.GetGroup(mustGroup(a))))
 		time.Sleep(4 * time.Second)
 		for _, pod := range []*corev1.Pod{a, b, a} {
 			if reason, _ := l.try(pod); reason != reasonBackoff {

@@ -83,14 +83,14 @@ func TestWhoLeavesIsEnough(t *testing.T) {
 
 // mayLeave are the pods that may leave for a gang, for all that priorities, quotas and budgets that allow nothing say.
 func (l *lab) mayLeave(first *corev1.Pod) (pods []*corev1.Pod) {
-	group := l.groups.getGroup(mustGroup(first))
+	group := l.groups.GetGroup(mustGroup(first))
 	m := l.membersOf(first, group)
 	b := l.newSnapshot(l.infos)
 	b.Request = l.quotaRequest(group, &m)
 	kinds := placement.NewPodClasses(m.Waiting).Classes
 	seats, err := b.SlotsFor(kinds)
 	l.must(err)
-	c := l.censusOf(placement.NewNodeDomain(group.layout, seats, b), gangOf(first, group), l.victimPriorityLimit(m.Waiting, lowestPriority(m.Waiting)), nil)
+	c := l.censusOf(placement.NewNodeDomain(group.Layout, seats, b), gangOf(first, group), l.victimPriorityLimit(m.Waiting, lowestPriority(m.Waiting)), nil)
 	for _, info := range l.infos {
 		for _, on := range info.GetPods() {
 			if pod := on.GetPod(); c.mayBeEvicted(pod, c.quotaStanding(pod)) {
@@ -113,7 +113,7 @@ func (l *lab) spends(pods []*corev1.Pod, names []string) (count int32) {
 
 // fitsWithout reports whether a gang begins when some pods, by name, are gone.
 func (l *lab) fitsWithout(first *corev1.Pod, empty, full []fwk.NodeInfo, gone []string) bool {
-	l.gangs.dropGang(gangOf(first, l.groups.getGroup(mustGroup(first))))
+	l.gangs.dropGang(gangOf(first, l.groups.GetGroup(mustGroup(first))))
 	for i, info := range full {
 		var stay []*corev1.Pod
 		for _, on := range info.GetPods() {

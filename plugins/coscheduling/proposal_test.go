@@ -30,7 +30,7 @@ func eager(t *testing.T, members int) (l *lab, attempt func() (victims []string,
 	l.protects("ns")
 	l.searchLimit = 500
 	first := l.largeGang(members, "")
-	group := l.groups.getGroup(mustGroup(first))
+	group := l.groups.GetGroup(mustGroup(first))
 	g := gangOf(first, group)
 	attempt = func() (victims []string, unfinished bool) {
 		m := l.membersOf(first, group)

@@ -34,12 +34,12 @@ func (p *Plugin) RecordFailure(pod *corev1.Pod) { p.queuePositions.recordFailure
 
 // HasBegun reports whether the gang of a pod has begun to take places. Such a gang is not interrupted.
 func (p *Plugin) HasBegun(pod *corev1.Pod) bool {
-	name, ok := p.groups.groupOf(pod)
+	name, ok := p.groups.GroupOf(pod)
 	if !ok {
 		return false
 	}
-	group := p.groups.getGroup(name)
-	return unusableReason(group) == "" && p.gangs.hasBegun(gangOf(pod, group), group.minMember)
+	group := p.groups.GetGroup(name)
+	return group.UnusableReason() == "" && p.gangs.hasBegun(gangOf(pod, group), group.MinMember)
 }
 
 // HasPrecedence reports whether a pod stands in the queue before all others of its priority: its gang had begun when the pod arrived, or the pod

@@ -15,17 +15,18 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gang/partial"
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/pkg/gang/placement"
+	"g8s.host/gpu-scheduler/pkg/gang/podgroup"
 	"g8s.host/gpu-scheduler/pkg/gpuquota"
 	"g8s.host/gpu-scheduler/pkg/gpuquota/follow"
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
 // quotaRequest returns the quota request of all missing members of a gang together; nil without quotas.
-func (p *Plugin) quotaRequest(group *podGroup, m *placement.Members) *follow.Request {
+func (p *Plugin) quotaRequest(group *podgroup.Group, m *placement.Members) *follow.Request {
 	if !p.quotas.HasAny() {
 		return nil
 	}
-	return p.quotas.RequestFor(placement.NeededMembers(group.needs(), m)...)
+	return p.quotas.RequestFor(placement.NeededMembers(group.Needs(), m)...)
 }
 
 // overQuotaReason returns which quota is exceeded by a request, "" for none.
@@ -94,8 +95,8 @@ const singlePodPrefix = "pod/"
 func (g gang) isSinglePod() bool { return strings.HasPrefix(g.group.Name, singlePodPrefix) }
 
 // singlePodGang returns a pod as a gang of one.
-func singlePodGang(pod *corev1.Pod) (gang, *podGroup, placement.Members) {
-	group := &podGroup{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: singlePodPrefix + pod.Name}, minMember: 1, severalOwners: true}
+func singlePodGang(pod *corev1.Pod) (gang, *podgroup.Group, placement.Members) {
+	group := &podgroup.Group{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: singlePodPrefix + pod.Name}, MinMember: 1, SeveralOwners: true}
 	return gangOf(pod, group), group, placement.Members{Waiting: []*corev1.Pod{pod}}
 }
 

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang/podgroup"
 	"g8s.host/gpu-scheduler/pkg/gpuquota/follow"
 	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/test/fixture"
@@ -110,7 +111,7 @@ func TestWhoLeavesByAQuota(t *testing.T) {
 		"nobody, without a quota":                            {members: 1},
 		"all of a gang": {members: 1, quotas: []*names.GPUQuota{quotaOf("ns", 8, 0), quotaOf("theirs", 8, 0)}, evicted: []string{"new", "old"},
 			runs: func(l *lab) {
-				l.must(l.groups.informer.GetIndexer().Add(&podGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "theirs", Name: "h"}, minMember: 2}))
+				l.must(l.groups.PodGroups.GetIndexer().Add(&podgroup.Group{ObjectMeta: metav1.ObjectMeta{Namespace: "theirs", Name: "h"}, MinMember: 2}))
 				l.running(0, "old", 60, inNamespace("theirs"), ofGang)
 				l.running(1, "new", 60, inNamespace("theirs"), ofGang)
 			}},
@@ -135,7 +136,7 @@ func TestWhoLeavesByAQuota(t *testing.T) {
 		}},
 		"who has not run for its min-runtime stays": {members: 1, quotas: []*names.GPUQuota{quotaOf("ns", 8, 0)}, told: "quota: pods that borrow its GPUs have not run for their min-runtime",
 			runs: func(l *lab) {
-				l.must(l.pools.informer.GetIndexer().Add(newPoolRules(metav1.ObjectMeta{Name: names.DefaultPool}, names.PoolDefaults{MinRuntime: "2h"})))
+				l.must(l.pools.AddPool(metav1.ObjectMeta{Name: names.DefaultPool}, names.PoolDefaults{MinRuntime: "2h"}))
 				borrowed(l)
 			}},
 	}

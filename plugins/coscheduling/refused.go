@@ -9,6 +9,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/pkg/gang/placement"
+	"g8s.host/gpu-scheduler/pkg/gang/podgroup"
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
@@ -49,14 +50,14 @@ func (p *Plugin) RecordRejection(pod *corev1.Pod) {
 }
 
 // gangWith returns the gang of a pod, or the pod as a gang of one. It returns none if the PodGroup is unusable.
-func (p *Plugin) gangWith(pod *corev1.Pod) (gang, *podGroup, placement.Members) {
-	name, ok := p.groups.groupOf(pod)
+func (p *Plugin) gangWith(pod *corev1.Pod) (gang, *podgroup.Group, placement.Members) {
+	name, ok := p.groups.GroupOf(pod)
 	if !ok {
 		p.tracksSinglePods.Store(true)
 		return singlePodGang(pod)
 	}
-	group := p.groups.getGroup(name)
-	if unusableReason(group) != "" {
+	group := p.groups.GetGroup(name)
+	if group.UnusableReason() != "" {
 		return gang{}, nil, placement.Members{}
 	}
 	return gangOf(pod, group), group, p.membersOf(pod, group)
@@ -68,15 +69,15 @@ const refusedBefore = "its last place was refused"
 // lostPlaceReason returns why a pod evicts nothing after it, or another pod of its gang, lost its last place, "" if that is not so.
 func (p *Plugin) lostPlaceReason(pod *corev1.Pod) string {
 	g, group, _ := singlePodGang(pod)
-	if name, ok := p.groups.groupOf(pod); ok {
-		if group = p.groups.getGroup(name); unusableReason(group) != "" {
+	if name, ok := p.groups.GroupOf(pod); ok {
+		if group = p.groups.GetGroup(name); group.UnusableReason() != "" {
 			return ""
 		}
 		g = gangOf(pod, group)
 	}
 	p.restoreBackoff(g, pod)
 	why := p.gangs.stateOf(g).LostPlaceReason(p.now())
-	if why != "" && !g.isSinglePod() && !p.gangs.isComplete(g, group.minMember) {
+	if why != "" && !g.isSinglePod() && !p.gangs.isComplete(g, group.MinMember) {
 		return refusedBefore
 	}
 	return why
@@ -131,8 +132,8 @@ func (p *Plugin) handleRevision(before, after *corev1.Pod) {
 		return
 	}
 	g, group, _ := singlePodGang(after)
-	if name, ok := p.groups.groupOf(after); ok {
-		if group = p.groups.getGroup(name); unusableReason(group) != "" {
+	if name, ok := p.groups.GroupOf(after); ok {
+		if group = p.groups.GetGroup(name); group.UnusableReason() != "" {
 			return
 		}
 		g = gangOf(after, group)

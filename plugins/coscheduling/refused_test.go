@@ -174,7 +174,7 @@ func TestAGangThatWasRefusedAndStartsIsForgiven(t *testing.T) {
 	l.group("g", map[string]any{"minMember": int64(2)})
 	pods := []*corev1.Pod{l.member("a"), l.member("b")}
 	l.RecordRefusal(pods[0], "no")
-	g := gangOf(pods[0], l.groups.getGroup(mustGroup(pods[0])))
+	g := gangOf(pods[0], l.groups.GetGroup(mustGroup(pods[0])))
 	l.podChanged(l.member("b", boundTo("n0")))
 	if abstains, _ := l.gangs.stateOf(g).PreemptionHold(l.now()); !abstains {
 		t.Fatal("half of it has a place")

@@ -37,15 +37,15 @@ func (p *Plugin) holdRejectedGang(g gang, m *placement.Members, pod *corev1.Pod,
 // earlier plugin failed there, as Kubernetes' DynamicResources does for pods that others reject at PreFilter. The scheduling loop calls it for
 // each attempt that found no node. It returns the message for the pod, "" for none.
 func (p *Plugin) HandleMissedPostFilter(pod *corev1.Pod, refused fwk.NodeToStatusReader) string {
-	name, ok := p.groups.groupOf(pod)
+	name, ok := p.groups.GroupOf(pod)
 	heard := p.lastPostFiltered == pod.UID
 	if p.lastPostFiltered = ""; !ok || heard {
 		return ""
 	}
 	defer p.forgetIfGone(pod)
 	p.releaseHeldMembers(name)
-	group := p.groups.getGroup(name)
-	if unusableReason(group) != "" {
+	group := p.groups.GetGroup(name)
+	if group.UnusableReason() != "" {
 		return ""
 	}
 	g, m := gangOf(pod, group), p.membersOf(pod, group)
@@ -86,12 +86,12 @@ func (p *Plugin) summarizeRefusals(refused fwk.NodeToStatusReader) string {
 // rejectionReason returns why no member of a pod's gang is tried for now, "" if they may be. A nominated member is always tried, to end its
 // nomination.
 func (p *Plugin) rejectionReason(pod *corev1.Pod, name types.NamespacedName) string {
-	group := p.groups.getGroup(name)
-	if unusableReason(group) != "" || pod.Status.NominatedNodeName != "" || p.finished.hasFinishedSibling(pod) {
+	group := p.groups.GetGroup(name)
+	if group.UnusableReason() != "" || pod.Status.NominatedNodeName != "" || p.finished.HasFinishedSibling(pod) {
 		return ""
 	}
 	g := gangOf(pod, group)
-	if p.gangs.isComplete(g, group.minMember) || p.gangs.hasBegun(g, group.minMember) {
+	if p.gangs.isComplete(g, group.MinMember) || p.gangs.hasBegun(g, group.MinMember) {
 		return ""
 	}
 	return p.gangs.stateOf(g).RejectionReason(p.now())
@@ -99,14 +99,14 @@ func (p *Plugin) rejectionReason(pod *corev1.Pod, name types.NamespacedName) str
 
 // mayBeTried reports whether a pod that enters the queue is tried.
 func (p *Plugin) mayBeTried(pod *corev1.Pod) bool {
-	name, ok := p.groups.groupOf(pod)
+	name, ok := p.groups.GroupOf(pod)
 	return !ok || p.rejectionReason(pod, name) == ""
 }
 
 // shouldRequeue reports whether a change of the cluster requeues a member. If its gang was rejected a moment ago, it is tried soon, but not at once.
 func (p *Plugin) shouldRequeue(pod *corev1.Pod) bool {
-	name, _ := p.groups.groupOf(pod)
-	group := p.groups.getGroup(name)
+	name, _ := p.groups.GroupOf(pod)
+	group := p.groups.GetGroup(name)
 	if group == nil || p.mayBeTried(pod) {
 		return true
 	}

@@ -191,7 +191,7 @@ func TestAGangThatFindsItsPlacesIsOutsideNoMore(t *testing.T) {
 			t.Fatalf("%s is turned away: %s", pod.Name, why)
 		}
 	}
-	g := gangOf(pods[0], l.groups.getGroup(mustGroup(pods[0])))
+	g := gangOf(pods[0], l.groups.GetGroup(mustGroup(pods[0])))
 	l.gangs.recordRejection(g, "again", nil, *now)
 	if hold := l.gangs.stateOf(g).StartHold(*now, phase.Standing{}); !hold.Until.Equal(now.Add(phase.FirstRejectionBackoff)) {
 		t.Errorf("the next rejection backs off until %s, want the first backoff again", hold.Until)
@@ -252,10 +252,10 @@ func TestAGangThatIsKeptOutIsTriedWhenItsPodGroupChanges(t *testing.T) {
 	l.held = nil
 	l.outside(pods)
 	name := mustGroup(pods[0])
-	before := l.groups.getGroup(name)
+	before := l.groups.GetGroup(name)
 	l.group("g", map[string]any{"minMember": int64(2)})
 	l.forget()
-	l.groupChanged(before, l.groups.getGroup(name))
+	l.groupChanged(before, l.groups.GetGroup(name))
 	if tried := l.tried(); len(tried) != len(pods) || l.isKept(pods[0]) {
 		t.Errorf("%v are tried, and kept from the queue: %v", tried, l.isKept(pods[0]))
 	}

@@ -152,7 +152,7 @@ func TestAMemberThatIsRefusedInItsSegmentGoesElsewhere(t *testing.T) {
 	if _, nodes, reason := l.aim(back); nodes != nil || reason != "" {
 		t.Errorf("after that it may go to %v, told %q", nodes, reason)
 	}
-	l.gangs.movePod(gangOf(back, l.groups.getGroup(mustGroup(back))), back.UID, "n5", phase.WaitingStage)
+	l.gangs.movePod(gangOf(back, l.groups.GetGroup(mustGroup(back))), back.UID, "n5", phase.WaitingStage)
 	l.gangs.forgetPod(back.UID)
 	if _, nodes, _ := l.aim(back); !slices.Equal(nodes, []string{"n0", "n1"}) {
 		t.Errorf("when it had a place and lost it, it may go to %v", nodes)
@@ -200,7 +200,7 @@ func TestMembersWithoutAPlanStayInTheRackOfTheirSegment(t *testing.T) {
 	l := newRacks(t, 8, 0)
 	l.group("g", map[string]any{"minMember": int64(4)}, laidOut("required=rack;segment=2"))
 	pods := l.ranks(0, 4)
-	g := gangOf(pods[0], l.groups.getGroup(mustGroup(pods[0])))
+	g := gangOf(pods[0], l.groups.GetGroup(mustGroup(pods[0])))
 	l.gangs.setPlan(g, &placement.Plan{Excluded: sets.New("n1", "n4")})
 	for rank, want := range [][]string{{"n2", "n3"}, {"n2", "n3"}, {"n6", "n7"}, {"n6", "n7"}} {
 		if _, nodes, reason := l.aim(pods[rank]); !slices.Equal(nodes, want) || reason != "" {

@@ -9,6 +9,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"g8s.host/gpu-scheduler/pkg/gang/placement"
+	"g8s.host/gpu-scheduler/pkg/gang/podgroup"
 	"g8s.host/gpu-scheduler/pkg/gangplan"
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
@@ -16,8 +17,8 @@ import (
 // segmentDomain returns the nodes for a member of a complete gang, nil for all, or why there are none: the nodes of the domain of its segment.
 // A segment without a domain gets the tightest domain with room for all of it. If the level is only preferred, a member without room there goes
 // anywhere.
-func (p *Plugin) segmentDomain(g gang, group *podGroup, m *placement.Members, nodes []fwk.NodeInfo) (beside sets.Set[string], why string) {
-	pod, l := m.Waiting[0], group.layout
+func (p *Plugin) segmentDomain(g gang, group *podgroup.Group, m *placement.Members, nodes []fwk.NodeInfo) (beside sets.Set[string], why string) {
+	pod, l := m.Waiting[0], group.Layout
 	if p.gangs.isOutsideDomain(g, pod.UID) {
 		return nil, ""
 	}
@@ -38,8 +39,8 @@ func (p *Plugin) segmentDomain(g gang, group *podGroup, m *placement.Members, no
 }
 
 // domainFor returns the nodes of the domain that has room for some members of a segment now, or for most of them, or why there is none.
-func (p *Plugin) domainFor(g gang, group *podGroup, own []*corev1.Pod, m *placement.Members, nodes []fwk.NodeInfo) (sets.Set[string], string) {
-	l := group.layout
+func (p *Plugin) domainFor(g gang, group *podgroup.Group, own []*corev1.Pod, m *placement.Members, nodes []fwk.NodeInfo) (sets.Set[string], string) {
+	l := group.Layout
 	l.Required = true
 	of := placement.NewPendingMembers(l, own, m, p.gangs.nodesOf)
 	if of.Varied {
@@ -58,7 +59,7 @@ func (p *Plugin) domainFor(g gang, group *podGroup, own []*corev1.Pod, m *placem
 	switch {
 	case plan != nil:
 		return s.NamesOf(s.Tree.NodeDomain(plan.Places[0][0], s.Level).Nodes), ""
-	case group.layout.Required && miss.Room > 0:
+	case group.Layout.Required && miss.Room > 0:
 		return s.NamesOf(miss.Domain.Nodes), ""
 	}
 	return nil, s.MissingReason(of.Classes, problem.Standing, s.FreeCapacity)

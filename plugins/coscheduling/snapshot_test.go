@@ -209,7 +209,7 @@ func TestTheRoomIsCountedOnceForAGang(t *testing.T) {
 	l.group("g", map[string]any{"minMember": int64(2)})
 	a, b := l.member("a"), l.member("b")
 	first, _ := l.try(a)
-	g := gangOf(a, l.groups.getGroup(mustGroup(a)))
+	g := gangOf(a, l.groups.GetGroup(mustGroup(a)))
 	keep := func(s *phase.Gang) {
 		v := s.LastVerdict()
 		v.Reason = "kept"

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang/podgroup"
 )
 
 // looked counts how many pods an index gives out.
@@ -34,17 +35,19 @@ func (l *looked) IndexKeys(index, value string) ([]string, error) {
 // that carry the same label, or one user with a label of a PodGroup on thousands of Jobs has each of them cost all of them.
 func TestStrangersDoNotCost(t *testing.T) {
 	const strangers, rounds = 5_000, 20
-	for name, what := range map[string]func(l *lab, m *corev1.Pod, group *podGroup){
-		"an attempt":                       func(l *lab, m *corev1.Pod, _ *podGroup) { l.aim(m) },
-		"an attempt that has others tried": func(l *lab, m *corev1.Pod, group *podGroup) { l.activateSiblings(m, group) },
-		"a timer":                          func(l *lab, m *corev1.Pod, group *podGroup) { l.activatePending(gangOf(m, group), group, anyMember) },
-		"a promise that is renewed":        func(l *lab, m *corev1.Pod, _ *podGroup) { l.pendingPodOf("", m) },
-		"the news that it is bound": func(l *lab, m *corev1.Pod, _ *podGroup) {
+	for name, what := range map[string]func(l *lab, m *corev1.Pod, group *podgroup.Group){
+		"an attempt":                       func(l *lab, m *corev1.Pod, _ *podgroup.Group) { l.aim(m) },
+		"an attempt that has others tried": func(l *lab, m *corev1.Pod, group *podgroup.Group) { l.activateSiblings(m, group) },
+		"a timer": func(l *lab, m *corev1.Pod, group *podgroup.Group) {
+			l.activatePending(gangOf(m, group), group, anyMember)
+		},
+		"a promise that is renewed": func(l *lab, m *corev1.Pod, _ *podgroup.Group) { l.pendingPodOf("", m) },
+		"the news that it is bound": func(l *lab, m *corev1.Pod, _ *podgroup.Group) {
 			bound := m.DeepCopy()
 			bound.Spec.NodeName = "n0"
 			l.podChanged(bound)
 		},
-		"the news that it is gone": func(l *lab, m *corev1.Pod, _ *podGroup) {
+		"the news that it is gone": func(l *lab, m *corev1.Pod, _ *podgroup.Group) {
 			l.must(l.pods.Delete(m))
 			l.podGone(m)
 			l.must(l.pods.Add(m))
@@ -58,7 +61,7 @@ func TestStrangersDoNotCost(t *testing.T) {
 				l.member(fmt.Sprint("s", i), ownedBy(types.UID(fmt.Sprint("job-", i))))
 			}
 			m := l.member("m", ownedBy("mine"))
-			group := l.groups.getGroup(types.NamespacedName{Namespace: "ns", Name: "g"})
+			group := l.groups.GetGroup(types.NamespacedName{Namespace: "ns", Name: "g"})
 			index := &looked{Indexer: l.pods}
 			l.pods = index
 			l.aim(m) // they are counted once, to say that they are there
@@ -70,37 +73,6 @@ func TestStrangersDoNotCost(t *testing.T) {
 				t.Errorf("%d times among %d strangers looks at %d pods", rounds, strangers, index.pods)
 			}
 		})
-	}
-}
-
-// TestStrangersAreCounted once for many that ask, and anew when they are few.
-func TestStrangersAreCounted(t *testing.T) {
-	var n labelCounts
-	counted, there := 0, 10_000
-	by := func(types.NamespacedName) int { counted++; return there }
-	group, now := types.NamespacedName{Namespace: "ns", Name: "g"}, noon
-	for range 1000 {
-		if got := n.podsWithLabel(group, now, by); got != 10_000 {
-			t.Fatalf("%d pods, want 10,000", got)
-		}
-	}
-	if counted != 1 {
-		t.Errorf("they are counted %d times at one moment", counted)
-	}
-	there = 3
-	now = now.Add(10_000 * countCostPerPod)
-	if got := n.podsWithLabel(group, now, by); got != 3 {
-		t.Errorf("%d pods a while later, want 3", got)
-	}
-	there = 4
-	if got := n.podsWithLabel(group, now.Add(3*countCostPerPod), by); got != 4 {
-		t.Errorf("%d pods, want 4 when another has come", got)
-	}
-	for i := range 3 * maxCountedGroups {
-		n.podsWithLabel(types.NamespacedName{Namespace: "ns", Name: fmt.Sprint(i)}, now, by)
-	}
-	if len(n.groups) > maxCountedGroups {
-		t.Errorf("%d PodGroups are remembered", len(n.groups))
 	}
 }
 
@@ -117,7 +89,7 @@ func TestAGangIsOfOneOwner(t *testing.T) {
 		l.member("b", ownedBy("one"))
 		l.member("c", ownedBy("two"))
 		l.member("d", func(pod *corev1.Pod) { pod.OwnerReferences = nil })
-		group := l.groups.getGroup(types.NamespacedName{Namespace: "ns", Name: "g"})
+		group := l.groups.GetGroup(types.NamespacedName{Namespace: "ns", Name: "g"})
 		m := l.membersOf(first, group)
 		waiting, strangers := 2, 2
 		if several {

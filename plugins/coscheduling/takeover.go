@@ -45,7 +45,7 @@ func (p *Plugin) adoptNotices(key notice.Key, victims []*corev1.Pod) {
 		by = told.For
 		most := now // a pod on a node that is gone has nothing to save
 		if node, err := p.nodes.Get(pod.Spec.NodeName); err == nil {
-			most = now.Add(p.pools.gracesOf(gpu.PoolOf(node)).Most)
+			most = now.Add(p.pools.GracesOf(gpu.PoolOf(node)).Most)
 		}
 		if told.Until.After(most) {
 			told.Until = most
@@ -70,6 +70,6 @@ func (p *Plugin) isAwaited(by notice.Preemptor, nominated bool) bool {
 		return pod != nil && comes(pod)
 	}
 	g := gang{group: types.NamespacedName{Namespace: by.Namespace, Name: by.Group}, owner: by.UID}
-	group := p.groups.getGroup(g.group)
+	group := p.groups.GetGroup(g.group)
 	return group != nil && slices.ContainsFunc(p.gangPods(g, group), func(pod *corev1.Pod) bool { return gangOf(pod, group) == g && comes(pod) })
 }

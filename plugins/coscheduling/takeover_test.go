@@ -76,7 +76,7 @@ func TestANewLeaderWaitsForNobodyOnNoNode(t *testing.T) {
 	l.goes("other")
 	l.preemptions, l.gangs = &preemption.Notices{}, l.newGangs() // the leader dies
 	l.TakeOver()
-	if until, _ := l.noticeStatus(preemptorKey(gangOf(l.pod("m0"), l.groups.getGroup(mustGroup(l.pod("m0")))))); !until.IsZero() {
+	if until, _ := l.noticeStatus(preemptorKey(gangOf(l.pod("m0"), l.groups.GetGroup(mustGroup(l.pod("m0")))))); !until.IsZero() {
 		t.Errorf("the gang waits until %s", until)
 	}
 }

@@ -30,7 +30,7 @@ func TestAGangThatAnotherPluginKeepsFromWhatWasMadeFreeGoesOn(t *testing.T) {
 			l.running(2, "other", 1, ofPriority(tc.elsewhere))
 			l.running(3, "small", 1, ofPriority(-1), smaller(1))
 			pods := []*corev1.Pod{l.member("a", comingTo("n0")), l.member("b", comingTo("n1"))} // others have left these
-			l.gangs.changeState(gangOf(pods[0], l.groups.getGroup(mustGroup(pods[0]))), func(s *phase.Gang) { s.RecordEvictions(now.Add(-phase.SettleTime)) })
+			l.gangs.changeState(gangOf(pods[0], l.groups.GetGroup(mustGroup(pods[0]))), func(s *phase.Gang) { s.RecordEvictions(now.Add(-phase.SettleTime)) })
 			cs, nodes, reason := l.aim(pods[0])
 			if reason != "" {
 				t.Fatalf("it may go to %v, told %q", nodes, reason)
@@ -67,7 +67,7 @@ func TestWhoEvictsNobodyForAWhileKeepsNoNode(t *testing.T) {
 	l.now = func() time.Time { return now }
 	l.group("g", map[string]any{"minMember": int64(2)})
 	pods := []*corev1.Pod{l.member("a", comingTo("n0")), l.member("b", comingTo("n1"))}
-	g := gangOf(pods[0], l.groups.getGroup(mustGroup(pods[0])))
+	g := gangOf(pods[0], l.groups.GetGroup(mustGroup(pods[0])))
 	l.gangs.changeState(g, func(s *phase.Gang) { s.RecordEvictions(noon) })
 	l.gangs.changeKnown(g, func(s *phase.Gang) { s.BackOffPreemption(noon) }) // the nodes were free, and another plugin has rejected one
 	l.running(0, "next", 1, ofPriority(-1))

@@ -14,6 +14,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gang/partial"
 	"g8s.host/gpu-scheduler/pkg/gang/placement"
+	"g8s.host/gpu-scheduler/pkg/gang/podgroup"
 	"g8s.host/gpu-scheduler/pkg/gangplan"
 	"g8s.host/gpu-scheduler/pkg/gpuquota"
 	"g8s.host/gpu-scheduler/pkg/gpuquota/follow"
@@ -190,20 +191,20 @@ func (c *victimCollector) lossOf(pod *corev1.Pod, known *placement.PodLoss) int6
 }
 
 // gangOn returns the gang of a pod, and no group for a pod that runs without others.
-func (p *Plugin) gangOn(pod *corev1.Pod) (gang, *podGroup) {
-	name, ok := p.groups.groupOf(pod)
+func (p *Plugin) gangOn(pod *corev1.Pod) (gang, *podgroup.Group) {
+	name, ok := p.groups.GroupOf(pod)
 	if !ok {
 		return gang{}, nil
 	}
-	group := p.groups.getGroup(name)
-	if unusableReason(group) != "" || group.minMember < 2 {
+	group := p.groups.GetGroup(name)
+	if group.UnusableReason() != "" || group.MinMember < 2 {
 		return gang{}, nil
 	}
 	return gangOf(pod, group), group
 }
 
 // isUnevictable reports whether a member of a gang, on any node, may not be evicted, so that none may be.
-func (c *victimCollector) isUnevictable(of gang, group *podGroup) bool {
+func (c *victimCollector) isUnevictable(of gang, group *podgroup.Group) bool {
 	strong, known := c.unevictable[of]
 	if !known {
 		mates := c.liveMembers(of, group)
@@ -215,7 +216,7 @@ func (c *victimCollector) isUnevictable(of gang, group *podGroup) bool {
 }
 
 // liveMembers returns the live members of a gang, computed once.
-func (c *victimCollector) liveMembers(of gang, group *podGroup) []*corev1.Pod {
+func (c *victimCollector) liveMembers(of gang, group *podgroup.Group) []*corev1.Pod {
 	known, ok := c.members[of]
 	if !ok {
 		known = slices.DeleteFunc(c.gangPods(of, group), func(pod *corev1.Pod) bool { return !isLive(pod) || gangOf(pod, group) != of })
@@ -263,12 +264,12 @@ func (c *occupants) newUnit(number int) gangplan.Unit {
 
 // wholeGang adds the members of a unit's gang that are on other nodes, or not yet on one: evicting one member evicts all.
 func (c *victimCollector) wholeGang(pods []*corev1.Pod) []*corev1.Pod {
-	name, ok := c.groups.groupOf(pods[0])
+	name, ok := c.groups.GroupOf(pods[0])
 	if !ok {
 		return pods
 	}
-	group := c.groups.getGroup(name)
-	if unusableReason(group) != "" || group.minMember < 2 {
+	group := c.groups.GetGroup(name)
+	if group.UnusableReason() != "" || group.MinMember < 2 {
 		return pods
 	}
 	g, all := gangOf(pods[0], group), slices.Clone(pods)

@@ -8,6 +8,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
+	"g8s.host/gpu-scheduler/pkg/gang/podgroup"
 )
 
 // This file activates the members of gangs: by the timer of the next attempt, and when siblings get places.
@@ -42,9 +43,9 @@ func (p *Plugin) attemptFor(g gang, reason phase.Reason) {
 }
 
 // rulesOf returns the PodGroup of a gang, and that of a single pod if it is one; nil if there is none.
-func (p *Plugin) rulesOf(g gang) *podGroup {
+func (p *Plugin) rulesOf(g gang) *podgroup.Group {
 	if !g.isSinglePod() {
-		return p.groups.getGroup(g.group)
+		return p.groups.GetGroup(g.group)
 	}
 	for _, pod := range p.findSinglePod(g.group) {
 		_, group, _ := singlePodGang(pod)
@@ -66,7 +67,7 @@ func oneMember() func(*corev1.Pod) bool {
 }
 
 // activatePending activates the chosen waiting members of a gang.
-func (p *Plugin) activatePending(g gang, group *podGroup, chosen func(*corev1.Pod) bool) {
+func (p *Plugin) activatePending(g gang, group *podgroup.Group, chosen func(*corev1.Pod) bool) {
 	waiting := map[string]*corev1.Pod{}
 	for _, pod := range p.gangPods(g, group) {
 		if gangOf(pod, group) == g && p.placeOf(pod) == placeNone && len(pod.Spec.SchedulingGates) == 0 && chosen(pod) {
@@ -79,7 +80,7 @@ func (p *Plugin) activatePending(g gang, group *podGroup, chosen func(*corev1.Po
 }
 
 // activateSiblings activates the queued members of a gang.
-func (p *Plugin) activateSiblings(pod *corev1.Pod, group *podGroup) {
+func (p *Plugin) activateSiblings(pod *corev1.Pod, group *podgroup.Group) {
 	siblings := map[string]*corev1.Pod{}
 	own := gangOf(pod, group)
 	for _, other := range p.gangPods(own, group) {

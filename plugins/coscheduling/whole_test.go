@@ -15,7 +15,7 @@ func TestAnAttemptOfAVeryLargeGangIsBounded(t *testing.T) {
 		l.infos[node] = readings{l.infos[node], &amounts, &pods}
 	}
 	first := l.largeGang(members, "")
-	group := l.groups.getGroup(mustGroup(first))
+	group := l.groups.GetGroup(mustGroup(first))
 	area := members + extraAreaMembers
 	for attempt := 1; ; attempt++ {
 		amounts, pods = 0, 0

@@ -5,20 +5,12 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
-	fakedynamic "k8s.io/client-go/dynamic/fake"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes/fake"
-	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
 	pkggang "g8s.host/gpu-scheduler/pkg/gang"
+	"g8s.host/gpu-scheduler/pkg/gang/follow"
 	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
@@ -39,7 +31,7 @@ func replicatedJob(name string, replicas int64, more ...any) map[string]any {
 }
 
 // workload makes an object of a kind whose pods are recognized, or changes it, as the informer of the kind tells of it.
-func (l *lab) workload(kind, name string, spec map[string]any) *workload {
+func (l *lab) workload(kind, name string, spec map[string]any) *follow.Workload {
 	l.Helper()
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	object.SetNamespace("ns")
@@ -48,14 +40,14 @@ func (l *lab) workload(kind, name string, spec map[string]any) *workload {
 		if of.Name != kind {
 			continue
 		}
-		kept := keepSizes(pkggang.Kinds()[i])(object)
-		store := l.groups.workloads[kind][0].informer.GetIndexer()
+		kept := follow.KeepSizes(pkggang.Kinds()[i])(object)
+		store := l.groups.Workloads[kind][0].Informer.GetIndexer()
 		before, _, err := store.Get(kept)
 		l.must(err)
 		l.must(store.Add(kept))
-		known, _ := before.(*workload)
+		known, _ := before.(*follow.Workload)
 		l.workloadChanged(known, kept)
-		return kept.(*workload)
+		return kept.(*follow.Workload)
 	}
 	l.Fatalf("there is no kind %s", kind)
 	return nil
@@ -166,16 +158,16 @@ func TestWhichGroupAPodIsIn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t, 1)
 			if tc.unserved {
-				l.groups.workloads[pkggang.KindJobSet][0].served = func() bool { return false }
+				l.groups.Workloads[pkggang.KindJobSet][0].Served = func() bool { return false }
 			}
 			if tc.spec != nil {
 				l.workload(pkggang.KindJobSet, "train", tc.spec)
 			}
-			got, ok := l.groups.groupOf(l.recognized("p", ofJobSet(tc.part)))
+			got, ok := l.groups.GroupOf(l.recognized("p", ofJobSet(tc.part)))
 			if ok != (tc.want != "") || ok && got.Name != tc.want {
 				t.Errorf("got %s, %t, want %q", got, ok, tc.want)
 			}
-			if group := l.groups.getGroup(got); ok && (group == nil) != (tc.spec == nil) {
+			if group := l.groups.GetGroup(got); ok && (group == nil) != (tc.spec == nil) {
 				t.Errorf("got the group %+v", group)
 			}
 		})
@@ -191,8 +183,8 @@ func TestMembersAreTriedWhenTheirWorkloadIsKnown(t *testing.T) {
 		reason        string // why the pod is turned away before, of which there is one
 		want          string
 	}{
-		"it comes":                         {after: both, reason: reasonNoGroup, want: "ns/p"},
-		"it comes, and needs no gang":      {after: inOrder, reason: reasonNoGroup, want: "ns/p"},
+		"it comes":                         {after: both, reason: string(reason.GangUnknown.Text), want: "ns/p"},
+		"it comes, and needs no gang":      {after: inOrder, reason: string(reason.GangUnknown.Text), want: "ns/p"},
 		"it is made smaller":               {before: map[string]any{"replicatedJobs": []any{replicatedJob("a", 3)}}, after: both, reason: reason.GangTooFew.FormatText(1, 3), want: "ns/p"},
 		"it says the same":                 {before: both, after: both, reason: reason.GangTooFew.FormatText(1, 2)},
 		"it starts one by one from now on": {before: both, after: inOrder, reason: reason.GangTooFew.FormatText(1, 2), want: "ns/p"},
@@ -218,18 +210,18 @@ func TestMembersAreTriedWhenTheirWorkloadIsKnown(t *testing.T) {
 // TestAKindServedTwice: the two operators of MPIJobs have a version of their own each.
 func TestAKindServedTwice(t *testing.T) {
 	l := newLab(t, 1)
-	second := l.groups.workloads[pkggang.KindMPIJob][1]
-	l.groups.workloads[pkggang.KindMPIJob][0].served = func() bool { return false }
+	second := l.groups.Workloads[pkggang.KindMPIJob][1]
+	l.groups.Workloads[pkggang.KindMPIJob][0].Served = func() bool { return false }
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"mpiReplicaSpecs": map[string]any{
 		"Launcher": map[string]any{}, "Worker": map[string]any{"replicas": int64(2), "template": template()},
 	}}}}
 	object.SetNamespace("ns")
 	object.SetName("hpl")
-	kept := keepSizes(pkggang.Kinds()[11])(object)
-	l.must(second.informer.GetIndexer().Add(kept))
+	kept := follow.KeepSizes(pkggang.Kinds()[11])(object)
+	l.must(second.Informer.GetIndexer().Add(kept))
 	pod := l.recognized("p", map[string]string{"training.kubeflow.org/job-name": "hpl", "training.kubeflow.org/operator-name": "mpi-operator"})
-	name, ok := l.groups.groupOf(pod)
-	if group := l.groups.getGroup(name); !ok || group == nil || group.minMember != 3 {
+	name, ok := l.groups.GroupOf(pod)
+	if group := l.groups.GetGroup(name); !ok || group == nil || group.MinMember != 3 {
 		t.Errorf("got %s, %t, %+v", name, ok, group)
 	}
 }
@@ -250,13 +242,6 @@ func TestAPodGroupOfKubernetes(t *testing.T) {
 	}
 }
 
-// TestEachKindHasAnInformer of its own.
-func TestEachKindHasAnInformer(t *testing.T) {
-	if len(keysOfWorkloads) != len(pkggang.Kinds()) {
-		t.Errorf("there are %d keys for %d kinds", len(keysOfWorkloads), len(pkggang.Kinds()))
-	}
-}
-
 // TestNothingIsKeptOfWorkloadsThatAreGone, whether the object goes before its pods or needs no gang any more, as when all but one of them have
 // succeeded, and whether they had places or waited.
 func TestNothingIsKeptOfWorkloadsThatAreGone(t *testing.T) {
@@ -266,7 +251,7 @@ func TestNothingIsKeptOfWorkloadsThatAreGone(t *testing.T) {
 		for _, bound := range []bool{false, true} {
 			for end, goes := range map[string]func(l *lab){
 				"the object first": func(l *lab) {
-					store := l.groups.workloads[pkggang.KindJobSet][0].informer.GetIndexer()
+					store := l.groups.Workloads[pkggang.KindJobSet][0].Informer.GetIndexer()
 					l.must(store.Replace(nil, ""))
 				},
 				"it needs no gang": func(l *lab) {
@@ -310,41 +295,5 @@ func TestThoseThatWaitAreLetGoWhereNoGangIsNeeded(t *testing.T) {
 	l.workload(pkggang.KindJobSet, "train", map[string]any{"replicatedJobs": []any{replicatedJob("a", 1)}})
 	if !l.held[0].allowed {
 		t.Error("it waits on")
-	}
-}
-
-// TestEachProfileKnowsWhichKindsAreServed: they share the informers.
-func TestEachProfileKnowsWhichKindsAreServed(t *testing.T) {
-	scheme := runtime.NewScheme()
-	lists := map[schema.GroupVersionResource]string{}
-	for _, kind := range pkggang.Kinds() {
-		lists[kind.Resource] = kind.Name + "List"
-	}
-	client := fakedynamic.NewSimpleDynamicClientWithCustomListKinds(scheme, lists)
-	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
-	profiles := make([]map[string][]workloads, 2)
-	for i := range profiles {
-		var err error
-		if profiles[i], err = newWorkloads(factory, func() (dynamic.Interface, error) { return client, nil }); err != nil {
-			t.Fatal(err)
-		}
-		if profiles[i][pkggang.KindJobSet][0].served() {
-			t.Error("it is served before it is asked for")
-		}
-	}
-	client.PrependReactor("list", "jobsets", func(clienttesting.Action) (bool, runtime.Object, error) {
-		list := &unstructured.UnstructuredList{}
-		list.SetResourceVersion("7")
-		return true, list, nil
-	})
-	client.PrependReactor("list", "rayclusters", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, apierrors.NewNotFound(schema.GroupResource{}, "")
-	})
-	factory.StartWithContext(t.Context())
-	for i, profile := range profiles {
-		jobSets, rays := profile[pkggang.KindJobSet][0], profile[pkggang.KindRayCluster][0]
-		if !cache.WaitForCacheSync(t.Context().Done(), jobSets.informer.HasSynced, rays.informer.HasSynced) || !jobSets.served() || rays.served() {
-			t.Errorf("profile %d: JobSets are served: %t, RayClusters, of which there are none: %t", i, jobSets.served(), rays.served())
-		}
 	}
 }

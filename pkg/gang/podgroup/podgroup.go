@@ -1,4 +1,6 @@
-package coscheduling
+// Package podgroup reads PodGroups as users write them: how many pods start together, and how they lie. It reads one object at a time, without its Go
+// type and within bounds, so that a malformed PodGroup is one gang that waits, with a reason.
+package podgroup
 
 import (
 	"fmt"
@@ -16,6 +18,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/amounts"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gang/placement"
+	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
 // Bounds of a PodGroup. The CRD in manifests/crds has them as well, except maxTimeout, beyond which values have no further effect. A cluster may
@@ -29,56 +32,67 @@ const (
 	maxNameLength = 316
 )
 
-// podGroup is all that is kept of a PodGroup. A malformed PodGroup has a problem and is kept like any other, so that it is one gang that waits,
+// Group is all that is kept of a PodGroup. A malformed PodGroup has a problem and is kept like any other, so that it is one gang that waits,
 // with a reason.
-type podGroup struct {
+type Group struct {
 	metav1.ObjectMeta
 
-	minMember int
-	// timeout is how long members wait for the others, 0 for the profile's default.
-	timeout time.Duration
-	// minResources are in cores, bytes and units.
-	minResources map[corev1.ResourceName]float64
-	// severalOwners says that pods of different controllers are members of one gang.
-	severalOwners bool
-	// layout is how the members are placed in the topology of the cluster.
-	layout placement.Layout
-	// problem says which field is invalid and what to write instead; "" is none.
-	problem string
+	MinMember int
+	// Timeout is how long members wait for the others, 0 for the profile's default.
+	Timeout time.Duration
+	// MinResources are in cores, bytes and units.
+	MinResources map[corev1.ResourceName]float64
+	// SeveralOwners says that pods of different controllers are members of one gang.
+	SeveralOwners bool
+	// Layout is how the members are placed in the topology of the cluster.
+	Layout placement.Layout
+	// Problem says which field is invalid and what to write instead; "" is none.
+	Problem string
 }
 
-// needs returns what the gang needs to begin.
-func (g *podGroup) needs() placement.Needs {
-	return placement.Needs{MinMember: g.minMember, MinResources: g.minResources, Layout: g.layout}
+// Needs returns what the gang needs to begin.
+func (g *Group) Needs() placement.Needs {
+	return placement.Needs{MinMember: g.MinMember, MinResources: g.MinResources, Layout: g.Layout}
 }
 
-// sameRules reports whether two versions of a PodGroup have the same meaning for the scheduler.
-func (g *podGroup) sameRules(other *podGroup) bool {
-	return g.minMember == other.minMember && g.timeout == other.timeout && g.severalOwners == other.severalOwners &&
-		g.layout == other.layout && g.problem == other.problem && maps.Equal(g.minResources, other.minResources)
+// HasSameRules reports whether two versions of a PodGroup have the same meaning for the scheduler.
+func (g *Group) HasSameRules(other *Group) bool {
+	return g.MinMember == other.MinMember && g.Timeout == other.Timeout && g.SeveralOwners == other.SeveralOwners &&
+		g.Layout == other.Layout && g.Problem == other.Problem && maps.Equal(g.MinResources, other.MinResources)
 }
 
-// readPodGroup parses user input without its Go type, and always returns a result.
-func readPodGroup(object *unstructured.Unstructured) *podGroup {
-	g := &podGroup{
-		ObjectMeta:    metaOf(object),
-		minMember:     1,
-		severalOwners: object.GetAnnotations()[names.AnnotationSeveralOwners] == names.True,
+// UnusableReason returns why a PodGroup, nil for a missing one, cannot form a gang, "" if it can.
+func (g *Group) UnusableReason() string {
+	switch {
+	case g == nil:
+		return string(reason.GangUnknown.Text)
+	case g.Problem != "":
+		return reason.GangUnusable.Text.FormatText(g.Problem)
 	}
-	if g.layout, g.problem = readLayout(object.GetAnnotations()[names.AnnotationTopology]); g.problem != "" {
+	return ""
+}
+
+// Read parses user input without its Go type, and always returns a result.
+func Read(object *unstructured.Unstructured) *Group {
+	g := &Group{
+		ObjectMeta:    MetaOf(object),
+		MinMember:     1,
+		SeveralOwners: object.GetAnnotations()[names.AnnotationSeveralOwners] == names.True,
+	}
+	if g.Layout, g.Problem = ReadLayout(object.GetAnnotations()[names.AnnotationTopology]); g.Problem != "" {
 		return g
 	}
 	spec, ok := object.Object["spec"].(map[string]any)
 	if !ok && object.Object["spec"] != nil {
-		g.problem = "spec is no object"
+		g.Problem = "spec is no object"
 		return g
 	}
-	g.problem = g.readSpec(spec)
+	g.Problem = g.readSpec(spec)
 	return g
 }
 
-// metaOf reduces the metadata of an object to the fields that are used.
-func metaOf(object *unstructured.Unstructured) metav1.ObjectMeta {
+// MetaOf reduces the metadata of an object to the fields that are used.
+func MetaOf(object *unstructured.Unstructured) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(),
 		ResourceVersion: object.GetResourceVersion(), CreationTimestamp: object.GetCreationTimestamp(), Generation: object.GetGeneration(),
@@ -86,13 +100,13 @@ func metaOf(object *unstructured.Unstructured) metav1.ObjectMeta {
 }
 
 // readSpec parses a spec and returns what is wrong with it, "" for nothing.
-func (g *podGroup) readSpec(spec map[string]any) string {
+func (g *Group) readSpec(spec map[string]any) string {
 	if value := spec["minMember"]; value != nil {
 		members, ok := value.(int64)
 		if !ok || members < 1 || members > placement.MaxMembers {
 			return fmt.Sprintf("spec.minMember is %s, want a whole number from 1 to %d", describeValue(value), placement.MaxMembers)
 		}
-		g.minMember = int(members)
+		g.MinMember = int(members)
 	}
 	if value := spec["scheduleTimeoutSeconds"]; value != nil {
 		seconds, ok := value.(int64)
@@ -100,12 +114,12 @@ func (g *podGroup) readSpec(spec map[string]any) string {
 			return fmt.Sprintf("spec.scheduleTimeoutSeconds is %s, want a whole number from 0 to %d", describeValue(value), int(maxTimeout.Seconds()))
 		}
 		// More never had an effect: kube-scheduler cuts it off.
-		g.timeout = time.Duration(min(seconds, int64(maxTimeout.Seconds()))) * time.Second
+		g.Timeout = time.Duration(min(seconds, int64(maxTimeout.Seconds()))) * time.Second
 	}
 	return g.readResources(spec["minResources"])
 }
 
-func (g *podGroup) readResources(value any) string {
+func (g *Group) readResources(value any) string {
 	if value == nil {
 		return ""
 	}
@@ -116,7 +130,7 @@ func (g *podGroup) readResources(value any) string {
 	if len(resources) > maxResources {
 		return fmt.Sprintf("spec.minResources has %d resources, want at most %d", len(resources), maxResources)
 	}
-	g.minResources = make(map[corev1.ResourceName]float64, len(resources))
+	g.MinResources = make(map[corev1.ResourceName]float64, len(resources))
 	for _, name := range slices.Sorted(maps.Keys(resources)) {
 		if len(name) > maxNameLength {
 			return fmt.Sprintf("spec.minResources names a resource of %d characters, want at most %d", len(name), maxNameLength)
@@ -125,7 +139,7 @@ func (g *podGroup) readResources(value any) string {
 		if !ok {
 			return fmt.Sprintf("spec.minResources.%s is %s, want an amount such as 500m, 8 or 64Gi", name, describeValue(resources[name]))
 		}
-		g.minResources[corev1.ResourceName(name)] = amount
+		g.MinResources[corev1.ResourceName(name)] = amount
 	}
 	return ""
 }
@@ -179,11 +193,11 @@ func describeValue(value any) string {
 	return "an object"
 }
 
-// isCoveredBy reports whether room for enough members is room for the group's minResources: any members that are enough ask together for no less. That
+// IsCoveredBy reports whether room for enough members is room for the group's minResources: any members that are enough ask together for no less. That
 // holds for what operators write there, the sum of their pods. Resources that no member asks for would keep a gang out after others had left for it.
-func (g *podGroup) isCoveredBy(m *placement.Members) bool {
-	for name, amount := range g.minResources {
-		if sumOfLeast(name, slices.Concat(m.Placed, m.Waiting), g.minMember) < amount {
+func (g *Group) IsCoveredBy(m *placement.Members) bool {
+	for name, amount := range g.MinResources {
+		if sumOfLeast(name, slices.Concat(m.Placed, m.Waiting), g.MinMember) < amount {
 			return false
 		}
 	}

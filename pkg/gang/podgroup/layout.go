@@ -1,4 +1,4 @@
-package coscheduling
+package podgroup
 
 import (
 	"fmt"
@@ -14,8 +14,8 @@ import (
 // maxWait is the longest wait.
 const maxWait = 24 * time.Hour
 
-// readLayout parses the annotation of a PodGroup. The second value says what is wrong with it, "" for nothing.
-func readLayout(text string) (placement.Layout, string) {
+// ReadLayout parses the annotation of a PodGroup. The second value says what is wrong with it, "" for nothing.
+func ReadLayout(text string) (placement.Layout, string) {
 	if text == "" {
 		return placement.Layout{}, ""
 	}
@@ -57,11 +57,11 @@ func readLayoutOption(l *placement.Layout, text string) (want string) {
 	return ""
 }
 
-// holdOutUntil returns until when a gang waits for a placement in one domain although it may be spread wider. It is zero if the wait is over, or if
+// HoldOutUntil returns until when a gang waits for a placement in one domain although it may be spread wider. It is zero if the wait is over, or if
 // some members have places already.
-func (g *podGroup) holdOutUntil(m *placement.Members, now time.Time) time.Time {
-	until := g.CreationTimestamp.Add(g.layout.Wait)
-	if g.layout.Wait == 0 || now.IsZero() || !now.Before(until) || len(m.Placed) > 0 || placement.NominatedFirst(m.Waiting)[0].Status.NominatedNodeName != "" {
+func (g *Group) HoldOutUntil(m *placement.Members, now time.Time) time.Time {
+	until := g.CreationTimestamp.Add(g.Layout.Wait)
+	if g.Layout.Wait == 0 || now.IsZero() || !now.Before(until) || len(m.Placed) > 0 || placement.NominatedFirst(m.Waiting)[0].Status.NominatedNodeName != "" {
 		return time.Time{}
 	}
 	return until

@@ -1,4 +1,4 @@
-package coscheduling
+package follow
 
 import (
 	"sync"
@@ -15,8 +15,8 @@ const (
 	maxCountedGroups = 1000
 )
 
-// labelCounts cache how many pods have the label of a PodGroup, whichever owner they have.
-type labelCounts struct {
+// LabelCounts cache how many pods have the label of a PodGroup, whichever owner they have.
+type LabelCounts struct {
 	mu     sync.Mutex
 	groups map[types.NamespacedName]podCount
 }
@@ -26,9 +26,9 @@ type podCount struct {
 	at   time.Time
 }
 
-// podsWithLabel returns how many pods name a PodGroup, from a cached count if that is recent enough. Without a clock, as in a simulation, it always
+// CountPods returns how many pods name a PodGroup, from a cached count if that is recent enough. Without a clock, as in a simulation, it always
 // counts.
-func (n *labelCounts) podsWithLabel(group types.NamespacedName, now time.Time, by func(types.NamespacedName) int) int {
+func (n *LabelCounts) CountPods(group types.NamespacedName, now time.Time, by func(types.NamespacedName) int) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if known, ok := n.groups[group]; ok && now.Sub(known.at) < time.Duration(known.pods)*countCostPerPod && !now.IsZero() {

@@ -8,6 +8,8 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
+
+	"g8s.host/gpu-scheduler/pkg/gang/follow"
 )
 
 // TestASimulationKnowsItsPodGroups without an API server, and without informers that run.
@@ -17,11 +19,11 @@ func TestASimulationKnowsItsPodGroups(t *testing.T) {
 	if err := RegisterGroups(factory, []*v1alpha1.PodGroup{known}); err != nil {
 		t.Fatal(err)
 	}
-	all, err := newGroups(factory, noClient)
+	all, err := follow.NewGroups(factory, follow.NoClient)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := all.getGroup(types.NamespacedName{Namespace: "ns", Name: "g"}); got == nil || got.minMember != 5 {
+	if got := all.GetGroup(types.NamespacedName{Namespace: "ns", Name: "g"}); got == nil || got.MinMember != 5 {
 		t.Errorf("got %+v", got)
 	}
 }

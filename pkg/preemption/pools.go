@@ -1,4 +1,4 @@
-package coscheduling
+package preemption
 
 import (
 	"fmt"
@@ -17,8 +17,8 @@ import (
 
 var gpuPools = names.SchemeGroupVersion.WithResource("gpupools")
 
-// pools are the preemption settings of the cluster's GPUPools, from memory.
-type pools struct{ informer cache.SharedIndexInformer }
+// Pools are the preemption settings of the cluster's GPUPools, from memory.
+type Pools struct{ informer cache.SharedIndexInformer }
 
 // poolRules is what is kept of a GPUPool.
 type poolRules struct {
@@ -28,13 +28,13 @@ type poolRules struct {
 	graces      names.CheckpointGraces
 }
 
-// minRuntimesOf returns the min-runtimes of a pool, and gracesOf the time that its pods have to save their work.
-func (p pools) minRuntimesOf(pool string) names.MinRuntimes { return p.rulesOf(pool).minRuntimes }
+// MinRuntimesOf returns the min-runtimes of a pool, and GracesOf the time that its pods have to save their work.
+func (p Pools) MinRuntimesOf(pool string) names.MinRuntimes { return p.rulesOf(pool).minRuntimes }
 
-func (p pools) gracesOf(pool string) names.CheckpointGraces { return p.rulesOf(pool).graces }
+func (p Pools) GracesOf(pool string) names.CheckpointGraces { return p.rulesOf(pool).graces }
 
-// newPoolRules returns the settings of a pool. A pool without a GPUPool has the defaults of an empty GPUPool.
-func (p pools) rulesOf(pool string) *poolRules {
+// rulesOf returns the settings of a pool. A pool without a GPUPool has the defaults of an empty GPUPool.
+func (p Pools) rulesOf(pool string) *poolRules {
 	object, found, err := p.informer.GetIndexer().GetByKey(pool)
 	if rules, ok := object.(*poolRules); ok && found && err == nil {
 		return rules
@@ -45,8 +45,8 @@ func (p pools) rulesOf(pool string) *poolRules {
 // defaultRules are the settings of a pool without a GPUPool, which are looked up for each pod.
 var defaultRules = newPoolRules(metav1.ObjectMeta{}, names.PoolDefaults{})
 
-// newPools adds the GPUPools to the scheduler's informers, as [newGroups] does for PodGroups.
-func newPools(factory informers.SharedInformerFactory, client func() (dynamic.Interface, error)) (pools, error) {
+// NewPools adds the GPUPools to the scheduler's informers.
+func NewPools(factory informers.SharedInformerFactory, client func() (dynamic.Interface, error)) (Pools, error) {
 	var failed error
 	informer := factory.InformerFor(&keyOfPools{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
 		var api dynamic.Interface
@@ -55,12 +55,12 @@ func newPools(factory informers.SharedInformerFactory, client func() (dynamic.In
 		return cache.NewSharedIndexInformer(source, &unstructured.Unstructured{}, 0, cache.Indexers{})
 	})
 	if failed != nil {
-		return pools{}, fmt.Errorf("building the client of GPUPools: %w", failed)
+		return Pools{}, fmt.Errorf("building the client of GPUPools: %w", failed)
 	}
 	if err := informer.SetTransform(keepPoolRules); err != nil {
-		return pools{}, fmt.Errorf("following GPUPools: %w", err)
+		return Pools{}, fmt.Errorf("following GPUPools: %w", err)
 	}
-	return pools{informer: informer}, nil
+	return Pools{informer: informer}, nil
 }
 
 // keyOfPools is the type that distinguishes our informer in informers.SharedInformerFactory.
@@ -85,6 +85,11 @@ func readPool(pool *unstructured.Unstructured) *poolRules {
 		MinRuntime: says("minRuntime"), MaxMinRuntime: says("maxMinRuntime"),
 		CheckpointGrace: says("checkpointGrace"), MaxCheckpointGrace: says("maxCheckpointGrace"),
 	})
+}
+
+// AddPool adds a GPUPool where the informers do not run, as in a simulation.
+func (p Pools) AddPool(meta metav1.ObjectMeta, defaults names.PoolDefaults) error {
+	return p.informer.GetIndexer().Add(newPoolRules(meta, defaults))
 }
 
 func newPoolRules(meta metav1.ObjectMeta, says names.PoolDefaults) *poolRules {

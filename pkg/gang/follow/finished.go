@@ -1,4 +1,4 @@
-package coscheduling
+package follow
 
 import (
 	"fmt"
@@ -15,35 +15,35 @@ import (
 	pkggang "g8s.host/gpu-scheduler/pkg/gang"
 )
 
-// finishedMembers knows the gang members that have succeeded, which kube-scheduler's pod informer leaves out. A gang with a succeeded member was
+// FinishedMembers knows the gang members that have succeeded, which kube-scheduler's pod informer leaves out. A gang with a succeeded member was
 // whole once. A member that failed and restarts after that cannot wait for a quorum: the siblings that have finished never come back. The rest
 // of such a gang is placed pod by pod.
-type finishedMembers struct{ members cache.Indexer }
+type FinishedMembers struct{ Members cache.Indexer }
 
-// byController is the index of members by their controller and gang. The gang's name alone is not enough: a job of the same name may have been
+// ByController is the index of members by their controller and gang. The gang's name alone is not enough: a job of the same name may have been
 // submitted since. Neither is the controller: an Argo workflow creates one gang after the other.
-const byController = "controller"
+const ByController = "controller"
 
-// watchFinished adds such members to the scheduler's informers, so that they are known before its first cycle.
-func watchFinished(factory informers.SharedInformerFactory) (finishedMembers, error) {
+// WatchFinished adds such members to the scheduler's informers, so that they are known before its first cycle.
+func WatchFinished(factory informers.SharedInformerFactory) (FinishedMembers, error) {
 	informer := factory.InformerFor(&keyOfFinished{}, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
-		return coreinformers.NewFilteredPodInformer(client, metav1.NamespaceAll, resync, cache.Indexers{byController: controllerKeys},
+		return coreinformers.NewFilteredPodInformer(client, metav1.NamespaceAll, resync, cache.Indexers{ByController: ControllerKeys},
 			func(options *metav1.ListOptions) {
 				options.LabelSelector = pkggang.GroupSelector
 				options.FieldSelector = fields.OneTermEqualSelector("status.phase", string(corev1.PodSucceeded)).String()
 			})
 	})
-	if err := informer.SetTransform(keepOwners); err != nil {
-		return finishedMembers{}, fmt.Errorf("following the members that have finished: %w", err)
+	if err := informer.SetTransform(KeepOwners); err != nil {
+		return FinishedMembers{}, fmt.Errorf("following the members that have finished: %w", err)
 	}
-	return finishedMembers{members: informer.GetIndexer()}, nil
+	return FinishedMembers{Members: informer.GetIndexer()}, nil
 }
 
 // keyOfFinished is the type that distinguishes this pod informer from the scheduler's own in informers.SharedInformerFactory.
 type keyOfFinished struct{ corev1.Pod }
 
-// keepOwners reduces a pod to the fields that are used: many pods may have finished.
-func keepOwners(object any) (any, error) {
+// KeepOwners reduces a pod to the fields that are used: many pods may have finished.
+func KeepOwners(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
 		return object, nil
@@ -58,7 +58,8 @@ func keepOwners(object any) (any, error) {
 	return out, nil
 }
 
-func controllerKeys(object any) ([]string, error) {
+// ControllerKeys is the function of the index ByController.
+func ControllerKeys(object any) ([]string, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
 		return nil, nil
@@ -78,12 +79,12 @@ func controllerKey(pod *corev1.Pod) string {
 	return ""
 }
 
-// hasFinishedSibling reports whether a sibling of a member has succeeded.
-func (f finishedMembers) hasFinishedSibling(pod *corev1.Pod) bool {
+// HasFinishedSibling reports whether a sibling of a member has succeeded.
+func (f FinishedMembers) HasFinishedSibling(pod *corev1.Pod) bool {
 	key := controllerKey(pod)
-	if key == "" || f.members == nil {
+	if key == "" || f.Members == nil {
 		return false
 	}
-	siblings, err := f.members.IndexKeys(byController, key)
+	siblings, err := f.Members.IndexKeys(ByController, key)
 	return err == nil && len(siblings) > 0
 }
