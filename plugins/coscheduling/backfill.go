@@ -1,9 +1,7 @@
 package coscheduling
 
 import (
-	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,90 +20,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reservation"
 )
 
-const (
-	// renewInterval is how often the earliest start of a waiting job is computed again.
-	renewInterval = 30 * time.Second
-	// firstSuspectTime is how long a job gets no start reservation after it had room for all members and another plugin rejected it. It doubles
-	// each time, up to maxSuspectTime. The obstacle may be permanent, and the job would be first in line each time, holding nodes that no other
-	// job can reserve.
-	firstSuspectTime, maxSuspectTime = 10 * time.Minute, 24 * time.Hour
-	// searchShare bounds the time spent on searches for jobs without a start reservation: one part in so many.
-	searchShare = 50
-	// forecastBudget is how many pods one such search may visit, counting a pod each time its node is tried.
-	forecastBudget = 500_000
-)
-
-// startSearches records when earliest starts were computed.
-type startSearches struct {
-	mu sync.Mutex
-	// next is when a job may be searched again. poolRestUntil is until when no search is done for unreserved jobs in the queue of a pool.
-	next          map[string]time.Time
-	poolRestUntil map[string]time.Time
-	// suspectTimes are the last suspect times of jobs.
-	suspectTimes map[string]time.Duration
-	// watchedJobs are the jobs whose reservations are renewed by a timer.
-	watchedJobs sets.Set[string]
-}
-
-// maxSearches is how many jobs, and how many pools, are remembered.
-const maxSearches = 10_000
-
-// maySearch reports whether a search for a job is allowed now.
-func (s *startSearches) maySearch(job, pool string, promised bool, now time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return !now.Before(s.next[job]) && (promised || !now.Before(s.poolRestUntil[pool]))
-}
-
-// recordSearch records a search that took from one time to another.
-func (s *startSearches) recordSearch(job, pool string, from, to time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	setDeadline(&s.next, job, from.Add(renewInterval), to)
-	setDeadline(&s.poolRestUntil, pool, to.Add(searchShare*to.Sub(from)), to)
-}
-
-// suspectJob denies a job start reservations for a while.
-func (s *startSearches) suspectJob(job string, now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.suspectTimes) >= maxSearches || s.suspectTimes == nil {
-		s.suspectTimes = map[string]time.Duration{}
-	}
-	s.suspectTimes[job] = min(max(firstSuspectTime, 2*s.suspectTimes[job]), maxSuspectTime)
-	setDeadline(&s.next, job, now.Add(s.suspectTimes[job]), now)
-}
-
-// setDeadline stores a time, and drops expired entries when there are too many.
-func setDeadline(times *map[string]time.Time, key string, until, now time.Time) {
-	if len(*times) >= maxSearches {
-		maps.DeleteFunc(*times, func(_ string, next time.Time) bool { return next.Before(now) })
-	}
-	if *times == nil || len(*times) >= maxSearches {
-		*times = map[string]time.Time{}
-	}
-	(*times)[key] = until
-}
-
-// startWatching reports whether the reservation of a job has no renewal timer yet, and claims it. stopWatching ends that.
-func (s *startSearches) startWatching(job string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.watchedJobs.Has(job) {
-		return false
-	}
-	if s.watchedJobs == nil {
-		s.watchedJobs = sets.New[string]()
-	}
-	s.watchedJobs.Insert(job)
-	return true
-}
-
-func (s *startSearches) stopWatching(job string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.watchedJobs.Delete(job)
-}
+// forecastBudget is how many pods one search for the earliest start may visit, counting a pod each time its node is tried.
+const forecastBudget = 500_000
 
 // backfillPosition returns the queue position of a pod. A member has the position of its gang.
 func (p *Plugin) backfillPosition(pod *corev1.Pod) backfill.QueuePosition {
@@ -138,7 +54,7 @@ func (p *Plugin) reserveStart(group *podgroup.Group, m *placement.Members, refus
 		p.startReservations.EndReservation(turn.Job)
 		return ""
 	}
-	if p.startSearches.maySearch(turn.Job, pool, own != nil, now) {
+	if p.startSearches.MaySearch(turn.Job, pool, own != nil, now) {
 		own = p.renewReservation(group, m, turn, own, refused)
 	}
 	if own == nil {
@@ -168,9 +84,9 @@ func (p *Plugin) renewReservation(group *podgroup.Group, m *placement.Members, t
 		return pod != nil && pod.Spec.NodeName != ""
 	})
 	own, fits := p.findEarliestStart(group, m, now, own, refused)
-	p.startSearches.recordSearch(turn.Job, pool, now, p.now())
+	p.startSearches.RecordSearch(turn.Job, pool, now, p.now())
 	if fits && group.MinMember == 1 { // for a gang, PostFilter does this: breakReservation
-		p.startSearches.suspectJob(turn.Job, now)
+		p.startSearches.SuspectJob(turn.Job, now)
 	}
 	if own == nil {
 		p.startReservations.EndReservation(turn.Job)
@@ -178,7 +94,7 @@ func (p *Plugin) renewReservation(group *podgroup.Group, m *placement.Members, t
 	}
 	own.QueuePosition, own.Pool = turn, pool
 	p.startReservations.ReserveStart(own)
-	if p.startSearches.startWatching(turn.Job) {
+	if p.startSearches.StartWatching(turn.Job) {
 		p.scheduleRenewal(turn.Job, m.Waiting[0])
 	}
 	return own
@@ -227,15 +143,15 @@ func (p *Plugin) scheduleRenewal(job string, pod *corev1.Pod) {
 	if p.replay {
 		return
 	}
-	time.AfterFunc(renewInterval, func() {
+	time.AfterFunc(backfill.RenewInterval, func() {
 		promise := p.startReservations.CurrentSet().ForJob(job)
 		if promise == nil {
-			p.startSearches.stopWatching(job)
+			p.startSearches.StopWatching(job)
 			return
 		}
 		next := p.pendingPodOf(job, pod)
 		if next == nil || !promise.IsInForce(p.now()) {
-			p.startSearches.stopWatching(job)
+			p.startSearches.StopWatching(job)
 			p.startReservations.EndReservation(job)
 			return
 		}
@@ -267,7 +183,7 @@ func (p *Plugin) breakReservation(pod *corev1.Pod, refused fwk.NodeToStatusReade
 	if p.startReservations.CurrentSet().ForJob(job) == nil || refused != nil && lacksRoom(refused, p.nodeNames()) {
 		return
 	}
-	p.startSearches.suspectJob(job, p.now())
+	p.startSearches.SuspectJob(job, p.now())
 	p.startReservations.EndReservation(job)
 }
 

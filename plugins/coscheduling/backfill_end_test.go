@@ -28,7 +28,7 @@ func TestAPromiseThatLapsesEnds(t *testing.T) {
 			t.Fatal("nothing is promised")
 		}
 		passed.Store(int64(20*time.Minute + 10*time.Minute)) // when it was to start, and as long as it counts after that
-		time.Sleep(renewInterval)
+		time.Sleep(backfill.RenewInterval)
 		synctest.Wait()
 		if l.startReservations.CurrentSet().ForJob(job) != nil || told.Load() != 1 {
 			t.Errorf("it is promised still: %v; %d changes are told, want one", l.startReservations.CurrentSet().ForJob(job) != nil, told.Load())
@@ -61,13 +61,13 @@ func TestAPromiseIsLookedAfter(t *testing.T) {
 						l.must(l.pods.Add(changed))
 					}
 				}
-				time.Sleep(renewInterval + time.Second)
+				time.Sleep(backfill.RenewInterval + time.Second)
 				synctest.Wait()
 				if promised := l.startReservations.CurrentSet().ForJob(job) != nil; promised != tc.want || tc.want != (len(l.tried()) > 0) {
 					t.Errorf("it is promised: %v, want %v; tried %v", promised, tc.want, l.tried())
 				}
 				l.startReservations.EndReservation(job)
-				time.Sleep(2 * renewInterval) // ends what looks after it
+				time.Sleep(2 * backfill.RenewInterval) // ends what looks after it
 			})
 		})
 	}

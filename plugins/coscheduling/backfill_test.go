@@ -307,7 +307,7 @@ func TestWhoIsRefusedWhereThereIsRoomIsPromisedLess(t *testing.T) {
 		if got := try(occupied); got != "1 in 10 min" {
 			t.Fatalf("while all nodes are full it is promised %q", got)
 		}
-		*clock = clock.Add(renewInterval)
+		*clock = clock.Add(backfill.RenewInterval)
 		if got := try(empty); got != "" {
 			t.Fatalf("when a node was free for it, and it was refused, it is promised %q", got)
 		}

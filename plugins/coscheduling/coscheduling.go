@@ -71,7 +71,7 @@ type Plugin struct {
 	reservations *reservations.Reservations
 	// startReservations reserve nodes for the first jobs in the queue. startSearches records when earliest starts were computed.
 	startReservations *backfill.StartReservations
-	startSearches     startSearches
+	startSearches     backfill.StartSearches
 	// quotas hold how many GPUs each namespace may use, and which ones are borrowed.
 	quotas  *quotas.Quotas
 	budgets policylisters.PodDisruptionBudgetLister

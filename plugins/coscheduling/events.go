@@ -19,6 +19,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/pkg/gang/placement"
 	"g8s.host/gpu-scheduler/pkg/gang/podgroup"
+	"g8s.host/gpu-scheduler/pkg/gang/rejection"
 	"g8s.host/gpu-scheduler/pkg/hint"
 )
 
@@ -55,7 +56,7 @@ func (p *Plugin) afterNodeChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj 
 		return fwk.QueueSkip, nil
 	}
 	off := p.filterBlockOf(pod)
-	isNews := !off.isInDomain(after) || before != nil && off.isMoved(before, after)
+	isNews := !off.IsInDomain(after) || before != nil && off.IsMoved(before, after)
 	return hint.QueueIf(isNews && p.IsRepresentative(pod) && p.shouldRequeue(pod)), nil
 }
 
@@ -112,14 +113,14 @@ func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj a
 		}
 		return hint.QueueIf(p.mayFreePlace(before, pod) && p.IsRepresentative(pod) && p.shouldRequeue(pod)), nil
 	case before == nil:
-		return hint.QueueIf((p.inSameGroup(after, pod) || p.filterBlockOf(pod).mayHelp(after)) && p.IsRepresentative(pod) && p.shouldRequeue(pod)), nil
+		return hint.QueueIf((p.inSameGroup(after, pod) || p.filterBlockOf(pod).MayHelp(after)) && p.IsRepresentative(pod) && p.shouldRequeue(pod)), nil
 	}
 	isNews := after.UID == pod.UID || (p.inSameGroup(after, pod) || p.mayFreePlaceByUpdate(before, after, pod)) && p.IsRepresentative(pod)
 	return hint.QueueIf(isNews && p.shouldRequeue(pod)), nil
 }
 
-// filterBlock returns what blocks the gang of a member that is not tried for now, nil if nothing does or it is not known.
-func (p *Plugin) filterBlockOf(member *corev1.Pod) *filterBlock {
+// filterBlockOf returns what blocks the gang of a member that is not tried for now, nil if nothing does or it is not known.
+func (p *Plugin) filterBlockOf(member *corev1.Pod) *rejection.Block {
 	name, ok := p.groups.GroupOf(member)
 	if group := p.groups.GetGroup(name); ok && group != nil {
 		return p.gangs.currentBlock(gangOf(member, group), p.now())
@@ -130,12 +131,12 @@ func (p *Plugin) filterBlockOf(member *corev1.Pod) *filterBlock {
 // mayFreePlace reports whether a member may find a place because a pod is gone.
 func (p *Plugin) mayFreePlace(gone, member *corev1.Pod) bool {
 	node := nodeOrNomination(gone)
-	return node != "" && (p.filterBlockOf(member).mayBlock(gone) || p.mayHaveRoom(node, member))
+	return node != "" && (p.filterBlockOf(member).MayBlock(gone) || p.mayHaveRoom(node, member))
 }
 
 // mayFreePlaceByUpdate reports whether a member may find a place because a pod on a node has changed.
 func (p *Plugin) mayFreePlaceByUpdate(before, after, member *corev1.Pod) bool {
-	if off := p.filterBlockOf(member); off != nil && !maps.Equal(before.Labels, after.Labels) && (off.mayBlock(before) || off.mayHelp(after)) {
+	if off := p.filterBlockOf(member); off != nil && !maps.Equal(before.Labels, after.Labels) && (off.MayBlock(before) || off.MayHelp(after)) {
 		return true
 	}
 	return p.mayHaveRoom(nodeOrNomination(after), member) && !slices.Equal(sortedAsks(before), sortedAsks(after))
@@ -175,7 +176,7 @@ func (p *Plugin) isNodeOpen(member *corev1.Pod, node *corev1.Node) bool {
 // mayHaveRoom reports whether room on a node may be what a member, or a sibling, lacks.
 func (p *Plugin) mayHaveRoom(at string, member *corev1.Pod) bool {
 	node, err := p.nodes.Get(at)
-	return err == nil && p.isNodeOpen(member, node) && !p.filterBlockOf(member).blocksNode(node)
+	return err == nil && p.isNodeOpen(member, node) && !p.filterBlockOf(member).BlocksNode(node)
 }
 
 // isStillPending reports whether a pod that is reported to have left its node still exists: it only lost its place in this scheduler. Its

@@ -13,6 +13,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/pkg/gang/placement"
+	"g8s.host/gpu-scheduler/pkg/gang/rejection"
 )
 
 // gangs keeps the state of each gang with live pods, and no longer, under one lock. What a state means is decided in pkg/gang/phase; here it is
@@ -50,7 +51,7 @@ type gangState struct {
 	representative types.NamespacedName
 	pendingClasses pendingClasses
 	// block is what is known of what rejected a member, nil for nothing.
-	block *filterBlock
+	block *rejection.Block
 	// plan is the placement of the members, nil for none. bindPlan is the plan by which the waiting members are bound.
 	plan     *placement.Plan
 	bindPlan *cycle.GangPlan

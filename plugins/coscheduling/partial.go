@@ -34,7 +34,7 @@ func (p *Plugin) releasePartialGang(g gang, group *podgroup.Group, m *placement.
 	}
 	var ends bool
 	p.gangs.changeKnown(g, func(s *phase.Gang) { ends = s.DecideRelease(part, now) })
-	if !ends || !newBudgets(p.budgets, p.departures.UncountedPods(now)).allowsEviction(ours) {
+	if !ends || !preemption.NewBudgets(p.budgets, p.departures.UncountedPods(now)).AllowsEviction(ours) {
 		return
 	}
 	p.gangs.changeKnown(g, func(s *phase.Gang) {

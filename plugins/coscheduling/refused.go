@@ -1,8 +1,6 @@
 package coscheduling
 
 import (
-	"maps"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,11 +8,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/pkg/gang/placement"
 	"g8s.host/gpu-scheduler/pkg/gang/podgroup"
-	"g8s.host/gpu-scheduler/pkg/reason"
+	"g8s.host/gpu-scheduler/pkg/gang/rejection"
 )
-
-// maxRefusalBytes is how much of a refusal is repeated on the pod, in bytes.
-const maxRefusalBytes = 300
 
 // RecordRefusal records that a pod lost its place after a node was found for it, and why, in the words of the refusal. It would lose the next
 // place as well. So its gang, or the single pod, evicts nothing for a minute, then for two, and so on up to an hour. It returns the message for
@@ -33,7 +28,7 @@ func (p *Plugin) RecordRefusal(was *corev1.Pod, words string) string {
 	var told string
 	p.gangs.changeState(g, func(s *phase.Gang) {
 		var until time.Time
-		until, told = s.RecordLostPlace(pod.UID, shortenText(words), p.now())
+		until, told = s.RecordLostPlace(pod.UID, rejection.ShortenText(words), p.now())
 		s.PlanAttempt(phase.PlaceLost, until)
 	})
 	if !g.isSinglePod() {
@@ -86,49 +81,21 @@ func (p *Plugin) lostPlaceReason(pod *corev1.Pod) string {
 // restoreBackoff restores the backoff that an earlier leader wrote on pods of a gang.
 func (p *Plugin) restoreBackoff(g gang, pods ...*corev1.Pod) {
 	for _, pod := range pods {
-		until, long, words, ok := refusalOn(pod)
-		if !ok || !until.After(p.now()) {
+		backoff, words, ok := rejection.ReadRefusal(pod)
+		if !ok || !backoff.Until.After(p.now()) {
 			continue
 		}
 		if g.isSinglePod() {
 			p.tracksSinglePods.Store(true)
 		}
-		p.gangs.changeState(g, func(s *phase.Gang) { s.RestoreBackoff(pod.UID, phase.Backoff{Until: until, Duration: long}, words) })
+		p.gangs.changeState(g, func(s *phase.Gang) { s.RestoreBackoff(pod.UID, backoff, words) })
 	}
-}
-
-// refusalOn parses the refusal that a leader wrote on a pod: the end and the duration of its backoff, and the reason.
-func refusalOn(pod *corev1.Pod) (until time.Time, long time.Duration, words string, ok bool) {
-	for i := range pod.Status.Conditions {
-		c := &pod.Status.Conditions[i]
-		if c.Type != corev1.PodScheduled || c.Status == corev1.ConditionTrue {
-			continue
-		}
-		values, found := reason.PlaceRefused.ValuesIn(c.Message)
-		if !found {
-			break
-		}
-		var unread, wrong error
-		until, unread = time.Parse(time.RFC3339, values[0])
-		long, wrong = time.ParseDuration(values[1])
-		return until, min(long, phase.MaxBackoff), shortenText(values[2]), unread == nil && wrong == nil && long > 0
-	}
-	return time.Time{}, 0, "", false
-}
-
-// shortenText puts a refusal on one line of bounded length.
-func shortenText(words string) string {
-	words = strings.Join(strings.Fields(words), " ")
-	if len(words) > maxRefusalBytes {
-		words = strings.ToValidUTF8(words[:maxRefusalBytes], "") + " ..."
-	}
-	return strings.TrimRight(words, " .,")
 }
 
 // handleRevision shortens the backoff of a refused pod to one minute when its owner changes it: it may be accepted now. The backoff does not end at
 // once, or a constantly changing pod would evict others all the time.
 func (p *Plugin) handleRevision(before, after *corev1.Pod) {
-	if before == nil || after == nil || after.Spec.NodeName != "" || sameToPolicies(before, after) {
+	if before == nil || after == nil || after.Spec.NodeName != "" || rejection.IsSameToPolicies(before, after) {
 		return
 	}
 	g, group, _ := singlePodGang(after)
@@ -143,9 +110,4 @@ func (p *Plugin) handleRevision(before, after *corev1.Pod) {
 			s.PlanAttempt(phase.PlaceLost, until)
 		}
 	})
-}
-
-// sameToPolicies reports whether a pod is unchanged as far as admission policies can see.
-func sameToPolicies(a, b *corev1.Pod) bool {
-	return a.Generation == b.Generation && maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations)
 }

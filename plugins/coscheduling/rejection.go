@@ -2,35 +2,43 @@ package coscheduling
 
 import (
 	"cmp"
-	"maps"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/pkg/gang/placement"
+	"g8s.host/gpu-scheduler/pkg/gang/rejection"
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
-
-// maxRefusals is how many different reasons are listed.
-const maxRefusals = 3
 
 // holdRejectedGang backs off a gang whose member found no place although the gang had begun, or could have. It returns the message for all members,
 // which is the same as long as nothing changes.
 func (p *Plugin) holdRejectedGang(g gang, m *placement.Members, pod *corev1.Pod, refused fwk.NodeToStatusReader) string {
 	now := p.now()
-	words := p.summarizeRefusals(refused)
+	nodes := p.nodeNames()
+	words := rejection.SummarizeRefusals(refused, nodes, ownReasons)
 	if now.IsZero() || words == "" { // a simulation, whose clock stands still, or a test without nodes
 		return ""
 	}
 	why := reason.GangOutside.Text.FormatText(words)
-	p.gangs.recordRejection(g, why, p.newFilterBlock(pod, m, refused), now)
+	p.gangs.recordRejection(g, why, rejection.NewBlock(pod, m.AreAlike(pod), nodes, refused, p.nodeNamed), now)
 	return why
+}
+
+// ownReasons are the reasons by which this plugin itself refuses nodes.
+var ownReasons = sets.New(reasonElsewhere, reasonNoEviction)
+
+// nodeNamed returns a node by its name, nil if there is none.
+func (p *Plugin) nodeNamed(name string) *corev1.Node {
+	node, err := p.nodes.Get(name)
+	if err != nil {
+		return nil
+	}
+	return node
 }
 
 // HandleMissedPostFilter makes the waiting members of a gang give up their places when one found none and PostFilter was not called for it: an
@@ -60,27 +68,6 @@ func (p *Plugin) HandleMissedPostFilter(pod *corev1.Pod, refused fwk.NodeToStatu
 	why := p.holdRejectedGang(g, &m, pod, refused)
 	p.rejectWaiting(g, cmp.Or(why, reasonSibling))
 	return why
-}
-
-// summarizeRefusals summarizes why nodes were refused, as kube-scheduler does: the most frequent reasons first.
-func (p *Plugin) summarizeRefusals(refused fwk.NodeToStatusReader) string {
-	if refused == nil {
-		return ""
-	}
-	counts := map[string]int{}
-	for _, node := range p.nodeNames() {
-		for _, why := range refused.Get(node).Reasons() {
-			if why != reasonElsewhere && why != reasonNoEviction {
-				counts[why]++
-			}
-		}
-	}
-	words := slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
-	words = words[:min(len(words), maxRefusals)]
-	for i, why := range words {
-		words[i] = strconv.Itoa(counts[why]) + " " + why
-	}
-	return shortenText(strings.Join(words, ", "))
 }
 
 // rejectionReason returns why no member of a pod's gang is tried for now, "" if they may be. A nominated member is always tried, to end its
@@ -116,7 +103,7 @@ func (p *Plugin) shouldRequeue(pod *corev1.Pod) bool {
 }
 
 // recordRejection records that a member of a gang was rejected, and what is known of the obstacle. One member is tried when the backoff is over.
-func (r *gangs) recordRejection(g gang, why string, off *filterBlock, now time.Time) {
+func (r *gangs) recordRejection(g gang, why string, off *rejection.Block, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.applyChange(g, r.ensureState(g), func(s *gangState) {
@@ -126,7 +113,7 @@ func (r *gangs) recordRejection(g gang, why string, off *filterBlock, now time.T
 }
 
 // currentBlock returns what blocks a gang that is not tried for now, nil if nothing does or it is not known.
-func (r *gangs) currentBlock(g gang, now time.Time) *filterBlock {
+func (r *gangs) currentBlock(g gang, now time.Time) *rejection.Block {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	if s, ok := r.states[g]; ok && s.IsRejected(now) {

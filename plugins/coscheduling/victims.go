@@ -19,6 +19,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpuquota"
 	"g8s.host/gpu-scheduler/pkg/gpuquota/follow"
 	"g8s.host/gpu-scheduler/pkg/minruntime"
+	"g8s.host/gpu-scheduler/pkg/preemption"
 )
 
 // occupants is the evictable pods on some nodes.
@@ -108,7 +109,7 @@ func (c *victimCollector) collectVictims() occupants {
 	for _, number := range c.known {
 		c.completeUnit(&c.occupants.units[number])
 	}
-	c.occupants.applyBudgets(newBudgets(c.budgets, c.departures.UncountedPods(c.now)))
+	c.occupants.applyBudgets(preemption.NewBudgets(c.budgets, c.departures.UncountedPods(c.now)))
 	return c.occupants
 }
 
@@ -283,4 +284,30 @@ func (c *victimCollector) wholeGang(pods []*corev1.Pod) []*corev1.Pod {
 		}
 	}
 	return all
+}
+
+// applyBudgets records what each unit spends of disruption budgets, and drops units whose budgets never allow their eviction. Among several
+// units of one budget, the search picks the ones whose eviction helps.
+func (c *occupants) applyBudgets(b *preemption.Budgets) {
+	stays, numbers := make([]bool, len(c.units)), map[*preemption.Budget]int{}
+	for i := range c.units {
+		unit := &c.units[i]
+		costs := b.CountCosts(unit.pods)
+		if stays[i] = preemption.ExceedsBudgets(costs); stays[i] {
+			c.keptByBudget = c.keptByBudget || unit.isBorrowing
+			unit.nodes = nil
+			continue
+		}
+		for _, cost := range costs {
+			number, known := numbers[cost.Budget]
+			if !known {
+				number = len(c.budgets)
+				numbers[cost.Budget], c.budgets = number, append(c.budgets, int(cost.Left))
+			}
+			unit.spends = append(unit.spends, gangplan.Spend{Budget: number, Count: int(cost.Pods)})
+		}
+	}
+	for node, on := range c.on {
+		c.on[node] = slices.DeleteFunc(on, func(o occupant) bool { return o.unit >= 0 && stays[o.unit] })
+	}
 }
