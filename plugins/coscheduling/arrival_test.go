@@ -93,8 +93,8 @@ func TestWhatBecomesOfTheLastMember(t *testing.T) {
 				if a.comes("a"); len(a.kept) > 0 && tc.begun {
 					t.Error("kept out once more")
 				}
-				if got, _ := a.queuePositions.positionOf(pod.UID); got.hasBegun != tc.begun {
-					t.Errorf("its gang has begun: %v, want %v", got.hasBegun, tc.begun)
+				if got, _ := a.queuePositions.PositionOf(pod.UID); got.HasBegun != tc.begun {
+					t.Errorf("its gang has begun: %v, want %v", got.HasBegun, tc.begun)
 				}
 				a.forget()
 				time.Sleep(time.Hour)
@@ -122,7 +122,7 @@ func TestAMemberThatIsGoneHasNobodyTried(t *testing.T) {
 				if got := a.tried(); len(got) > 0 {
 					t.Errorf("%q are tried under the lock of the queue", got)
 				}
-				if of := a.queuePositions.positions[pod.UID]; of != nil && !of.gone {
+				if _, gone := a.queuePositions.CountKept(); gone == 0 {
 					t.Error("its turn is kept")
 				}
 				a.podGone(pod)

@@ -36,6 +36,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gang/follow"
 	"g8s.host/gpu-scheduler/pkg/gang/placement"
 	"g8s.host/gpu-scheduler/pkg/gang/podgroup"
+	"g8s.host/gpu-scheduler/pkg/gang/queue"
 	quotas "g8s.host/gpu-scheduler/pkg/gpuquota/follow"
 	"g8s.host/gpu-scheduler/pkg/preemption"
 	reservations "g8s.host/gpu-scheduler/pkg/reservation/follow"
@@ -84,7 +85,7 @@ type Plugin struct {
 	departures       *preemption.Departures
 	preemptions      *preemption.Notices
 	resumptions      *preemption.Resumptions
-	queuePositions   *queuePositions
+	queuePositions   *queue.Positions
 	// searchLimit is how many pods one search for victims may visit.
 	searchLimit int
 	// gangs has the state of each gang.
@@ -136,7 +137,7 @@ type Dependencies struct {
 
 // Factory returns what builds the plugin for each profile, from scheduler-plugins' CoschedulingArgs.
 func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
-	shared := &shared{&preemption.Departures{}, &preemption.Notices{}, &preemption.Resumptions{}, &queuePositions{}}
+	shared := &shared{&preemption.Departures{}, &preemption.Notices{}, &preemption.Resumptions{}, &queue.Positions{}}
 	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		return newPlugin(ctx, obj, handle, deps, shared)
 	}
@@ -147,7 +148,7 @@ type shared struct {
 	departures     *preemption.Departures
 	preemptions    *preemption.Notices
 	resumptions    *preemption.Resumptions
-	queuePositions *queuePositions
+	queuePositions *queue.Positions
 }
 
 // newPlugin makes no API requests: the scheduler's informers, which now include PodGroups, start later.

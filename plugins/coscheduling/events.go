@@ -247,7 +247,7 @@ func (p *Plugin) podChanged(object any) {
 	if pod.Spec.NodeName == "" {
 		return
 	}
-	p.queuePositions.recordGone(pod.UID, p.now())
+	p.queuePositions.RecordGone(pod.UID, p.now())
 	if !isLive(pod) && pkggang.MayBeMember(pod) {
 		p.forgetMember(pod)
 		return
@@ -278,7 +278,7 @@ func (p *Plugin) podGone(object any) {
 // forgetMember drops the state of a member that is gone, and of its gang with the last member, even if it never had a place. It does not check
 // whether the gang has one owner, because the PodGroup may be gone before its pods.
 func (p *Plugin) forgetMember(pod *corev1.Pod) {
-	p.queuePositions.recordGone(pod.UID, p.now())
+	p.queuePositions.RecordGone(pod.UID, p.now())
 	if g, ok := p.gangs.forgetPod(pod.UID); ok {
 		p.noteLostMember(g, pod)
 		p.dropEmptyGang(g)

@@ -28,6 +28,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gang/follow"
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
 	"g8s.host/gpu-scheduler/pkg/gang/podgroup"
+	"g8s.host/gpu-scheduler/pkg/gang/queue"
 	"g8s.host/gpu-scheduler/pkg/optional"
 	"g8s.host/gpu-scheduler/pkg/preemption"
 	"g8s.host/gpu-scheduler/test/fixture"
@@ -200,7 +201,7 @@ func newLab(t testing.TB, nodes int) *lab {
 		deviceCache: devices.NewCache(),
 		now:         time.Now,
 		searchLimit: searchBudget,
-		departures:  &preemption.Departures{}, preemptions: &preemption.Notices{}, resumptions: &preemption.Resumptions{}, queuePositions: &queuePositions{},
+		departures:  &preemption.Departures{}, preemptions: &preemption.Notices{}, resumptions: &preemption.Resumptions{}, queuePositions: &queue.Positions{},
 	}
 	l.gangs = l.newGangs()
 	for i := range nodes {

@@ -1,7 +1,6 @@
 package coscheduling
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -10,8 +9,8 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"g8s.host/gpu-scheduler/pkg/gang/placement"
 	"g8s.host/gpu-scheduler/pkg/gang/podgroup"
+	"g8s.host/gpu-scheduler/pkg/gang/queue"
 )
 
 // Less sorts pods by priority. Next come members of gangs that have begun to take places, so that no other pod takes the places of their
@@ -25,7 +24,7 @@ import (
 //
 // A PodGroup of Kubernetes, which its scheduler tries as a whole, has no position of Coscheduling: it is sorted by priority and time.
 func (p *Plugin) Less(a, b fwk.QueuedEntityInfo) bool {
-	return p.ranksBefore(queuedPod(a), queuedPod(b), p.sortKeyOf(a), p.sortKeyOf(b))
+	return p.sortKeyOf(a).ComesBefore(p.sortKeyOf(b), p.queuePositions.CalledPod())
 }
 
 // queuedPod returns the queued pod, nil for a PodGroup of Kubernetes.
@@ -36,47 +35,25 @@ func queuedPod(entity fwk.QueuedEntityInfo) *corev1.Pod {
 	return nil
 }
 
-func (p *Plugin) ranksBefore(a, b *corev1.Pod, first, second queueSortKey) bool {
-	if first.priority != second.priority {
-		return first.priority > second.priority
-	}
-	if first.hasBegun != second.hasBegun {
-		return first.hasBegun
-	}
-	if first.isReplacement != second.isReplacement {
-		return first.isReplacement
-	}
-	if called := p.queuePositions.called.Load(); called != nil {
-		if one, other := a == called, b == called; one != other {
-			return one
-		}
-	}
-	order := cmp.Or(first.at.Compare(second.at), cmp.Compare(first.namespace, second.namespace), cmp.Compare(first.group, second.group))
-	if order == 0 && first.group != "" {
-		order = placement.CompareIndexes(a, b)
-	}
-	return cmp.Or(order, cmp.Compare(first.name, second.name)) < 0
-}
-
 // PreEnqueue records the position of a pod that enters the queue. It holds a member out while its gang is incomplete, or while another plugin
 // has just rejected the gang. The queue is locked during the call: activating other pods from here would deadlock.
 func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 	if len(pod.Spec.SchedulingGates) == 0 && p.isAlive(pod) {
-		p.queuePositions.recordQueued(pod, p.now())
+		p.queuePositions.RecordQueued(pod, p.now())
 	}
 	as := p.currentPosition(pod)
-	as.isReplacement = p.isReplacement(pod)
+	as.IsReplacement = p.isReplacement(pod)
 	name, member := p.groups.GroupOf(pod)
-	if member || as.isReplacement {
-		p.queuePositions.recordPosition(pod.UID, &as)
+	if member || as.IsReplacement {
+		p.queuePositions.RecordPosition(pod.UID, &as)
 	} else {
-		p.queuePositions.recordPosition(pod.UID, nil)
+		p.queuePositions.RecordPosition(pod.UID, nil)
 	}
 	if !member {
 		return nil
 	}
 	if !p.isAlive(pod) { // a stale event, which is not repeated
-		p.queuePositions.recordGone(pod.UID, p.now())
+		p.queuePositions.RecordGone(pod.UID, p.now())
 		return nil
 	}
 	if status := p.holdIncompleteGang(pod, name); !status.IsSuccess() {
@@ -89,23 +66,23 @@ func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 }
 
 // currentPosition returns the current position of a pod's gang.
-func (p *Plugin) currentPosition(pod *corev1.Pod) queuePosition {
+func (p *Plugin) currentPosition(pod *corev1.Pod) queue.Position {
 	name, ok := p.groups.GroupOf(pod)
 	if !ok {
-		return queuePosition{}
+		return queue.Position{}
 	}
 	group := p.groups.GetGroup(name)
 	if group.UnusableReason() != "" {
-		return queuePosition{}
+		return queue.Position{}
 	}
 	g := gangOf(pod, group)
-	t := queuePosition{hasBegun: p.gangs.hasBegun(g, group.MinMember), at: queuedSince(pod, group)}
+	t := queue.Position{HasBegun: p.gangs.hasBegun(g, group.MinMember), At: queuedSince(pod, group)}
 	if failed := p.gangs.stateOf(g).FailedAt(); !failed.IsZero() {
-		t.at = failed
+		t.At = failed
 	}
 	for _, of := range []gang{g, {group: g.group}} { // changes of a PodGroup must not delay other pods
-		if rests := p.gangs.stateOf(of).QueuedBehind(); rests.After(t.at) {
-			t.at = rests
+		if rests := p.gangs.stateOf(of).QueuedBehind(); rests.After(t.At) {
+			t.At = rests
 		}
 	}
 	return t
@@ -124,14 +101,7 @@ func queuedSince(pod *corev1.Pod, group *podgroup.Group) time.Time {
 	return group.CreationTimestamp.Time
 }
 
-// queueSortKey is the sort key of a pod in the queue.
-type queueSortKey struct {
-	queuePosition
-	priority               int32
-	namespace, group, name string
-}
-
-func (p *Plugin) sortKeyOf(info fwk.QueuedEntityInfo) queueSortKey {
+func (p *Plugin) sortKeyOf(info fwk.QueuedEntityInfo) queue.SortKey {
 	at := info.GetTimestamp() // when it was added, or its last attempt failed
 	if came := info.GetInitialAttemptTimestamp(); came != nil && came.After(at) {
 		at = *came // it was gated until then
@@ -139,26 +109,26 @@ func (p *Plugin) sortKeyOf(info fwk.QueuedEntityInfo) queueSortKey {
 	if pod := queuedPod(info); pod != nil {
 		return p.sortKeySince(pod, &at)
 	}
-	r := queueSortKey{priority: info.GetPriority(), queuePosition: queuePosition{at: at}}
+	r := queue.SortKey{Priority: info.GetPriority(), Position: queue.Position{At: at}}
 	if group, ok := info.(klog.KMetadata); ok {
-		r.namespace, r.name = group.GetNamespace(), group.GetName()
+		r.Namespace, r.Name = group.GetNamespace(), group.GetName()
 	}
 	return r
 }
 
 // sortKeySince returns the sort key of a pod that entered the queue at a time, nil if it has not.
-func (p *Plugin) sortKeySince(pod *corev1.Pod, came *time.Time) queueSortKey {
-	r := queueSortKey{priority: corev1helpers.PodPriority(pod), namespace: pod.Namespace, name: pod.Name}
+func (p *Plugin) sortKeySince(pod *corev1.Pod, came *time.Time) queue.SortKey {
+	r := queue.SortKey{Pod: pod, Priority: corev1helpers.PodPriority(pod), Namespace: pod.Namespace, Name: pod.Name}
 	group, member := p.groups.GroupOf(pod)
 	if member {
-		r.group = group.Name
+		r.Group = group.Name
 	}
 	var noted bool
-	if r.queuePosition, noted = p.queuePositions.positionOf(pod.UID); member && !noted { // a profile that enables this plugin for queueSort alone
-		r.queuePosition = p.currentPosition(pod)
+	if r.Position, noted = p.queuePositions.PositionOf(pod.UID); member && !noted { // a profile that enables this plugin for queueSort alone
+		r.Position = p.currentPosition(pod)
 	}
-	if came != nil && r.at.IsZero() {
-		r.at = *came
+	if came != nil && r.At.IsZero() {
+		r.At = *came
 	}
 	return r
 }

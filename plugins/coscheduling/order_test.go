@@ -19,6 +19,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
+	"g8s.host/gpu-scheduler/pkg/gang/queue"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -129,8 +130,8 @@ func TestTurnsAreForgotten(t *testing.T) {
 			t.Errorf("%s is kept from the queue: %v", pod.Name, status)
 		}
 	}
-	if len(l.queuePositions.positions) != 2 {
-		t.Errorf("%d turns are kept, want those of the two members", len(l.queuePositions.positions))
+	if kept, _ := l.queuePositions.CountKept(); kept != 2 {
+		t.Errorf("%d turns are kept, want those of the two members", kept)
 	}
 	other := queued(t, single, noon)
 	before := l.Less(queued(t, gone, noon), other)
@@ -143,13 +144,13 @@ func TestTurnsAreForgotten(t *testing.T) {
 	for range 100 {
 		l.podChanged(bound)
 	}
-	if len(l.queuePositions.positions) != 2 || len(l.queuePositions.gone) != 2 {
-		t.Errorf("%d turns are kept, and %d pods are to be forgotten, want 2", len(l.queuePositions.positions), len(l.queuePositions.gone))
+	if kept, gone := l.queuePositions.CountKept(); kept != 2 || gone != 2 {
+		t.Errorf("%d turns are kept, and %d pods are to be forgotten, want 2", kept, gone)
 	}
-	*now = noon.Add(positionRetention)
+	*now = noon.Add(queue.Retention)
 	l.podGone(single)
-	if len(l.queuePositions.positions)+len(l.queuePositions.gone) != 0 {
-		t.Errorf("%d turns are left, and %d pods are to be forgotten", len(l.queuePositions.positions), len(l.queuePositions.gone))
+	if kept, gone := l.queuePositions.CountKept(); kept+gone != 0 {
+		t.Errorf("%d turns are left, and %d pods are to be forgotten", kept, gone)
 	}
 }
 
@@ -210,7 +211,7 @@ func TestAnOldPodGroupGivesNoPlaceInLine(t *testing.T) {
 				g.SetCreationTimestamp(metav1.NewTime(noon.Add(tc.group)))
 			})
 			pod := l.member("a", func(pod *corev1.Pod) { pod.CreationTimestamp = metav1.NewTime(noon.Add(tc.pods)) })
-			if got := l.currentPosition(pod).at.Sub(noon); got != tc.want {
+			if got := l.currentPosition(pod).At.Sub(noon); got != tc.want {
 				t.Errorf("in the queue since %s, want %s", got, tc.want)
 			}
 			if got := l.backfillPosition(pod).Since.Sub(noon); got != tc.want {
@@ -271,7 +272,7 @@ func TestAGangThatGrowsDoesNotComeFirst(t *testing.T) {
 	l.groupChanged(nil, l.groups.GetGroup(types.NamespacedName{Namespace: "ns", Name: "g"}))
 	further := l.member("further")
 	l.PreEnqueue(t.Context(), further)
-	if turn, _ := l.queuePositions.positionOf(further.UID); turn.hasBegun {
+	if turn, _ := l.queuePositions.PositionOf(further.UID); turn.HasBegun {
 		t.Error("a member beyond a whole gang comes before all others of its priority, those included that came first")
 	}
 }
@@ -291,8 +292,8 @@ func TestAGangThatGrewUnderAnotherLeaderDoesNotComeFirst(t *testing.T) {
 			t.Errorf("begun with %d: it comes first: %v", planned, len(halves) > 0)
 		}
 		l.PreEnqueue(t.Context(), further)
-		if turn, _ := l.queuePositions.positionOf(further.UID); turn.hasBegun != first {
-			t.Errorf("begun with %d: it comes first: %v", planned, turn.hasBegun)
+		if turn, _ := l.queuePositions.PositionOf(further.UID); turn.HasBegun != first {
+			t.Errorf("begun with %d: it comes first: %v", planned, turn.HasBegun)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 // CallNext moves a pod ahead of all others of its priority, except those that replace another pod and those whose gangs have begun; nil ends that.
 // The pod is identified by its address. The copy enters the queue after the call and leaves it before the next call, so what the queue compares
 // for a pod in it never changes.
-func (p *Plugin) CallNext(pod *corev1.Pod) { p.queuePositions.called.Store(pod) }
+func (p *Plugin) CallNext(pod *corev1.Pod) { p.queuePositions.CallPod(pod) }
 
 // PendingPod returns the current version of a waiting pod from the informers, nil if it no longer waits.
 func (p *Plugin) PendingPod(pod *corev1.Pod) *corev1.Pod {
@@ -26,11 +26,11 @@ func isPending(pod *corev1.Pod) bool {
 
 // SortsBefore reports whether a waiting pod comes before another one in queue order, regardless of whose turn it is.
 func (p *Plugin) SortsBefore(a, b *corev1.Pod) bool {
-	return p.ranksBefore(a, b, p.sortKeySince(a, p.queuePositions.queuedSince(a.UID)), p.sortKeySince(b, p.queuePositions.queuedSince(b.UID)))
+	return p.sortKeySince(a, p.queuePositions.QueuedSince(a.UID)).ComesBefore(p.sortKeySince(b, p.queuePositions.QueuedSince(b.UID)), p.queuePositions.CalledPod())
 }
 
 // RecordFailure records a failed attempt of a pod, before it returns to the queue.
-func (p *Plugin) RecordFailure(pod *corev1.Pod) { p.queuePositions.recordFailure(pod.UID, p.now()) }
+func (p *Plugin) RecordFailure(pod *corev1.Pod) { p.queuePositions.RecordFailure(pod.UID, p.now()) }
 
 // HasBegun reports whether the gang of a pod has begun to take places. Such a gang is not interrupted.
 func (p *Plugin) HasBegun(pod *corev1.Pod) bool {
@@ -45,10 +45,10 @@ func (p *Plugin) HasBegun(pod *corev1.Pod) bool {
 // HasPrecedence reports whether a pod stands in the queue before all others of its priority: its gang had begun when the pod arrived, or the pod
 // replaces one that left after a preemption notice.
 func (p *Plugin) HasPrecedence(pod *corev1.Pod) bool {
-	as, _ := p.queuePositions.positionOf(pod.UID)
-	return as.hasBegun || as.isReplacement
+	as, _ := p.queuePositions.PositionOf(pod.UID)
+	return as.HasBegun || as.IsReplacement
 }
 
 // TakeQueued returns some of the pods that entered the queue since the last call, from each namespace. Some may be backing off, or be held out by
 // another plugin.
-func (p *Plugin) TakeQueued() []*corev1.Pod { return p.queuePositions.takeQueued() }
+func (p *Plugin) TakeQueued() []*corev1.Pod { return p.queuePositions.TakeQueued() }

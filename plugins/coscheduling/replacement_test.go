@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"g8s.host/gpu-scheduler/pkg/gang/queue"
 	"g8s.host/gpu-scheduler/pkg/preemption"
 )
 
@@ -93,7 +94,7 @@ func TestWhoComesBackIsFirstForTheNextLeader(t *testing.T) {
 				tc.before(l, now)
 			}
 			l.noticed() // when all is written
-			l.preemptions, l.resumptions, l.queuePositions, l.gangs = &preemption.Notices{}, &preemption.Resumptions{}, &queuePositions{}, l.newGangs()
+			l.preemptions, l.resumptions, l.queuePositions, l.gangs = &preemption.Notices{}, &preemption.Resumptions{}, &queue.Positions{}, l.newGangs()
 			l.TakeOver()
 			if tc.after != nil {
 				tc.after(l, now)
@@ -144,7 +145,7 @@ func TestAStandbyKnowsWhoComesBackFirst(t *testing.T) {
 			l.changesOnNode(0, ownedBy("evicted"))
 			l.tries("m0")
 			l.noticed() // by the other leader
-			l.preemptions, l.resumptions, l.queuePositions, l.gangs = &preemption.Notices{}, &preemption.Resumptions{}, &queuePositions{}, l.newGangs()
+			l.preemptions, l.resumptions, l.queuePositions, l.gangs = &preemption.Notices{}, &preemption.Resumptions{}, &queue.Positions{}, l.newGangs()
 			tc.sees(l)
 			again, other := l.member("again", func(pod *corev1.Pod) { pod.Labels = nil; ownedBy("evicted")(pod) }), l.member("a-other", func(pod *corev1.Pod) { pod.Labels, pod.OwnerReferences = nil, nil })
 			l.PreEnqueue(t.Context(), again)
@@ -178,7 +179,7 @@ func TestAsManyComeBackFirstAsHaveLeft(t *testing.T) {
 	for i := range 20 {
 		made := l.member(fmt.Sprint("made-", i), func(pod *corev1.Pod) { pod.Labels = nil })
 		l.PreEnqueue(t.Context(), made)
-		if turn, ok := l.queuePositions.positionOf(made.UID); ok && turn.isReplacement {
+		if turn, ok := l.queuePositions.PositionOf(made.UID); ok && turn.IsReplacement {
 			first++
 		}
 	}

@@ -144,6 +144,8 @@ var rules = []rule{
 		why: "it reads the groups of gangs, and decides nothing"},
 	{tree: "pkg/gang/partial", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/sandbox")}, direct: talks,
 		why: "whether a gang is partially bound follows from its pods"},
+	{tree: "pkg/gang/queue", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/sandbox")}, direct: talks,
+		why: "which pod comes first follows from what is known of both"},
 	{tree: "pkg/gang/rejection", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/sandbox")}, direct: talks,
 		why: "it reads what others said"},
 	{tree: "pkg/gang/placement", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/sandbox")},
