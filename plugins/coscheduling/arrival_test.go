@@ -107,6 +107,31 @@ func TestWhatBecomesOfTheLastMember(t *testing.T) {
 	}
 }
 
+// TestAMemberThatSaidWhatIsMissingIsTriedWithTheOthers, as half a gang that was ended is made again: it says no longer that they are missing.
+func TestAMemberThatSaidWhatIsMissingIsTriedWithTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &arriving{lab: newLab(t, 2)}
+		a.group("g", map[string]any{"minMember": int64(3)})
+		first := a.member("a")
+		cs, _, why := a.aim(first)
+		if a.postFilter(cs, first); !strings.Contains(why, "cannot find enough sibling pods") {
+			t.Fatalf("it is told %q", why)
+		}
+		for _, name := range []string{"b", "c"} {
+			a.comes(name)
+			if as, err := a.afterPodChange(klog.Background(), first, nil, a.pod(name)); err != nil || as != fwk.QueueSkip {
+				t.Errorf("it is tried before all have come: %v, %v", as, err)
+			}
+		}
+		a.forget()
+		cs, _, why = a.aim(a.pod("c"))
+		a.postFilter(cs, a.pod("c"))
+		if got := strings.Join(a.tried(), " "); got != "ns/a ns/b" {
+			t.Errorf("as the last is told %q, %q are tried, want all others", why, got)
+		}
+	})
+}
+
 // TestAMemberThatIsGoneHasNobodyTried while the queue has it, which is locked then: to have others tried would wait for that lock for
 // ever, and the scheduler with it.
 func TestAMemberThatIsGoneHasNobodyTried(t *testing.T) {
