@@ -69,7 +69,18 @@ func own(more ...string) http.Header {
 	return header
 }
 
-func (p *page) send(t *testing.T, method, target string, header http.Header, body string, cookies ...*http.Cookie) *http.Response {
+// reply is an answer that was read whole.
+type reply struct {
+	StatusCode int
+	Status     string
+	Header     http.Header
+	Body       *bytes.Buffer
+	cookies    []*http.Cookie
+}
+
+func (r *reply) Cookies() []*http.Cookie { return r.cookies }
+
+func (p *page) send(t *testing.T, method, target string, header http.Header, body string, cookies ...*http.Cookie) *reply {
 	t.Helper()
 	request := httptest.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body))
 	request.Header = header.Clone()
@@ -79,8 +90,8 @@ func (p *page) send(t *testing.T, method, target string, header http.Header, bod
 	recorder := httptest.NewRecorder()
 	p.handler.ServeHTTP(recorder, request)
 	answer := recorder.Result()
-	t.Cleanup(func() { _ = answer.Body.Close() })
-	return answer
+	defer func() { _ = answer.Body.Close() }()
+	return &reply{StatusCode: answer.StatusCode, Status: answer.Status, Header: answer.Header, Body: recorder.Body, cookies: answer.Cookies()}
 }
 
 func (p *page) signedIn(t *testing.T, token string, before ...*http.Cookie) *http.Cookie {
