@@ -30,7 +30,7 @@ func (s *Server) mapRoutes() {
 			"carries the whole map, at first and when nodes come or go; `rows` carries a map of the nodes alone that have changed, four times a second at most.",
 		fails: []int{http.StatusUnprocessableEntity},
 		replies: map[int]*huma.Response{http.StatusOK: jsonReply[GPUMap](s, "The map, or its events",
-			eventStream("Events `map` and `rows`; data of both is a GPUMap in JSON"))},
+			s.eventStream("MapStreamEvent", streamedEvent{"map", GPUMap{}}, streamedEvent{"rows", GPUMap{}}, streamedEvent{"error", Failure{}}))},
 	}, s.getMap)
 }
 
