@@ -163,15 +163,6 @@ func (r *gangs) requireRecount(group types.NamespacedName) {
 	})
 }
 
-// holdWithOthers has a waiting member tried with those that are held out of the queue, if there are any.
-func (r *gangs) holdWithOthers(group types.NamespacedName, pod types.UID) {
-	r.changeArrival(group, func(a *arrival) {
-		if len(a.heldMembers) > 0 {
-			a.heldMembers.Insert(pod)
-		}
-	})
-}
-
 // holdsMembers reports whether members of a gang are held out of the queue.
 func (r *gangs) holdsMembers(group types.NamespacedName) bool {
 	r.mu.RLock()

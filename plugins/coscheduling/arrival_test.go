@@ -117,12 +117,7 @@ func TestAMemberThatSaidWhatIsMissingIsTriedWithTheOthers(t *testing.T) {
 		if a.postFilter(cs, first); !strings.Contains(why, "cannot find enough sibling pods") {
 			t.Fatalf("it is told %q", why)
 		}
-		for _, name := range []string{"b", "c"} {
-			a.comes(name)
-			if as, err := a.afterPodChange(klog.Background(), first, nil, a.pod(name)); err != nil || as != fwk.QueueSkip {
-				t.Errorf("it is tried before all have come: %v, %v", as, err)
-			}
-		}
+		a.comes("b", "c")
 		a.forget()
 		cs, _, why = a.aim(a.pod("c"))
 		a.postFilter(cs, a.pod("c"))

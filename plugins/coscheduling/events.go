@@ -69,13 +69,8 @@ func (p *Plugin) IsRepresentative(pod *corev1.Pod) bool {
 	if !ok {
 		return true
 	}
-	return !p.gangs.holdsMembers(name) && p.representsGang(pod, name)
-}
-
-// representsGang is IsRepresentative for a member of a group, whether or not others are held out of the queue.
-func (p *Plugin) representsGang(pod *corev1.Pod, name types.NamespacedName) bool {
 	group := p.groups.GetGroup(name)
-	if group.UnusableReason() != "" {
+	if group.UnusableReason() != "" || p.gangs.holdsMembers(name) {
 		return false
 	}
 	g := gangOf(pod, group)
@@ -118,19 +113,10 @@ func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj a
 		}
 		return hint.QueueIf(p.mayFreePlace(before, pod) && p.IsRepresentative(pod) && p.shouldRequeue(pod)), nil
 	case before == nil:
-		p.awaitSiblings(after, pod)
 		return hint.QueueIf((p.inSameGroup(after, pod) || p.filterBlockOf(pod).MayHelp(after)) && p.IsRepresentative(pod) && p.shouldRequeue(pod)), nil
 	}
 	isNews := after.UID == pod.UID || (p.inSameGroup(after, pod) || p.mayFreePlaceByUpdate(before, after, pod)) && p.IsRepresentative(pod)
 	return hint.QueueIf(isNews && p.shouldRequeue(pod)), nil
-}
-
-// awaitSiblings has the representative of a gang tried with the siblings that arrive and are held out of the queue: one that was tried while they were
-// missing says so, and nothing else would have it tried before its gang finds room.
-func (p *Plugin) awaitSiblings(arrived, pod *corev1.Pod) {
-	if name, ok := p.groups.GroupOf(pod); ok && p.inSameGroup(arrived, pod) && p.representsGang(pod, name) {
-		p.gangs.holdWithOthers(name, pod.UID)
-	}
 }
 
 // filterBlockOf returns what blocks the gang of a member that is not tried for now, nil if nothing does or it is not known.

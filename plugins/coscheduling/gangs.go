@@ -50,6 +50,8 @@ type gangState struct {
 	// waited then.
 	representative types.NamespacedName
 	pendingClasses pendingClasses
+	// missedSiblings are members that were told that others are missing, and not tried since.
+	missedSiblings sets.Set[types.NamespacedName]
 	// block is what is known of what rejected a member, nil for nothing.
 	block *rejection.Block
 	// plan is the placement of the members, nil for none. bindPlan is the plan by which the waiting members are bound.

@@ -30,6 +30,30 @@ func (r *gangs) setRepresentative(g gang, pod *corev1.Pod, waiting []*corev1.Pod
 	}
 }
 
+// noteMissing records a member that is told that others are missing.
+func (r *gangs) noteMissing(g gang, pod types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.ensureState(g)
+	if s.missedSiblings == nil {
+		s.missedSiblings = sets.New[types.NamespacedName]()
+	}
+	s.missedSiblings.Insert(pod)
+}
+
+// takeMissing returns the members that were told that others are missing, but the given one, and forgets them.
+func (r *gangs) takeMissing(g gang, pod types.NamespacedName) sets.Set[types.NamespacedName] {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s, ok := r.states[g]
+	if !ok {
+		return nil
+	}
+	told := s.missedSiblings
+	s.missedSiblings = nil
+	return told.Delete(pod)
+}
+
 // pendingClasses are waiting members, one of each class. If there are too many classes, only their pools are kept.
 type pendingClasses struct {
 	// fingerprint is the fingerprint of all of them.
