@@ -99,7 +99,7 @@ test-console: tools build ## Test the console in a real browser; installs Debian
 		echo "install chromium by hand: without it every test is skipped" >&2
 	CGO_ENABLED=0 go test -vet=off ./test/console -count=1 -v -timeout 20m $(CONSOLE_TEST)
 
-test-operators: tools build ## Test with the operators of other projects, whose workloads are gangs: KubeRay, JobSet, LWS; builds them the first time, about 10 minutes
+test-operators: tools build ## Test with the operators of other projects, whose workloads are gangs: KubeRay, JobSet, LWS, Kubeflow; builds them the first time, about 15 minutes
 	@hack/tools/build.sh operators
 	go test ./test/operators -count=1 -v -timeout 30m $(OPERATORS_TEST)
 

@@ -5,7 +5,7 @@
 #   build.sh        the cluster: etcd, kube-apiserver, kube-controller-manager, kubectl, kwok
 #   build.sh demo   the same for make demo: our programs that it runs are built beside kwok
 #   build.sh node   what a real node runs: kubelet, containerd, runc, network plugins
-#   build.sh operators   operators of other projects whose workloads are gangs: KubeRay, JobSet, LWS
+#   build.sh operators   operators of other projects whose workloads are gangs: KubeRay, JobSet, LWS, Kubeflow
 #   build.sh monitoring   what tests manifests/monitoring: promtool, prometheus
 set -euo pipefail
 
@@ -178,9 +178,13 @@ operators)
   kuberay_stamp=$(stamp "$tools/operators/kuberay")
   jobset_stamp=$(stamp "$tools/operators/jobset")
   lws_stamp=$(stamp "$tools/operators/lws")
+  training_stamp=$(stamp "$tools/operators/training")
+  trainer_stamp=$(stamp "$tools/operators/trainer")
   build operators/kuberay '-s -w' "" operator-kuberay=github.com/ray-project/kuberay/ray-operator
   build operators/jobset '-s -w' "" operator-jobset=sigs.k8s.io/jobset
   build operators/lws '-s -w' "" operator-lws=sigs.k8s.io/lws/cmd
+  build operators/training '-s -w' "" operator-training=github.com/kubeflow/training-operator/cmd/training-operator.v1
+  build operators/trainer '-s -w' "" operator-trainer=github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager
   ;;
 monitoring)
   monitoring_stamp=$(stamp "$tools/monitoring")

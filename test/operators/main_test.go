@@ -13,7 +13,7 @@ import (
 )
 
 // pools has two nodes with 8 GPUs for each test.
-const pools = 32
+const pools = 48
 
 var cluster = clustertest.Cluster{Fleet: clustertest.Pools(pools, 2), PodGroups: true}
 

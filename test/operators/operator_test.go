@@ -1,6 +1,7 @@
 package operators
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,8 +23,12 @@ import (
 type operator struct {
 	// name is that of its folder in hack/tools/operators, of its program and its log.
 	name string
-	// module has its CRDs in a folder, and its webhooks in a file, "" for none.
+	// module has its CRDs in a folder, and its webhooks in a file, "" where they are left out.
 	module, crds, webhooks string
+	// objects are what it expects to be installed with it, "" for none.
+	objects string
+	// certs is where it reads the certificate of its webhooks, "" where its configuration says so.
+	certs string
 	// config is its configuration, with the places PORT, HEALTH, METRICS and CERTS, "" where args have it all.
 	config string
 	args   []string
@@ -42,7 +47,39 @@ var operators = []operator{
 		name: "lws", module: "sigs.k8s.io/lws", crds: "config/crd/bases", webhooks: "config/webhook/manifests.yaml",
 		config: configuration("config.lws.x-k8s.io/v1alpha1"),
 	},
+	{
+		name: "training", module: "github.com/kubeflow/training-operator", crds: "manifests/base/crds", objects: trainingObjects, certs: defaultCerts,
+		args: []string{"--webhook-server-port=PORT", "--metrics-bind-address=127.0.0.1:METRICS", "--health-probe-bind-address=127.0.0.1:HEALTH"},
+	},
+	{
+		name: "trainer", module: "github.com/kubeflow/trainer/v2", crds: "manifests/base/crds", certs: defaultCerts,
+		config: `apiVersion: config.trainer.kubeflow.org/v1alpha1
+kind: Configuration
+certManagement: {enable: false}
+leaderElection: {leaderElect: false}
+webhook: {port: PORT, host: "127.0.0.1"}
+health: {healthProbeBindAddress: "127.0.0.1:HEALTH"}
+metrics: {bindAddress: "127.0.0.1:METRICS", secureServing: false}
+`,
+	},
 }
+
+// defaultCerts is where programs built with controller-runtime read the certificate of their webhooks. What Kubeflow's webhooks check is left out.
+const defaultCerts = "/tmp/k8s-webhook-server/serving-certs"
+
+// trainingObjects are what training-operator writes its own certificate to.
+const trainingObjects = `apiVersion: v1
+kind: Namespace
+metadata: {name: kubeflow}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: training-operator-webhook-cert, namespace: kubeflow}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: validator.training-operator.kubeflow.org}
+`
 
 // configuration is that of an operator which manages no certificates of its own and has no rival.
 func configuration(version string) string {
@@ -66,13 +103,10 @@ func (o operator) start(ctx context.Context, s *sandbox.Sandbox) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.RunKubectl(ctx, "apply", "--server-side", "-f", filepath.Join(module, o.crds)); err != nil {
+	if err := o.install(ctx, s, filepath.Join(module, o.crds)); err != nil {
 		return err
 	}
-	if _, err := s.RunKubectl(ctx, "wait", "--for=condition=Established", "crd", "--all"); err != nil {
-		return err
-	}
-	ports := map[string]string{"CERTS": filepath.Join(s.Dir(), o.name)}
+	ports := map[string]string{"CERTS": cmp.Or(o.certs, filepath.Join(s.Dir(), o.name))}
 	for _, name := range []string{"PORT", "HEALTH", "METRICS"} {
 		port, err := sandbox.FreePort("127.0.0.1")
 		if err != nil {
@@ -92,28 +126,62 @@ func (o operator) start(ctx context.Context, s *sandbox.Sandbox) error {
 		}
 		args = append(args, "--config="+file)
 	}
-	var hooks []byte
-	if o.webhooks != "" {
-		if hooks, err = o.webhooksAt(filepath.Join(module, o.webhooks), ports["PORT"], ports["CERTS"]); err != nil {
-			return err
-		}
+	authority, err := writeCertificate(ports["CERTS"])
+	if err != nil {
+		return err
 	}
 	path, err := filepath.Abs(o.program())
 	if err != nil {
 		return err
 	}
+	env := []string{"KUBECONFIG=" + s.Kubeconfig()}
+	if o.certs != "" {
+		env = append(env, "TMPDIR=/tmp")
+	}
 	_, err = s.StartProcess(ctx, sandbox.ProcessSpec{
-		Name: o.name, Path: path, Args: args, Env: []string{"KUBECONFIG=" + s.Kubeconfig()},
+		Name: o.name, Path: path, Args: args, Env: env,
 		Ready: sandbox.HTTPReady("http://127.0.0.1:" + ports["HEALTH"] + "/readyz"),
 	})
-	if err != nil || hooks == nil {
+	if err != nil || o.webhooks == "" {
 		return err
 	}
-	file := filepath.Join(s.Dir(), o.name+"-webhooks.yaml")
-	if err := os.WriteFile(file, hooks, 0o600); err != nil {
+	hooks, err := o.webhooksAt(filepath.Join(module, o.webhooks), ports["PORT"], authority)
+	if err != nil {
 		return err
 	}
-	_, err = s.RunKubectl(ctx, "apply", "--server-side", "-f", file)
+	return o.apply(ctx, s, "webhooks", string(hooks))
+}
+
+// install applies the operator's CRDs, and the objects that it expects.
+func (o operator) install(ctx context.Context, s *sandbox.Sandbox, folder string) error {
+	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		if filepath.Base(file) == "kustomization.yaml" {
+			continue
+		}
+		if _, err := s.RunKubectl(ctx, "apply", "--server-side", "-f", file); err != nil {
+			return err
+		}
+	}
+	if _, err := s.RunKubectl(ctx, "wait", "--for=condition=Established", "crd", "--all"); err != nil {
+		return err
+	}
+	if o.objects == "" {
+		return nil
+	}
+	return o.apply(ctx, s, "objects", o.objects)
+}
+
+// apply applies YAML, by way of a file of that name.
+func (o operator) apply(ctx context.Context, s *sandbox.Sandbox, name, text string) error {
+	file := filepath.Join(s.Dir(), o.name+"-"+name+".yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return err
+	}
+	_, err := s.RunKubectl(ctx, "apply", "--server-side", "-f", file)
 	return err
 }
 
@@ -136,20 +204,25 @@ func stderrOf(err error) error {
 	return nil
 }
 
-// webhooksAt are the operator's webhooks, as its project publishes them, at a port of this machine and with a certificate that is made for it.
-func (o operator) webhooksAt(file, port, certs string) ([]byte, error) {
+// writeCertificate makes a certificate for this machine in a folder, and returns its authority.
+func writeCertificate(folder string) ([]byte, error) {
 	authority, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
 	if err != nil {
 		return nil, fmt.Errorf("making a certificate: %w", err)
 	}
-	if err := os.MkdirAll(certs, 0o700); err != nil {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, err
 	}
 	for name, data := range map[string][]byte{"tls.crt": authority, "tls.key": key} {
-		if err := os.WriteFile(filepath.Join(certs, name), data, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(folder, name), data, 0o600); err != nil {
 			return nil, err
 		}
 	}
+	return authority, nil
+}
+
+// webhooksAt are the operator's webhooks, as its project publishes them, at a port of this machine.
+func (o operator) webhooksAt(file, port string, authority []byte) ([]byte, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err

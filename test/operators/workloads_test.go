@@ -1,6 +1,7 @@
 package operators
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -70,12 +71,47 @@ kind: Pod
 metadata: {name: member-1}
 spec: POD
 `, 2, 2},
+	{"PyTorchJob", `apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: torch}
+spec:
+  pytorchReplicaSpecs:
+    Master: {replicas: 1, restartPolicy: OnFailure, template: {spec: POD}}
+    Worker: {replicas: 1, restartPolicy: OnFailure, template: {spec: POD}}
+`, 2, 2},
+	{"MPIJob", `apiVersion: kubeflow.org/v1
+kind: MPIJob
+metadata: {name: mpi}
+spec:
+  mpiReplicaSpecs:
+    Launcher: {replicas: 1, restartPolicy: Never, template: {spec: IDLE}}
+    Worker: {replicas: 2, restartPolicy: OnFailure, template: {spec: POD}}
+`, 2, 3},
+	{"TrainJob", `apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: llm}
+spec: {runtimeRef: {apiGroup: trainer.kubeflow.org, kind: TrainingRuntime, name: torch}}
+---
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainingRuntime
+metadata: {name: torch, labels: {trainer.kubeflow.org/framework: torch}}
+spec:
+  mlPolicy: {numNodes: 2, torch: {}}
+  template:
+    spec:
+      replicatedJobs:
+      - {name: node, template: {metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}, spec: {backoffLimit: 0, template: {spec: POD}}}}
+`, 2, 2},
 }
+
+// containers are the names that operators want the container of training to have, by kind; main for others.
+var containers = map[string]string{"PyTorchJob": "pytorch", "MPIJob": "mpi", "TrainJob": "node"}
 
 // manifest is the workload's YAML for a pool, its pods of a priority class, "" for none.
 func (w workload) manifest(pool, class string) string {
 	spec := fmt.Sprintf(`{schedulerName: %s, nodeSelector: {%s: %s}, restartPolicy: RESTART, priorityClassName: "%s", containers: [{name: main, image: busybox, resources: {limits: {cpu: 1, memory: 1Gi, GPUS}}}]}`,
 		names.SchedulerName, names.LabelPool, pool, class)
+	spec = strings.Replace(spec, "name: main", "name: "+cmp.Or(containers[w.kind], "main"), 1)
 	if w.kind == "PodGroup" {
 		spec = strings.Replace(spec, "{", "{schedulingGroup: {podGroupName: native}, ", 1)
 	}
@@ -247,7 +283,11 @@ func TestItCanBeSwitchedOff(t *testing.T) {
 		t.Run(w.kind, func(t *testing.T) {
 			e := newEnv(t)
 			e.filler("filler", "")
-			w.yaml = strings.Replace(w.yaml, "metadata: {name:", `metadata: {annotations: {g8s.host/gang: "off"}, name:`, 1)
+			if w.kind == "TrainJob" { // Trainer hands on the annotations of the runtime's template alone
+				w.yaml = strings.Replace(w.yaml, "  template:\n", "  template:\n    metadata: {annotations: {g8s.host/gang: \"off\"}}\n", 1)
+			} else {
+				w.yaml = strings.Replace(w.yaml, "metadata: {name:", `metadata: {annotations: {g8s.host/gang: "off"}, name:`, 1)
+			}
 			e.apply(w.manifest(e.Pool, ""))
 			e.waitAllBound(w.all - 1)
 		})
