@@ -13,6 +13,7 @@ var (
 	Release      = requeueReleased
 	Tell         = requeueForNodes
 	FirstOfGangs = gangRepresentative
+	IsVerdict    = isVerdict
 )
 
 // ManyNodes is maxNodeEvents.

@@ -48,6 +48,10 @@ func reportRefusal(profile framework.Framework, pod *framework.QueuedPodInfo, st
 		return status
 	}
 	words, isSiblings := refusalIn(status, pod.Pod.Spec.NodeName)
+	record := gangs.RecordLostPlace
+	if isVerdict(status) {
+		record = gangs.RecordRefusal
+	}
 	if gpudevices.RefusedByFence(words) {
 		return status
 	}
@@ -55,7 +59,7 @@ func reportRefusal(profile framework.Framework, pod *framework.QueuedPodInfo, st
 		gangs.RecordRejection(pod.Pod)
 		return status
 	}
-	told := gangs.RecordRefusal(pod.Pod, words)
+	told := record(pod.Pod, words)
 	if told == "" {
 		return status
 	}
@@ -69,6 +73,12 @@ func reportRefusal(profile framework.Framework, pod *framework.QueuedPodInfo, st
 		return fwk.NewStatus(status.Code(), told).WithPlugin(status.Plugin())
 	}
 	return fwk.AsStatus(errors.New(told))
+}
+
+// isVerdict reports whether a pod lost its place by a verdict of a plugin or of the API server, and not by an accident: a response or a volume that
+// did not come, or a webhook that could not be called.
+func isVerdict(status *fwk.Status) bool {
+	return status.IsRejected() || gpudevices.IsVerdict(status.AsError())
 }
 
 // refusalIn returns why a pod lost its place, in the words of the refusal, and whether a sibling of its gang caused it.

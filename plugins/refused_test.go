@@ -3,12 +3,15 @@ package plugins_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -16,6 +19,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/reason"
+	"g8s.host/gpu-scheduler/plugins"
 	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/upstream"
 )
@@ -94,5 +98,28 @@ func (c *politeCluster) says(name, words string) {
 	})
 	if err != nil {
 		c.t.Errorf("it says %q", message)
+	}
+}
+
+// TestIsVerdict tells what judged a pod from what only went wrong.
+func TestIsVerdict(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	bind := func(err error) *fwk.Status {
+		return fwk.AsStatus(fmt.Errorf("running Bind plugin %q: %w", "GPUDevices", err))
+	}
+	for name, tc := range map[string]struct {
+		status *fwk.Status
+		want   bool
+	}{
+		"a plugin at Reserve or Permit":          {status: rejectedBy("Other", "a"), want: true},
+		"a plugin at PreBind":                    {status: fwk.NewStatus(fwk.Unschedulable, "it is refused").WithPlugin("Other"), want: true},
+		"a policy":                               {status: bind(apierrors.NewForbidden(pods, "p", errors.New("it is refused"))), want: true},
+		"a webhook that cannot be called":        {status: bind(apierrors.NewInternalError(errors.New(`failed calling webhook "no.example": EOF`)))},
+		"an API server that does not answer":     {status: bind(errors.New("EOF"))},
+		"a volume that does not come in PreBind": {status: fwk.AsStatus(errors.New(`running PreBind plugin "VolumeBinding": timed out`))},
+	} {
+		if got := plugins.IsVerdict(tc.status); got != tc.want {
+			t.Errorf("%s: a verdict: %t, want %t", name, got, tc.want)
+		}
 	}
 }

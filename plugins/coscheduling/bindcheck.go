@@ -22,11 +22,12 @@ type bindRefusal struct {
 func (f *bindRefusal) Error() string { return f.words }
 
 // WouldBeRefused reports whether the API server would refuse to bind a pod to a node that victims are to leave. The pod then evicts nothing for
-// a while and reports why, as if the binding had been refused.
+// a while and reports why, as if it had lost the place. Its gang has no room without the victims, so that PostFilter decides on
+// its bound members.
 func (p *Plugin) WouldBeRefused(ctx context.Context, pod *corev1.Pod, node string) bool {
 	refused := p.checkBind(ctx, pod, node)
 	if refused != nil {
-		p.RecordRefusal(pod, refused.words)
+		p.RecordLostPlace(pod, refused.words)
 	}
 	return refused != nil
 }
@@ -65,7 +66,7 @@ func (p *Plugin) cancelPreemption(g gang, move *preemptionCandidate, preemptor *
 	if move.notices != nil {
 		p.withdrawNotices(preemptorKey(g))
 	}
-	p.RecordRefusal(refused.pod, refused.words)
+	p.RecordLostPlace(refused.pod, refused.words)
 	p.gangs.changeKnown(g, (*phase.Gang).CancelPreemption)
 	klog.Background().Info("No pod leaves for one whose binding would be refused", "pod", klog.KObj(refused.pod), "victims", len(move.victims), "refusal", refused.words)
 	p.handle.Activate(klog.Background(), map[string]*corev1.Pod{nameOf(preemptor).String(): preemptor})

@@ -110,40 +110,6 @@ func TestAProcessThatStartsLaterAwaitsAMember(t *testing.T) {
 	}
 }
 
-// TestAReplacementThatIsRefusedEndsTheRest, however long the gang ran: its place alone has not made the gang whole again.
-func TestAReplacementThatIsRefusedEndsTheRest(t *testing.T) {
-	l := newLab(t, 2)
-	l.answers()
-	now := noon.Add(time.Hour)
-	l.now = func() time.Time { return now }
-	l.group("g", map[string]any{"minMember": int64(2)})
-	first, lost := l.member("a", bornAt(0), boundAfter(5, "n0"), planned("a/2")), l.member("lost", bornAt(0), boundAfter(5, "n1"), planned("a/2"))
-	l.podChanged(first)
-	l.podChanged(lost)
-	lost = lost.DeepCopy()
-	lost.DeletionTimestamp = &metav1.Time{Time: now}
-	l.must(l.pods.Delete(lost))
-	l.podGone(lost)
-	l.infos[0] = nodeInfo(l.infos[0].Node(), first)
-	again, began := l.member("again", bornAt(3601)), now
-	for range 3 {
-		cs, _, refused := l.aim(again)
-		if refused != "" {
-			t.Fatalf("it is not tried: %s", refused)
-		}
-		l.Permit(t.Context(), cs, again, "n1")
-		l.Unreserve(t.Context(), cs, again, "n1")
-		l.RecordRefusal(again, "denied")
-		for !l.Settled() {
-			time.Sleep(time.Millisecond)
-		}
-		if ends := slices.Contains(l.evicted(), "a"); ends != (now.Sub(began) >= phase.CompleteWithin) {
-			t.Errorf("after %s the rest is ended: %t", now.Sub(began), ends)
-		}
-		now = now.Add(phase.CompleteWithin/2 + time.Millisecond)
-	}
-}
-
 // TestSiblingsWithPlacesExtendNoTime: when one of half a gang finds no place, those that got one in the same round give it up.
 func TestSiblingsWithPlacesExtendNoTime(t *testing.T) {
 	l := newLab(t, 3)

@@ -11,10 +11,20 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gang/rejection"
 )
 
-// RecordRefusal records that a pod lost its place after a node was found for it, and why, in the words of the refusal. It would lose the next
-// place as well. So its gang, or the single pod, evicts nothing for a minute, then for two, and so on up to an hour. It returns the message for
-// the pod, by which the next leader knows, "" for none.
-func (p *Plugin) RecordRefusal(was *corev1.Pod, words string) string {
+// RecordRefusal records that a plugin or the API server refused a pod after a node was found for it, and why, as [Plugin.RecordLostPlace] does. The
+// bound members of its gang end if that goes on.
+func (p *Plugin) RecordRefusal(was *corev1.Pod, words string) (told string) {
+	return p.recordLostPlace(was, words, true)
+}
+
+// RecordLostPlace records that a pod lost its place after a node was found for it, and why. It may lose the next place as well. So its gang, or the
+// single pod, evicts nothing for a minute, then for two, and so on up to an hour. The bound members of its gang stay: the cause may be an accident,
+// such as a webhook that does not answer. It returns the message for the pod, by which the next leader knows, "" for none.
+func (p *Plugin) RecordLostPlace(was *corev1.Pod, words string) (told string) {
+	return p.recordLostPlace(was, words, false)
+}
+
+func (p *Plugin) recordLostPlace(was *corev1.Pod, words string, isRefused bool) (told string) {
 	pod := p.livePod(nameOf(was), was.UID)
 	if pod == nil || pod.Spec.NodeName != "" {
 		return ""
@@ -25,13 +35,13 @@ func (p *Plugin) RecordRefusal(was *corev1.Pod, words string) string {
 		return ""
 	}
 	p.restoreBackoff(g, pod)
-	var told string
 	p.gangs.changeState(g, func(s *phase.Gang) {
 		var until time.Time
 		until, told = s.RecordLostPlace(pod.UID, rejection.ShortenText(words), p.now())
 		s.PlanAttempt(phase.PlaceLost, until)
 	})
-	if !g.isSinglePod() {
+	if isRefused && !g.isSinglePod() {
+		p.gangs.changeKnown(g, func(s *phase.Gang) { s.RecordRefusal(p.now()) })
 		p.releasePartialGang(g, group, &m, pod)
 	}
 	return told

@@ -27,20 +27,28 @@ func (d *Dependencies) CheckBinding(ctx context.Context, client kubernetes.Inter
 	return readRefusal(client.CoreV1().Pods(pod.Namespace).Bind(ctx, binding, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}))
 }
 
-// readRefusal interprets the response to a dry-run Binding. A refusal must concern the pod and its node: not that another scheduler leads, that
-// the pod is not free to be bound, that there is no response, or that a webhook does not support dry runs.
+// readRefusal interprets the response to a dry-run Binding. A webhook that cannot be called refuses as well: no pod leaves for one that would not be
+// bound in its place.
 func readRefusal(err error) (words string) {
 	var status apierrors.APIStatus
+	if IsVerdict(err) || errors.As(err, &status) && isWebhookFailure(status.Status().Message) {
+		return err.Error()
+	}
+	return ""
+}
+
+// IsVerdict reports whether an error is the API server's verdict on a pod and its node: not that another scheduler leads, that the pod is not free to
+// be bound, that there is no response, or that a webhook cannot be called or does not support dry runs.
+func IsVerdict(err error) bool {
+	var status apierrors.APIStatus
 	if !errors.As(err, &status) || RefusedByFence(err.Error()) {
-		return ""
+		return false
 	}
-	switch code := status.Status().Code; {
-	case isAdmissionDenied(status.Status().Message):
-	case code == http.StatusForbidden, code == http.StatusUnprocessableEntity, code == http.StatusRequestEntityTooLarge:
-	default:
-		return ""
+	switch status.Status().Code {
+	case http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusRequestEntityTooLarge:
+		return true
 	}
-	return err.Error()
+	return isWebhookDenial(status.Status().Message)
 }
 
 // leadershipAnnotations returns the annotations of a Binding that name the current leadership.

@@ -87,3 +87,24 @@ func TestWhatIsForeseenOfABinding(t *testing.T) {
 		})
 	}
 }
+
+// TestIsVerdict tells a refusal from a webhook that could not be called, though neither binds the pod.
+func TestIsVerdict(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	for name, tc := range map[string]struct {
+		answer error
+		want   bool
+	}{
+		"it is bound":                    {},
+		"a policy":                       {answer: apierrors.NewForbidden(pods, "p", errors.New("no")), want: true},
+		"a webhook":                      {answer: denied(400, `admission webhook "no.example" denied the request: not this one`), want: true},
+		"a webhook that does not answer": {answer: apierrors.NewInternalError(errors.New(`failed calling webhook "no.example": EOF`))},
+		"the fence":                      {answer: denied(403, `pods "p" is forbidden: ValidatingAdmissionPolicy 'g8s-fence' with binding 'g8s-fence' denied request: another scheduler leads`)},
+		"the pod is bound, or another":   {answer: apierrors.NewConflict(pods, "p", errors.New("already assigned"))},
+		"nobody answers":                 {answer: errors.New("EOF")},
+	} {
+		if got := IsVerdict(tc.answer); got != tc.want {
+			t.Errorf("%s: a verdict: %t, want %t", name, got, tc.want)
+		}
+	}
+}

@@ -50,7 +50,7 @@ func readResult(err error) bindResult {
 	if !errors.As(err, &status) {
 		return resultUnknown
 	}
-	if isAdmissionDenied(status.Status().Message) {
+	if message := status.Status().Message; isWebhookDenial(message) || isWebhookFailure(message) {
 		return resultRefused
 	}
 	switch code := status.Status().Code; {
@@ -62,12 +62,16 @@ func readResult(err error) bindResult {
 	return resultUnknown
 }
 
-// isAdmissionDenied recognizes responses of an API server whose admission webhooks denied a request, with a status of their own choice, or could not
-// be called, which is an InternalError. The type says no more, and the text is the API server's own (k8s.io/apiserver: ErrCallingWebhook in
-// pkg/util/webhook, ToStatusErr in pkg/admission/plugin/webhook/errors).
-func isAdmissionDenied(message string) bool {
-	return strings.HasPrefix(message, "Internal error occurred: failed calling webhook ") ||
-		strings.HasPrefix(message, "admission webhook ") && strings.Contains(message, " denied the request")
+// isWebhookDenial recognizes responses of an API server whose admission webhooks denied a request, with a status of their own choice. The type says
+// no more, and the text is the API server's own (k8s.io/apiserver: ToStatusErr in pkg/admission/plugin/webhook/errors).
+func isWebhookDenial(message string) bool {
+	return strings.HasPrefix(message, "admission webhook ") && strings.Contains(message, " denied the request")
+}
+
+// isWebhookFailure recognizes responses of an API server that could not call a webhook, which are an InternalError (ErrCallingWebhook in
+// pkg/util/webhook).
+func isWebhookFailure(message string) bool {
+	return strings.HasPrefix(message, "Internal error occurred: failed calling webhook ")
 }
 
 // bindPod binds a pod, or returns an error if it is certain that the pod was not bound. The only other way to end is the end of ctx, and with it of

@@ -18,9 +18,10 @@ type Gang struct {
 	whole     bool
 	wholeSize int
 	// partial says that it was found partially bound, and has not been whole since. partialSince is since when some members are bound without
-	// room for the others; zero otherwise.
-	partial      bool
-	partialSince time.Time
+	// room for the others; zero otherwise. partialRefused says that the time began with the refusal of a member.
+	partial        bool
+	partialSince   time.Time
+	partialRefused bool
 	// isAssembling says that members are held out of the queue, as others are still to come.
 	isAssembling bool
 	// queuedBehind is until when other pods come before the gang, after all of its members were activated.
@@ -81,7 +82,8 @@ func (g *Gang) RecordBound(pod types.UID, want int, lostIsBound bool) {
 		g.clearPreemptionBackoff()
 	}
 	if isWhole {
-		g.whole, g.wholeSize, g.partial, g.partialSince = true, want, false, time.Time{}
+		g.whole, g.wholeSize, g.partial = true, want, false
+		g.EndPartial()
 	}
 }
 
@@ -95,7 +97,8 @@ func (g *Gang) RecordWholeSize(members int) {
 // RecordLeft records that a member has left its place: once none is bound, the next start is a new one.
 func (g *Gang) RecordLeft() {
 	if g.Bound == 0 {
-		g.whole, g.partial, g.partialSince = false, false, time.Time{}
+		g.whole, g.partial = false, false
+		g.EndPartial()
 	}
 }
 

@@ -14,8 +14,8 @@ type Part struct {
 }
 
 // DecideRelease reports whether the bound members of a gang end, as another one found no place for [CompleteWithin], and plans the next attempt
-// otherwise. The time runs from the first member that found none, whichever others held places in the meantime. It begins anew only after pods
-// that leave for the gang, or members that it has lost, were waited for.
+// otherwise. The time runs from the first member that found none, whichever others held places in the meantime. It begins anew after pods that
+// leave for the gang, or members that it has lost, were waited for, once all members have places, and with the first refusal of one.
 func (g *Gang) DecideRelease(part Part, now time.Time) bool {
 	switch {
 	case !part.IsHalf, g.AwaitsDepartures(now):
@@ -46,7 +46,15 @@ func (g *Gang) BeginPartial(now time.Time) (since time.Time) {
 }
 
 // EndPartial records that the gang is not partially bound, or its members leave.
-func (g *Gang) EndPartial() { g.partialSince = time.Time{} }
+func (g *Gang) EndPartial() { g.partialSince, g.partialRefused = time.Time{}, false }
+
+// RecordRefusal records that a member was refused a place that it had found. The first refusal begins the time of a partially bound gang: a Binding
+// may take longer than that time. Places that are found after it do not end the time.
+func (g *Gang) RecordRefusal(now time.Time) {
+	if !g.partialRefused {
+		g.partialSince, g.partialRefused = now, true
+	}
+}
 
 // IsPartialForLong reports whether the gang, of which a member is made again, has been partially bound for as long as it may be. The time begins with
 // the first of these members.

@@ -21,6 +21,9 @@ func TestDecideRelease(t *testing.T) {
 	after := func(seconds int, reason Reason) NextAttempt {
 		return NextAttempt{At: noon.Add(time.Duration(seconds) * time.Second), Reason: reason}
 	}
+	refuse := func(seconds int) func(*Gang) {
+		return func(g *Gang) { g.RecordRefusal(noon.Add(time.Duration(seconds) * time.Second)) }
+	}
 	for name, attempts := range map[string][]attempt{
 		"it ends after its time": {
 			{at: 0, part: half, next: after(5, BoundInPart)},
@@ -46,6 +49,21 @@ func TestDecideRelease(t *testing.T) {
 			{at: 0, part: half, next: after(5, BoundInPart)},
 			{at: 4, part: half, change: func(g *Gang) { g.RecordEvictions(noon.Add(4 * time.Second)) }, next: after(5, BoundInPart)},
 			{at: 8, part: half, next: after(13, BoundInPart)},
+		},
+		"its time begins anew with the first refusal": {
+			{at: 0, part: half, next: after(5, BoundInPart)},
+			{at: 4, part: half, change: refuse(4), next: after(9, BoundInPart)},
+			{at: 8, part: half, change: refuse(8), next: after(9, BoundInPart)},
+			{at: 9, part: half, change: refuse(9), ends: true},
+		},
+		"its time begins anew after all had places": {
+			{at: 0, part: half, next: after(5, BoundInPart)},
+			{at: 6, part: half, change: (*Gang).RecordSuccess, next: after(11, BoundInPart)},
+			{at: 11, part: half, ends: true},
+		},
+		"places after a refusal do not extend its time": {
+			{at: 0, part: half, change: refuse(0), next: after(5, BoundInPart)},
+			{at: 5, part: half, change: (*Gang).RecordSuccess, ends: true},
 		},
 		"a gang that is not half keeps its members": {
 			{at: 0, part: Part{}},

@@ -110,8 +110,11 @@ func (g Gang) FailedAt() time.Time { return g.failedAt }
 func (g Gang) IsBackingOff(now time.Time) bool { return now.Before(g.failedUntil) }
 
 // RecordSuccess clears the failures of a gang that has found its places. Its evictions may still have been in vain, and one that was partially bound
-// is so still, until it is bound: the API server may refuse a Binding.
+// is so still, until it is bound: the API server may refuse a Binding. But nothing lacks room meanwhile, however long the API server takes.
 func (g *Gang) RecordSuccess() {
+	if !g.partialRefused {
+		g.EndPartial()
+	}
 	g.failedAt, g.failedUntil, g.verdict, g.rejection = time.Time{}, time.Time{}, Verdict{}, rejection{}
 	g.protectionReason, g.writeBackoff = "", Backoff{}
 }
