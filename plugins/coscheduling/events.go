@@ -190,10 +190,7 @@ func (p *Plugin) isStillPending(pod *corev1.Pod) bool {
 // watchPodsAndGroups watches pods that other schedulers place, and PodGroups.
 func (p *Plugin) watchPodsAndGroups(pods cache.SharedIndexInformer) error {
 	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(object any) {
-			p.noteEarlierLoss(object)
-			p.podChanged(object)
-		},
+		AddFunc: p.podChanged,
 		UpdateFunc: func(old, object any) {
 			before, _ := old.(*corev1.Pod)
 			after, _ := object.(*corev1.Pod)
@@ -271,6 +268,7 @@ func (p *Plugin) podGone(object any) {
 		object = last.Obj
 	}
 	if pod, ok := object.(*corev1.Pod); ok {
+		p.noteEarlierLoss(pod)
 		p.forgetMember(pod)
 	}
 }
@@ -310,9 +308,6 @@ func (p *Plugin) groupChanged(before *podgroup.Group, object any) {
 	}
 	name := types.NamespacedName{Namespace: group.Namespace, Name: group.Name}
 	p.gangs.requireRecount(name)
-	if before == nil {
-		p.noteEarlierLosses(name)
-	}
 	waiting, there, count := map[gang][]*corev1.Pod{}, map[gang]*corev1.Pod{}, 0
 	for _, pod := range p.groupPods(name) {
 		g := gangOf(pod, group)

@@ -90,7 +90,6 @@ func TestAProcessThatStartsLaterAwaitsAMember(t *testing.T) {
 			})
 			for i, pod := range []*corev1.Pod{first, lost} {
 				l.infos[i] = nodeInfo(l.infos[i].Node(), pod)
-				l.noteEarlierLoss(pod)
 				l.podChanged(pod)
 			}
 			if tc.before {
@@ -104,6 +103,49 @@ func TestAProcessThatStartsLaterAwaitsAMember(t *testing.T) {
 			}
 			tc.after(l, lost)
 			if ends := l.ends("a", l.member("again", bornAt(3601)), &now); ends != tc.ends {
+				t.Errorf("the rest is ended: %t, want %t", ends, tc.ends)
+			}
+		})
+	}
+}
+
+// TestALossThatWasMadeGoodEndsNothing: a process that starts later sees one that still ends on a dead node, and was made again long ago. Another one
+// has ended by itself since, and finds no room.
+func TestALossThatWasMadeGoodEndsNothing(t *testing.T) {
+	leaves := func(pod *corev1.Pod) {
+		pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &metav1.Time{Time: noon.Add(3500 * time.Second)}, ptr.To(int64(30))
+	}
+	for name, tc := range map[string]struct {
+		other bool // which did not end by itself
+		after func(l *lab, lost *corev1.Pod)
+		ends  bool
+	}{
+		"while it ends":                {after: func(*lab, *corev1.Pod) {}},
+		"once it has ended":            {after: func(l *lab, lost *corev1.Pod) { l.must(l.pods.Delete(lost)); l.podGone(lost) }},
+		"but another was deleted, too": {other: true, after: func(l *lab, lost *corev1.Pod) { l.must(l.pods.Delete(lost)); l.podGone(lost) }, ends: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, 4)
+			l.answers()
+			now := l.keepsClock()
+			*now = noon.Add(time.Hour)
+			l.group("g", map[string]any{"minMember": int64(4)})
+			lost := l.member("lost", bornAt(0), boundAfter(5, "n0"), planned("a/4"), leaves)
+			members := []*corev1.Pod{
+				lost, l.member("made", bornAt(3480), boundAfter(3490, "n1"), planned("b/1")),
+				l.member("a", bornAt(0), boundAfter(5, "n2"), planned("a/4")), l.member("b", bornAt(0), boundAfter(5, "n3"), planned("a/4")),
+			}
+			for i, pod := range members {
+				l.infos[i] = nodeInfo(l.infos[i].Node(), pod)
+			}
+			if tc.other {
+				members = append(members, l.member("other", bornAt(0), boundAfter(5, "n0"), planned("a/4"), leaves))
+			}
+			for _, pod := range members {
+				l.podChanged(pod)
+			}
+			tc.after(l, lost)
+			if ends := l.ends("a", l.member("again", bornAt(3601)), now); ends != tc.ends {
 				t.Errorf("the rest is ended: %t, want %t", ends, tc.ends)
 			}
 		})

@@ -25,7 +25,7 @@ import (
 func (p *Plugin) releasePartialGang(g gang, group *podgroup.Group, m *placement.Members, pod *corev1.Pod) {
 	now := p.now()
 	ours, leaving := partial.BoundByScheduler(pod.Spec.SchedulerName, m), p.leavingMembers(g, group)
-	if len(leaving) > 0 {
+	if partial.HasLostMember(m, leaving) {
 		p.gangs.changeState(g, (*phase.Gang).RecordEarlierLoss)
 	}
 	part := phase.Part{
@@ -112,23 +112,25 @@ func (p *Plugin) leavingMembers(g gang, group *podgroup.Group) []*corev1.Pod {
 	return slices.DeleteFunc(p.podsByIndex(byLeavingGroup, g.group.String()), func(pod *corev1.Pod) bool { return gangOf(pod, group) != g })
 }
 
-// noteEarlierLoss records that the gang of a pod has lost it, where the pod was leaving when this process saw it first.
-func (p *Plugin) noteEarlierLoss(object any) {
-	pod, ok := object.(*corev1.Pod)
-	if !ok || !partial.IsLeaving(pod) {
+// noteEarlierLoss records that the gang of a pod had lost it before this process saw the gang. It is called when the pod is gone, with which the last
+// trace of the loss goes: when a process begins, it does not know yet which others were made since.
+func (p *Plugin) noteEarlierLoss(pod *corev1.Pod) {
+	if !partial.IsLeaving(pod) {
 		return
 	}
 	for _, name := range pkggang.NamesFor(pod) {
-		if group := p.groups.GetGroup(name); group.UnusableReason() == "" {
-			p.gangs.changeState(gangOf(pod, group), (*phase.Gang).RecordEarlierLoss)
+		group := p.groups.GetGroup(name)
+		if group.UnusableReason() != "" {
+			continue
 		}
-	}
-}
-
-// noteEarlierLosses is noteEarlierLoss for the pods of a group that was not known when they were.
-func (p *Plugin) noteEarlierLosses(name types.NamespacedName) {
-	for _, pod := range p.podsByIndex(byLeavingGroup, name.String()) {
-		p.noteEarlierLoss(pod)
+		g := gangOf(pod, group)
+		if state := p.gangs.stateOf(g); state.Bound == 0 || state.WasWhole() || state.IsPartial() {
+			continue
+		}
+		m := p.membersOf(pod, group)
+		if partial.HasLostMember(&m, append(p.leavingMembers(g, group), pod)) {
+			p.gangs.changeKnown(g, (*phase.Gang).RecordEarlierLoss)
+		}
 	}
 }
 

@@ -47,7 +47,7 @@ func MayBeReleased(ours []*corev1.Pod, m *placement.Members, minMember int) bool
 
 // WasNeverWhole reports whether a leader bound some of the members alone, as far as pods tell: by the plans written on them, or else by their ages.
 func WasNeverWhole(ours []*corev1.Pod, m *placement.Members, group Group, now time.Time) bool {
-	if slices.ContainsFunc(ours, func(pod *corev1.Pod) bool { return planOf(pod) != "" }) {
+	if slices.ContainsFunc(ours, hasPlan) {
 		return isPartOfPlan(ours, now)
 	}
 	return isPartiallyPlaced(m, group, now)
@@ -68,7 +68,7 @@ func isPartOfPlan(bound []*corev1.Pod, now time.Time) bool {
 	if CompletePlanSize(bound) > 0 {
 		return false
 	}
-	ranLong := slices.ContainsFunc(bound, func(pod *corev1.Pod) bool { return planOf(pod) != "" && hasRunLong(pod, now) })
+	ranLong := slices.ContainsFunc(bound, func(pod *corev1.Pod) bool { return hasPlan(pod) && hasRunLong(pod, now) })
 	return !ranLong || slices.ContainsFunc(bound, hasReleaseCondition)
 }
 

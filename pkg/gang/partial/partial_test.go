@@ -147,3 +147,33 @@ func TestWhatEndsByItselfIsNotLost(t *testing.T) {
 		}
 	}
 }
+
+// TestHasLostMember has what pods tell of a gang of three that started at noon.
+func TestHasLostMember(t *testing.T) {
+	const plan = "a/3"
+	ends := func(from int) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) {
+			pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = ptr.To(at(from+30)), ptr.To(int64(30))
+		}
+	}
+	first, lost, beyond := pod(0, bound(5), planned(plan)), pod(0, bound(5), planned(plan), ends(100)), pod(0, bound(9), ends(100))
+	again := pod(100, bound(110), planned("b/1"))
+	for name, tc := range map[string]struct {
+		bound, leaving []*corev1.Pod
+		want           bool
+	}{
+		"none ends":                                  {bound: []*corev1.Pod{first}},
+		"one ends":                                   {bound: []*corev1.Pod{first}, leaving: []*corev1.Pod{lost}, want: true},
+		"one ends, and was made again":               {bound: []*corev1.Pod{first, again}, leaving: []*corev1.Pod{lost}},
+		"two end, and one was made again":            {bound: []*corev1.Pod{first, again}, leaving: []*corev1.Pod{lost, lost}, want: true},
+		"one was made again, and another ends later": {bound: []*corev1.Pod{first, again}, leaving: []*corev1.Pod{pod(0, bound(5), planned(plan), ends(200))}, want: true},
+		"one ends that came when it was whole":       {bound: []*corev1.Pod{first}, leaving: []*corev1.Pod{beyond}},
+		"one ends, and no plan is known":             {bound: []*corev1.Pod{pod(0, bound(5))}, leaving: []*corev1.Pod{beyond}, want: true},
+		"those of an earlier start end":              {bound: []*corev1.Pod{again}, leaving: []*corev1.Pod{lost, lost}},
+		"all end":                                    {leaving: []*corev1.Pod{lost}},
+	} {
+		if got := partial.HasLostMember(&placement.Members{Placed: tc.bound}, tc.leaving); got != tc.want {
+			t.Errorf("%s: it has lost a member: %t, want %t", name, got, tc.want)
+		}
+	}
+}
