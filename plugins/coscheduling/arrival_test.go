@@ -231,6 +231,32 @@ func TestWhoIsNotKeptOut(t *testing.T) {
 	}
 }
 
+// TestWhatMembersReportedIsForgotten once they are gone, or all have places.
+func TestWhatMembersReportedIsForgotten(t *testing.T) {
+	l := newLab(t, 3)
+	l.group("g", map[string]any{"minMember": int64(3)})
+	stays := l.member("stays")
+	g := gangOf(stays, l.groups.GetGroup(mustGroup(stays)))
+	l.try(stays)
+	for i := range 10 {
+		pod := l.member(fmt.Sprint("goes-", i))
+		l.try(pod)
+		l.must(l.pods.Delete(pod))
+		l.podGone(pod)
+	}
+	if kept := l.gangs.states[g].missedSiblings.Len(); kept > 2 {
+		t.Errorf("%d members are remembered, of which 2 waited at a time", kept)
+	}
+	for _, pod := range []*corev1.Pod{stays, l.member("b"), l.member("c")} {
+		if why, _ := l.try(pod); why != "" {
+			t.Fatalf("%s is rejected: %s", pod.Name, why)
+		}
+	}
+	if kept := l.gangs.states[g].missedSiblings.Len(); kept > 0 {
+		t.Errorf("%d members are remembered, though all have places", kept)
+	}
+}
+
 // TestNobodyIsLookedAtWhileMembersCome: what changes in the cluster costs no look at each of a large gang.
 func TestNobodyIsLookedAtWhileMembersCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -50,7 +50,7 @@ type gangState struct {
 	// waited then.
 	representative types.NamespacedName
 	pendingClasses pendingClasses
-	// missedSiblings are members that were told that others are missing, and not tried since.
+	// missedSiblings are members that reported that others are missing, and were not tried since.
 	missedSiblings sets.Set[types.NamespacedName]
 	// block is what is known of what rejected a member, nil for nothing.
 	block *rejection.Block
@@ -237,7 +237,7 @@ func (r *gangs) recordSuccess(g gang) {
 	defer r.mu.Unlock()
 	if s, ok := r.states[g]; ok {
 		r.applyChange(g, s, func(s *gangState) {
-			s.plan, s.block = nil, nil
+			s.plan, s.block, s.missedSiblings = nil, nil, nil
 			s.RecordSuccess()
 		})
 	}

@@ -60,7 +60,7 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.
 		return p.joinRunningGang(state, g, group, &m, nodes)
 	}
 	if reason := p.refusalReason(g, group, &m, nodes, cycle.ReadChanges(state)); reason != "" {
-		p.retryMissing(g, group, pod, &m)
+		p.retryMissedSiblings(g, group, pod, &m)
 		p.gangs.setRepresentative(g, pod, m.Waiting)
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
 	}
@@ -69,15 +69,15 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.
 	return cycle.preFilterResult(), nil
 }
 
-// retryMissing has the members tried that were told that others are missing, once none are: only the representative is tried for its gang, and the
-// others would go on to say so.
-func (p *Plugin) retryMissing(g gang, group *podgroup.Group, pod *corev1.Pod, m *placement.Members) {
+// retryMissedSiblings has the members tried that reported that others are missing, once none are: only the representative is tried for its gang, and
+// the others would go on to report that.
+func (p *Plugin) retryMissedSiblings(g gang, group *podgroup.Group, pod *corev1.Pod, m *placement.Members) {
 	if m.MissingReason(group.MinMember) != "" {
-		p.gangs.noteMissing(g, nameOf(pod))
+		p.gangs.recordMissedSiblings(g, nameOf(pod), m.Waiting)
 		return
 	}
-	if told := p.gangs.takeMissing(g, nameOf(pod)); told.Len() > 0 {
-		p.activatePending(g, group, func(other *corev1.Pod) bool { return told.Has(nameOf(other)) })
+	if reported := p.gangs.takeMissedSiblings(g, nameOf(pod)); reported.Len() > 0 {
+		p.activatePending(g, group, func(other *corev1.Pod) bool { return reported.Has(nameOf(other)) })
 	}
 }
 

@@ -30,28 +30,36 @@ func (r *gangs) setRepresentative(g gang, pod *corev1.Pod, waiting []*corev1.Pod
 	}
 }
 
-// noteMissing records a member that is told that others are missing.
-func (r *gangs) noteMissing(g gang, pod types.NamespacedName) {
+// recordMissedSiblings records a waiting member that reports that others are missing. Once more are recorded than wait, those that no longer wait are
+// dropped.
+func (r *gangs) recordMissedSiblings(g gang, pod types.NamespacedName, waiting []*corev1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.ensureState(g)
 	if s.missedSiblings == nil {
 		s.missedSiblings = sets.New[types.NamespacedName]()
 	}
-	s.missedSiblings.Insert(pod)
+	if s.missedSiblings.Insert(pod); s.missedSiblings.Len() <= len(waiting) {
+		return
+	}
+	there := sets.New[types.NamespacedName]()
+	for _, member := range waiting {
+		there.Insert(nameOf(member))
+	}
+	s.missedSiblings = s.missedSiblings.Intersection(there)
 }
 
-// takeMissing returns the members that were told that others are missing, but the given one, and forgets them.
-func (r *gangs) takeMissing(g gang, pod types.NamespacedName) sets.Set[types.NamespacedName] {
+// takeMissedSiblings returns the members that reported that others are missing, but the given one, and forgets them.
+func (r *gangs) takeMissedSiblings(g gang, pod types.NamespacedName) sets.Set[types.NamespacedName] {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s, ok := r.states[g]
 	if !ok {
 		return nil
 	}
-	told := s.missedSiblings
+	reported := s.missedSiblings
 	s.missedSiblings = nil
-	return told.Delete(pod)
+	return reported.Delete(pod)
 }
 
 // pendingClasses are waiting members, one of each class. If there are too many classes, only their pools are kept.
