@@ -25,7 +25,8 @@ func (p *Plugin) holdRejectedGang(g gang, m *placement.Members, pod *corev1.Pod,
 		return ""
 	}
 	why := reason.GangOutside.Text.FormatText(words)
-	p.gangs.recordRejection(g, why, rejection.NewBlock(pod, m.AreAlike(pod), nodes, refused, p.nodeNamed), now)
+	failed := rejection.Attempt{Pod: pod, AreAlike: m.AreAlike(pod), Nodes: nodes, Statuses: refused}
+	p.gangs.recordRejection(g, why, rejection.NewBlock(failed, p.nodeNamed), now)
 	return why
 }
 

@@ -13,6 +13,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"g8s.host/gpu-scheduler/pkg/gang/phase"
+	"g8s.host/gpu-scheduler/pkg/gang/rejection"
 	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
@@ -258,5 +259,17 @@ func TestAGangThatIsKeptOutIsTriedWhenItsPodGroupChanges(t *testing.T) {
 	l.groupChanged(before, l.groups.GetGroup(name))
 	if tried := l.tried(); len(tried) != len(pods) || l.isKept(pods[0]) {
 		t.Errorf("%v are tried, and kept from the queue: %v", tried, l.isKept(pods[0]))
+	}
+}
+
+// TestThePackageOfRejectionsKnowsThisPlugin by its name: what it says of a node depends on that node alone.
+func TestThePackageOfRejectionsKnowsThisPlugin(t *testing.T) {
+	statuses := framework.NewDefaultNodeToStatus()
+	for node, plugin := range map[string]string{"ours": Name, "ports": "NodePorts"} {
+		statuses.Set(node, fwk.NewStatus(fwk.Unschedulable, "no").WithPlugin(plugin))
+	}
+	failed := rejection.Attempt{Pod: &corev1.Pod{}, AreAlike: true, Nodes: []string{"ours", "ports"}, Statuses: statuses}
+	if rejection.NewBlock(failed, func(string) *corev1.Node { return nil }) == nil {
+		t.Error("any event may matter, though only one plugin of Kubernetes depends on other pods")
 	}
 }

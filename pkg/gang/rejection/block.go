@@ -29,16 +29,25 @@ var nodeLocalPlugins = sets.New("", "Coscheduling", "GPUFilter", "NodeAffinity",
 // maxBlockedPlaces is how many nodes and domains are remembered for one gang. Room on any other one activates the gang.
 const maxBlockedPlaces = 64
 
-// NewBlock determines why a member is kept off nodes, by their names, nil if any event may change that. nodeOf returns a node by its name, nil for
-// none; alike says that all waiting members are kept off for the same reasons.
-func NewBlock(pod *corev1.Pod, alike bool, nodes []string, refused fwk.NodeToStatusReader, nodeOf func(string) *corev1.Node) *Block {
-	k := &Block{pod: pod, blockedPlaces: sets.New[string]()}
-	for _, name := range nodes {
-		status := refused.Get(name)
+// Attempt is an attempt to place a member that found no node.
+type Attempt struct {
+	Pod *corev1.Pod
+	// AreAlike says that all waiting members are kept off for the same reasons.
+	AreAlike bool
+	// Nodes are the names of the nodes, and Statuses what the plugins said of them.
+	Nodes    []string
+	Statuses fwk.NodeToStatusReader
+}
+
+// NewBlock determines why a member is kept off nodes, nil if any event may change that. nodeOf returns a node by its name, nil for none.
+func NewBlock(failed Attempt, nodeOf func(string) *corev1.Node) *Block {
+	k := &Block{pod: failed.Pod, blockedPlaces: sets.New[string]()}
+	for _, name := range failed.Nodes {
+		status := failed.Statuses.Get(name)
 		by := k.pluginFor(status.Plugin())
 		switch {
 		case by != nil:
-			if alike && k.blockedPlaces.Len() < maxBlockedPlaces {
+			if failed.AreAlike && k.blockedPlaces.Len() < maxBlockedPlaces {
 				k.blockedPlaces.Insert(by.blockedPlace(status, name, nodeOf(name)))
 			}
 		case !nodeLocalPlugins.Has(status.Plugin()):

@@ -44,7 +44,8 @@ func TestWhatMayLetAMemberIn(t *testing.T) {
 	}
 	nodes := map[string]*corev1.Node{"full": in("a", "full"), "spread": in("b", "spread"), "beside": in("b", "beside")}
 	refused := statuses{"full": refusedBy("GPUFilter", "full"), "spread": refusedBy("PodTopologySpread", "spread")}
-	block := rejection.NewBlock(spread(), true, []string{"full", "spread"}, refused, func(name string) *corev1.Node { return nodes[name] })
+	failed := rejection.Attempt{Pod: spread(), AreAlike: true, Nodes: []string{"full", "spread"}, Statuses: refused}
+	block := rejection.NewBlock(failed, func(name string) *corev1.Node { return nodes[name] })
 	small := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Labels: map[string]string{"app": "small"}}}
 	for name, tc := range map[string]struct{ got, want bool }{
 		"more room on the node that was full":       {block.BlocksNode(nodes["full"]), false},
@@ -67,7 +68,8 @@ func TestWhatMayLetAMemberIn(t *testing.T) {
 func TestAnyEventMayMatterToUnknownPlugins(t *testing.T) {
 	none := func(string) *corev1.Node { return nil }
 	for _, plugin := range []string{"Others", "GPUFilter"} {
-		if block := rejection.NewBlock(spread(), true, []string{"n"}, statuses{"n": refusedBy(plugin, "no")}, none); block != nil {
+		failed := rejection.Attempt{Pod: spread(), AreAlike: true, Nodes: []string{"n"}, Statuses: statuses{"n": refusedBy(plugin, "no")}}
+		if block := rejection.NewBlock(failed, none); block != nil {
 			t.Errorf("%s: %+v", plugin, block)
 		}
 	}
