@@ -186,6 +186,16 @@ func labPools(t testing.TB) preemption.Pools {
 	return pools
 }
 
+// labFinished are members that have succeeded, which no informer fills.
+func labFinished(t testing.TB) follow.FinishedMembers {
+	t.Helper()
+	finished, err := follow.WatchFinished(informers.NewSharedInformerFactory(fake.NewClientset(), 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return finished
+}
+
 // newLab has nodes with 8 cards each.
 func newLab(t testing.TB, nodes int) *lab {
 	t.Helper()
@@ -197,7 +207,7 @@ func newLab(t testing.TB, nodes int) *lab {
 		pools:       labPools(t),
 		pods:        cache.NewIndexer(cache.MetaNamespaceKeyFunc, podIndexers),
 		nodes:       listersv1.NewNodeLister(indexer),
-		finished:    follow.FinishedMembers{Members: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{follow.ByController: follow.ControllerKeys})},
+		finished:    labFinished(t),
 		deviceCache: devices.NewCache(),
 		now:         time.Now,
 		searchLimit: searchBudget,

@@ -20,20 +20,20 @@ import (
 // of such a gang is placed pod by pod.
 type FinishedMembers struct{ Members cache.Indexer }
 
-// ByController is the index of members by their controller and gang. The gang's name alone is not enough: a job of the same name may have been
+// byController is the index of members by their controller and gang. The gang's name alone is not enough: a job of the same name may have been
 // submitted since. Neither is the controller: an Argo workflow creates one gang after the other.
-const ByController = "controller"
+const byController = "controller"
 
 // WatchFinished adds such members to the scheduler's informers, so that they are known before its first cycle.
 func WatchFinished(factory informers.SharedInformerFactory) (FinishedMembers, error) {
 	informer := factory.InformerFor(&keyOfFinished{}, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
-		return coreinformers.NewFilteredPodInformer(client, metav1.NamespaceAll, resync, cache.Indexers{ByController: ControllerKeys},
+		return coreinformers.NewFilteredPodInformer(client, metav1.NamespaceAll, resync, cache.Indexers{byController: controllerKeys},
 			func(options *metav1.ListOptions) {
 				options.LabelSelector = pkggang.GroupSelector
 				options.FieldSelector = fields.OneTermEqualSelector("status.phase", string(corev1.PodSucceeded)).String()
 			})
 	})
-	if err := informer.SetTransform(KeepOwners); err != nil {
+	if err := informer.SetTransform(keepOwners); err != nil {
 		return FinishedMembers{}, fmt.Errorf("following the members that have finished: %w", err)
 	}
 	return FinishedMembers{Members: informer.GetIndexer()}, nil
@@ -42,8 +42,8 @@ func WatchFinished(factory informers.SharedInformerFactory) (FinishedMembers, er
 // keyOfFinished is the type that distinguishes this pod informer from the scheduler's own in informers.SharedInformerFactory.
 type keyOfFinished struct{ corev1.Pod }
 
-// KeepOwners reduces a pod to the fields that are used: many pods may have finished.
-func KeepOwners(object any) (any, error) {
+// keepOwners reduces a pod to the fields that are used: many pods may have finished.
+func keepOwners(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
 		return object, nil
@@ -58,8 +58,8 @@ func KeepOwners(object any) (any, error) {
 	return out, nil
 }
 
-// ControllerKeys is the function of the index ByController.
-func ControllerKeys(object any) ([]string, error) {
+// controllerKeys is the function of the index byController.
+func controllerKeys(object any) ([]string, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
 		return nil, nil
@@ -85,6 +85,6 @@ func (f FinishedMembers) HasFinishedSibling(pod *corev1.Pod) bool {
 	if key == "" || f.Members == nil {
 		return false
 	}
-	siblings, err := f.Members.IndexKeys(ByController, key)
+	siblings, err := f.Members.IndexKeys(byController, key)
 	return err == nil && len(siblings) > 0
 }
