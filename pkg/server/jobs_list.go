@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -98,7 +99,7 @@ func (s *Server) listJobs(ctx context.Context, in *jobListInput) (*huma.StreamRe
 	if err != nil {
 		return nil, err
 	}
-	scope, err := s.jobScope(ctx, view, in.Namespace)
+	scope, err := s.jobScope(ctx, view, in.Namespace, view.jobNamespaces)
 	if err != nil {
 		return nil, err
 	}
@@ -117,14 +118,14 @@ func (s *Server) listJobs(ctx context.Context, in *jobListInput) (*huma.StreamRe
 	return s.valueResponse(JobList{Page: page, ResourceVersion: view.jobsVersion}), nil
 }
 
-// jobScope returns where the caller may see jobs: in the given namespace, else wherever it may list the resources of jobs. A caller that may see none
-// of the existing jobs gets an error and not an empty list.
-func (s *Server) jobScope(ctx context.Context, v *view, namespace string) (access.Scope, error) {
-	candidates := v.jobNamespaces
-	if namespace != "" {
-		candidates = []string{namespace}
+// jobScope returns where the caller may see jobs: in the given namespace, else among the candidates wherever it may list the resources of jobs. A caller
+// who may in none of them, but in a namespace that has no jobs yet, sees an empty list; one who may nowhere gets an error.
+func (s *Server) jobScope(ctx context.Context, v *view, namespace string, candidates []string) (access.Scope, error) {
+	scope, err := listScope(ctx, namespace, candidates, jobResources...)
+	if namespace != "" || !errors.As(err, new(*access.DeniedError)) {
+		return scope, err
 	}
-	return listScope(ctx, namespace, candidates, jobResources...)
+	return listScope(ctx, "", v.namespaceNames(), jobResources...)
 }
 
 // listScope returns the candidates in which the caller may list all resources. With a namespace, the caller must have the right there.

@@ -17,7 +17,7 @@ import (
 func (s *Server) watchJobs(ctx context.Context, in *jobListInput) (*huma.StreamResponse, error) {
 	watcher := &jobWatcher{server: s, filter: in.JobFilter, shown: map[string]bool{}}
 	may := func(ctx context.Context) error {
-		_, err := watcher.visibleJobs(ctx)
+		_, err := watcher.visibleJobs(ctx, nil)
 		return err
 	}
 	return s.streamResponse(ctx, may, func(ctx context.Context, out *stream) error {
@@ -68,7 +68,7 @@ func (w *jobWatcher) streamEvents(ctx context.Context, lastID string) error {
 // sendAllJobs sends all jobs.
 func (w *jobWatcher) sendAllJobs(ctx context.Context) error {
 	jobs, seq := w.server.cache.jobs.CurrentJobs()
-	visible, err := w.visibleJobs(ctx)
+	visible, err := w.visibleJobs(ctx, jobs)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,11 @@ func (w *jobWatcher) sendChanges(ctx context.Context, changes []feed.Change) err
 	if len(changes) == 0 {
 		return nil
 	}
-	visible, err := w.visibleJobs(ctx)
+	jobs := make([]*inventory.Job, len(changes))
+	for i := range changes {
+		jobs[i] = changes[i].Job
+	}
+	visible, err := w.visibleJobs(ctx, jobs)
 	if err != nil {
 		return err
 	}
@@ -144,14 +148,26 @@ func (w *jobWatcher) assumeShown() {
 	}
 }
 
-// visibleJobs returns which jobs the caller may see at the moment.
-func (w *jobWatcher) visibleJobs(ctx context.Context) (func(*inventory.Job) bool, error) {
+// visibleJobs returns which jobs the caller may see at the moment. It reviews the namespaces of these jobs too: the newest view may be older than they are,
+// and not know theirs yet.
+func (w *jobWatcher) visibleJobs(ctx context.Context, jobs []*inventory.Job) (func(*inventory.Job) bool, error) {
 	view, err := w.server.cache.latestView()
 	if err != nil {
 		return nil, err
 	}
-	scope, err := w.server.jobScope(ctx, view, w.filter.Namespace)
+	scope, err := w.server.jobScope(ctx, view, w.filter.Namespace, addNamespaces(view.jobNamespaces, jobs))
 	return func(job *inventory.Job) bool { return scope.Has(job.Namespace) }, err
+}
+
+// addNamespaces returns sorted namespaces with those of some jobs.
+func addNamespaces(known []string, jobs []*inventory.Job) []string {
+	out := slices.Clone(known)
+	for _, job := range jobs {
+		if i, found := slices.BinarySearch(out, job.Namespace); !found {
+			out = slices.Insert(out, i, job.Namespace)
+		}
+	}
+	return out
 }
 
 func (w *jobWatcher) waitForChanges(ctx context.Context, renewed <-chan struct{}) error {

@@ -50,7 +50,7 @@ func (s *Server) listQueue(ctx context.Context, in *queueInput) (*queueOutput, e
 	if err != nil {
 		return nil, err
 	}
-	scope, err := s.jobScope(ctx, view, in.Namespace)
+	scope, err := s.jobScope(ctx, view, in.Namespace, view.jobNamespaces)
 	if err != nil {
 		return nil, err
 	}
