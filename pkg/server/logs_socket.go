@@ -150,7 +150,7 @@ func (s *Server) serveSocket(ctx context.Context, k *socket, operation string, f
 		k.closeWithReason(websocket.CloseNormalClosure, "the job has ended", gone)
 	case errors.Is(cause, errStopping):
 		k.closeWithReason(websocket.CloseGoingAway, errStopping.text, gone)
-	case errors.Is(cause, errTokenEnded), errors.As(cause, new(*access.DeniedError)), errors.As(cause, new(*access.ActingError)):
+	case errors.Is(cause, errTokenEnded), errors.Is(cause, errSessionOver), errors.As(cause, new(*access.DeniedError)), errors.As(cause, new(*access.ActingError)):
 		k.closeWithReason(websocket.ClosePolicyViolation, cause.Error(), gone)
 	case cause != nil, errors.Is(err, errClientGone):
 		k.closeWithReason(websocket.CloseNormalClosure, "", gone)

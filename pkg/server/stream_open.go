@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"g8s.host/gpu-scheduler/pkg/server/access"
+	"g8s.host/gpu-scheduler/pkg/server/console"
 )
 
 // Reasons why the server ends a stream.
@@ -60,13 +61,16 @@ func (o *openStreams) closeStream(user string) {
 }
 
 // streamContext returns the context of a stream. It ends with [errStopping] when the server stops, with [errTokenEnded] when the token of the stream is
-// no longer valid, with an [access.ActingError] when the server may no longer act for the caller, and with an [access.DeniedError] when the caller
+// no longer valid, with [errSessionOver] when the session of the page is over, with an [access.ActingError] when the server may no longer act for the caller, and with an [access.DeniedError] when the caller
 // may no longer read the content. No stream outlives its rights.
 func (s *Server) streamContext(parent context.Context, may rightsCheck) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
-	unhook := context.AfterFunc(s.streams, func() { cancel(errStopping) })
+	unhook, signedOut := context.AfterFunc(s.streams, func() { cancel(errStopping) }), func() bool { return true }
+	if session := console.SessionOf(parent); session != nil {
+		signedOut = context.AfterFunc(session, func() { cancel(context.Cause(session)) })
+	}
 	go s.reviewAgain(ctx, cancel, may)
-	return ctx, func() { unhook(); cancel(nil) }
+	return ctx, func() { unhook(); signedOut(); cancel(nil) }
 }
 
 // reviewAgain periodically checks whether the token of a request is still valid and its owner still has the rights. It ignores errors in reaching the

@@ -7,7 +7,9 @@ package console
 
 import (
 	"context"
+	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -15,9 +17,21 @@ import (
 // Root is the path of the console.
 const Root = "/console/"
 
-// cookieName is that of the session's cookie. With this prefix browsers take the cookie only over TLS and for this host alone, so that no neighbor under
+// cookiePrefix begins the names of sessions' cookies. With __Host- browsers take a cookie only over TLS and for this host alone, so that no neighbor under
 // the same domain can plant one.
-const cookieName = "__Host-gpuctl"
+const cookiePrefix = "__Host-gpuctl"
+
+// digits are the ports that a cookie is named after.
+var digits = regexp.MustCompile(`^[0-9]{1,5}$`)
+
+// cookieName returns the name of the session's cookie for a Host header. Browsers send a host's cookies to all of its ports: with the port in the name, the
+// consoles of two clusters that are forwarded to localhost do not end each other's sessions.
+func cookieName(host string) string {
+	if _, port, err := net.SplitHostPort(host); err == nil && digits.MatchString(port) {
+		return cookiePrefix + "-" + port
+	}
+	return cookiePrefix
+}
 
 // Options connect the console with the server that serves it.
 type Options struct {
@@ -25,7 +39,7 @@ type Options struct {
 	IdentifyUser func(http.ResponseWriter, *http.Request) (string, bool)
 	// Refuse answers with a failure in the format of the API.
 	Refuse func(w http.ResponseWriter, r *http.Request, status int, code, text string)
-	// SessionOver is the cause with which requests end when their session does.
+	// SessionOver is the cause with which streams end when their session does.
 	SessionOver error
 	// Now is the clock.
 	Now func() time.Time
@@ -63,11 +77,20 @@ func (c *Console) AddRoutes(mux *http.ServeMux) []string {
 	return patterns
 }
 
-// WithSessions gives requests of signed-in pages the token of their session. Requests end with their session, streams among them. A request with a token of
-// its own keeps it.
+// endedKey holds the context that ends with the session of a request.
+type endedKey struct{}
+
+// SessionOf returns a context that ends with the session of a request, with [Options.SessionOver] as its cause; nil for a request without one.
+func SessionOf(ctx context.Context) context.Context {
+	ended, _ := ctx.Value(endedKey{}).(context.Context)
+	return ended
+}
+
+// WithSessions gives requests of signed-in pages the token of their session. A request with a token of its own keeps it. Streams have to end with
+// [SessionOf]; other requests are carried out, as a write that is cut in the middle leaves its caller in doubt.
 func (c *Console) WithSessions(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		cookie, err := r.Cookie(cookieName)
+		cookie, err := r.Cookie(cookieName(r.Host))
 		if err != nil || strings.HasPrefix(r.URL.Path, Root) || hasToken(r) || !c.isSameOrigin(r) {
 			next.ServeHTTP(w, r)
 			return
@@ -77,12 +100,7 @@ func (c *Console) WithSessions(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		ctx, cancel := context.WithCancelCause(r.Context())
-		defer cancel(nil)
-		defer context.AfterFunc(found.ended, func() { cancel(c.options.SessionOver) })()
-		overdue := time.AfterFunc(found.began.Add(absoluteLifetime).Sub(c.options.Now()), func() { cancel(c.options.SessionOver) })
-		defer overdue.Stop()
-		signed := r.Clone(ctx)
+		signed := r.Clone(context.WithValue(r.Context(), endedKey{}, found.ended))
 		signed.Header.Set("Authorization", "Bearer "+found.token)
 		signed.Header.Del("Cookie")
 		next.ServeHTTP(w, signed)

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -216,7 +217,7 @@ func TestTheCookie(t *testing.T) {
 // TestSessionFixation: the id that a browser brings is never taken over, and the session it had ends.
 func TestSessionFixation(t *testing.T) {
 	p := newPage(t)
-	planted := &http.Cookie{Name: cookieName, Value: "planted"}
+	planted := &http.Cookie{Name: cookieName("example.com"), Value: "planted"}
 	first := p.signedIn(t, goodToken, planted)
 	if first.Value == planted.Value || p.counts(t, http.MethodGet, "/api/v1/jobs", own(), planted) {
 		t.Error("the planted id is that of a session")
@@ -251,19 +252,34 @@ func TestSignOut(t *testing.T) {
 	}
 }
 
-// TestARequestEndsWithItsSession, as streams would go on for as long as the page is open.
-func TestARequestEndsWithItsSession(t *testing.T) {
+// TestStreamsEndWithTheirSession, as they would go on for as long as the page is open. What is written is carried out.
+func TestStreamsEndWithTheirSession(t *testing.T) {
 	p := newPage(t)
 	cookie := p.signedIn(t, goodToken)
-	cause := make(chan error, 1)
 	p.handler = p.WithSessions(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		p.sessions.endSession(cookie.Value, false)
-		<-r.Context().Done()
-		cause <- context.Cause(r.Context())
+		if err := context.Cause(SessionOf(r.Context())); !errors.Is(err, errOver) {
+			t.Errorf("its streams end with %v", err)
+		}
+		if err := r.Context().Err(); err != nil {
+			t.Errorf("a request in flight is cut: %v", err)
+		}
 	}))
-	p.send(t, http.MethodGet, "/api/v1/jobs?watch=true", own(), "", cookie)
-	if err := <-cause; !errors.Is(err, errOver) {
-		t.Errorf("it ended with %v", err)
+	p.send(t, http.MethodPost, "/api/v1/jobs", own(), "", cookie)
+	if SessionOf(t.Context()) != nil {
+		t.Error("a request without a session has one")
+	}
+}
+
+// TestPortsHaveCookiesOfTheirOwn, as browsers send those of a host to all of its ports.
+func TestPortsHaveCookiesOfTheirOwn(t *testing.T) {
+	for host, want := range map[string]string{
+		"example.com": cookiePrefix, "localhost:8443": cookiePrefix + "-8443", "[::1]:9443": cookiePrefix + "-9443", "[::1]": cookiePrefix, "": cookiePrefix,
+		"localhost:": cookiePrefix, "localhost:a=b; Domain=evil.com": cookiePrefix, "localhost:123456": cookiePrefix,
+	} {
+		if got := cookieName(host); got != want {
+			t.Errorf("the cookie of %q is %q, want %q", host, got, want)
+		}
 	}
 }
 
@@ -310,6 +326,25 @@ func TestSessionsAreBounded(t *testing.T) {
 	}
 	for i := range maxSessions {
 		p.sessions.startSession(strings.Repeat("u", i+1), "ey.")
+	}
+	if got := len(p.sessions.byID); got != maxSessions {
+		t.Errorf("there are %d sessions, want %d", got, maxSessions)
+	}
+}
+
+// TestOneTenantTakesNobodysSession: whoever makes ServiceAccounts by the hundred loses their own sessions.
+func TestOneTenantTakesNobodysSession(t *testing.T) {
+	p := newPage(t)
+	victim := p.sessions.startSession("ada", "ey.")
+	neighbor := p.sessions.startSession("system:serviceaccount:other:bot", "ey.")
+	for i := range maxSessions + 64 {
+		p.now = p.now.Add(time.Millisecond)
+		p.sessions.startSession(fmt.Sprintf("system:serviceaccount:greedy:bot-%d", i/maxSessionsPerUser), "ey.")
+	}
+	for name, id := range map[string]string{"a person": victim, "another namespace": neighbor} {
+		if _, ok := p.sessions.findSession(id); !ok {
+			t.Errorf("the session of %s gave way", name)
+		}
 	}
 	if got := len(p.sessions.byID); got != maxSessions {
 		t.Errorf("there are %d sessions, want %d", got, maxSessions)

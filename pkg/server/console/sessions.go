@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	"sync"
 	"time"
+
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 )
 
 // Bounds of sessions. Tokens live in memory alone: a server that restarts asks everybody to sign in again.
@@ -23,11 +25,11 @@ const (
 
 // session is one signed-in browser.
 type session struct {
-	user, token string
-	began, used time.Time
-	// ended ends with the session, and so do the streams that it opened.
+	user, owner, token string
+	began, used        time.Time
+	// ended ends with the session, at [absoluteLifetime] at the latest, and so do the streams that it opened.
 	ended context.Context
-	end   context.CancelCauseFunc
+	end   func()
 }
 
 // isOver reports whether a session has reached one of its lifetimes.
@@ -38,7 +40,7 @@ func (s *session) isOver(now time.Time) bool {
 // sessionStore holds the sessions of this replica. It knows hashes of their ids, which are compared in no time that depends on a secret.
 type sessionStore struct {
 	now func() time.Time
-	// over is the cause with which requests end when their session does.
+	// over is the cause with which streams end when their session does.
 	over error
 
 	mu   sync.Mutex
@@ -49,18 +51,23 @@ func newSessionStore(now func() time.Time, over error) *sessionStore {
 	return &sessionStore{now: now, over: over, byID: map[[sha256.Size]byte]*session{}}
 }
 
-// startSession returns the id of a new session, which is never one that a browser has sent. The session idle for longest gives way where its user, or all
-// users together, have as many as they may.
+// startSession returns the id of a new session, which is never one that a browser has sent. Where its user has as many as one may, the one idle for longest
+// gives way; where all users together have, that of the owner with the most of them.
 func (s *sessionStore) startSession(user, token string) (id string) {
 	id = rand.Text() + rand.Text() // 260 bits
 	now := s.now()
-	started := &session{user: user, token: token, began: now, used: now}
-	started.ended, started.end = context.WithCancelCause(context.Background())
+	started := &session{user: user, owner: ownerOf(user), token: token, began: now, used: now}
+	lasting, stop := context.WithTimeoutCause(context.Background(), absoluteLifetime, s.over)
+	ended, end := context.WithCancelCause(lasting)
+	started.ended, started.end = ended, func() { end(s.over); stop() }
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.endOverdue(now)
 	s.makeRoom(func(other *session) bool { return other.user == user }, maxSessionsPerUser)
-	s.makeRoom(func(*session) bool { return true }, maxSessions)
+	if len(s.byID) >= maxSessions {
+		greediest, most := s.findGreediest()
+		s.makeRoom(func(other *session) bool { return other.owner == greediest }, most)
+	}
 	s.byID[sha256.Sum256([]byte(id))] = started
 	return id
 }
@@ -107,6 +114,28 @@ func (s *sessionStore) endOverdue(now time.Time) {
 	}
 }
 
+// ownerOf returns whose sessions those of a user are: ServiceAccounts are their namespace's, which can make any number of them.
+func ownerOf(user string) string {
+	if namespace, _, err := serviceaccount.SplitUsername(user); err == nil {
+		return serviceaccount.MakeUsername(namespace, "")
+	}
+	return user
+}
+
+// findGreediest returns the owner with the most sessions, the first by name of several, and how many they are. The caller holds the lock.
+func (s *sessionStore) findGreediest() (owner string, most int) {
+	counts := map[string]int{}
+	for _, session := range s.byID {
+		counts[session.owner]++
+	}
+	for other, count := range counts {
+		if count > most || count == most && other < owner {
+			owner, most = other, count
+		}
+	}
+	return owner, most
+}
+
 // makeRoom ends the session idle for longest among those that match until one more is within the bound. The caller holds the lock.
 func (s *sessionStore) makeRoom(matches func(*session) bool, most int) {
 	for {
@@ -130,6 +159,6 @@ func (s *sessionStore) makeRoom(matches func(*session) bool, most int) {
 
 // removeSession ends a session and its streams. The caller holds the lock.
 func (s *sessionStore) removeSession(key [sha256.Size]byte) {
-	s.byID[key].end(s.over)
+	s.byID[key].end()
 	delete(s.byID, key)
 }

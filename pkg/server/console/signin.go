@@ -23,10 +23,10 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	if before, err := r.Cookie(cookieName); err == nil {
+	if before, err := r.Cookie(cookieName(r.Host)); err == nil {
 		c.sessions.endSession(before.Value, false)
 	}
-	http.SetCookie(w, sessionCookie(c.sessions.startSession(user, token), 0))
+	http.SetCookie(w, sessionCookie(r, c.sessions.startSession(user, token), 0))
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]string{"user": user}) // the client is gone
 }
@@ -36,10 +36,10 @@ func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
 	if !c.admitPage(w, r) {
 		return
 	}
-	if cookie, err := r.Cookie(cookieName); err == nil {
+	if cookie, err := r.Cookie(cookieName(r.Host)); err == nil {
 		c.sessions.endSession(cookie.Value, r.URL.Query().Get("everywhere") == "true")
 	}
-	http.SetCookie(w, sessionCookie("", -1))
+	http.SetCookie(w, sessionCookie(r, "", -1))
 	w.WriteHeader(http.StatusNoContent)
 }
 
@@ -75,9 +75,9 @@ func (c *Console) readToken(w http.ResponseWriter, r *http.Request) (string, boo
 // isNoTokenRune reports whether a character cannot be in a token, and might be understood as more than that in a header.
 func isNoTokenRune(r rune) bool { return r <= ' ' || r > '~' }
 
-// sessionCookie is the cookie of a session. It ends with the browser: how long the session lasts, the server decides.
-func sessionCookie(id string, maxAge int) *http.Cookie {
+// sessionCookie is the cookie of a session with the host that a request is for. It ends with the browser: how long the session lasts, the server decides.
+func sessionCookie(r *http.Request, id string, maxAge int) *http.Cookie {
 	return &http.Cookie{
-		Name: cookieName, Value: id, Path: "/", MaxAge: maxAge, Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Name: cookieName(r.Host), Value: id, Path: "/", MaxAge: maxAge, Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	}
 }
