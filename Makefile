@@ -76,6 +76,7 @@ test-all: tools monitoring-tools node-tools-if-possible build bin/tools/helm bin
 		--rerun-fails-run-root-test --packages="$(CLUSTERS)" -- -vet=off -count=1 -timeout 20m
 	@bin/tools/gotestsum tool slowest --jsonfile bin/test.json --threshold 30s
 	@cd hack/tools/release && go test ./...
+	@cd console/build && go test ./...
 	@bin/gpu-sandbox check >/dev/null || echo "*** NOTHING WAS TESTED ON A REAL NODE (test/node): see the error above" >&2
 
 check: tools build bin/tools/golangci-lint ## Check a change while working on it, about 5 minutes: units, lint since BASE, jobs on a real control plane

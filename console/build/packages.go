@@ -74,7 +74,8 @@ func fetchPackage(ctx context.Context, p npmPackage) ([]byte, error) {
 	}
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("fetching %s: %w", p.name, err)
+		return nil, fmt.Errorf("fetching %s: %w\nThe console is bundled with packages of npm, which are fetched once: "+
+			"where %s cannot be reached, copy console/node_modules from a machine that has it", p.name, err, registry)
 	}
 	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode != http.StatusOK {

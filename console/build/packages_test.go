@@ -15,15 +15,48 @@ func TestAnotherPackageIsRefused(t *testing.T) {
 	}
 }
 
-// TestThePageHasNothingInline: the policy of the page would not run it.
-func TestThePageHasNothingInline(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "src", "index.html"))
+// sources are those of a small page with its packages.
+func sources(t *testing.T, script string) (root string) {
+	t.Helper()
+	root = t.TempDir()
+	files := map[string]string{"src/main.tsx": script, "src/style.css": "p { color: red }", "src/index.html": "{{script}} {{style}}", "src/icon.svg": "<svg/>"}
+	for _, p := range packages {
+		files["node_modules/"+p.name+"/LICENSE"] = "license of " + p.name
+	}
+	for name, text := range files {
+		if err := writeFile(filepath.Join(root, filepath.FromSlash(name)), strings.NewReader(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+// TestABundleIsReplacedWhole: sources with an error leave the bundle that is there, and another one takes its place with the licenses of its packages.
+func TestABundleIsReplacedWhole(t *testing.T) {
+	dist := filepath.Join(t.TempDir(), "dist")
+	before := filepath.Join(dist, "before")
+	if err := writeFile(before, strings.NewReader("before")); err != nil {
+		t.Fatal(err)
+	}
+	if err := replaceBundle(sources(t, "const = 1"), dist); err == nil {
+		t.Fatal("sources with an error are bundled")
+	}
+	if _, err := os.Stat(before); err != nil {
+		t.Errorf("the bundle before is gone: %v", err)
+	}
+	if err := replaceBundle(sources(t, "console.log(1)"), dist); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(before); err == nil {
+		t.Error("a file of the bundle before is left")
+	}
+	licenses, err := os.ReadFile(filepath.Join(dist, licensesName))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, inline := range []string{"<style", "style=", "onload=", "javascript:", "<script>"} {
-		if strings.Contains(string(page), inline) {
-			t.Errorf("the page has %q", inline)
+	for _, p := range packages {
+		if !strings.Contains(string(licenses), "license of "+p.name) {
+			t.Errorf("the license of %s is not with the bundle", p.name)
 		}
 	}
 }

@@ -116,16 +116,21 @@ func TestOtherPagesGetNothing(t *testing.T) {
 	b.see("Running")
 }
 
-// TestEveryPageFits in both languages, light and dark, on three widths: it says what it is, is no wider than the screen, and everything on it has a name.
+// TestEveryPageFits in both languages, light and dark, on three widths: it says what it is, is no wider than the screen, and everything on it has a name. A
+// short run looks at the narrowest alone, where least fits.
 func TestEveryPageFits(t *testing.T) {
 	b := openTab(t)
 	b.signIn(admin, "")
 	pages := map[string]string{
 		"overview": "", "jobs": "jobs", "job": "jobs/" + team + "/too-big", "map": "map", "queue": "queue", "nodes": "nodes", "node": "nodes/train-01", "pools": "pools", "submit": "submit",
 	}
-	for _, language := range []string{"en", "zh"} {
-		for _, theme := range []string{"light", "dark"} {
-			for _, width := range []int64{320, 768, 1440} {
+	languages, themes, widths := []string{"en", "zh"}, []string{"light", "dark"}, []int64{320, 768, 1440}
+	if testing.Short() {
+		languages, themes, widths = languages[:1], themes[:1], widths[:1]
+	}
+	for _, language := range languages {
+		for _, theme := range themes {
+			for _, width := range widths {
 				for name, path := range pages {
 					t.Run(fmt.Sprintf("%s %s %s %d", name, language, theme, width), func(t *testing.T) {
 						b := &tab{T: t, ctx: b.ctx}

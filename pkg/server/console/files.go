@@ -27,6 +27,7 @@ const (
 // kinds are the types of the files by the ends of their names. The tables of the machine might say something else.
 var kinds = map[string]string{
 	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
+	".txt": "text/plain; charset=utf-8",
 }
 
 // contentPolicy lets the page load its own files and talk to its own server. Nothing inline runs, no string becomes code or markup, and no other page may
