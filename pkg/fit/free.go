@@ -39,6 +39,9 @@ func (n *Node) UnhealthyGPUs() int64 {
 // InMIGMode reports whether the node has GPUs in MIG mode.
 func (n *Node) InMIGMode() bool { return len(n.allocator.Inventory().Sliced) > 0 }
 
+// SlicedGPUs returns the GPUs that the node reports in MIG mode, in order of index.
+func (n *Node) SlicedGPUs() []gpu.SlicedGPU { return n.allocator.Inventory().Sliced }
+
 // GPUMemory returns the memory in MiB of the largest GPU, 0 if unknown. For a node without known GPUs it comes from the labels.
 func (n *Node) GPUMemory() int64 {
 	if n.countGPUs() == 0 {

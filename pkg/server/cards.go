@@ -60,14 +60,20 @@ func (s *Server) listNodeGPUs(ctx context.Context, in *nodeGPUsInput) (*nodeGPUs
 	return &nodeGPUsOutput{Body: NodeGPUList(list)}, err
 }
 
-// gpusByNode returns the GPUs of all nodes, by node. It computes them once per view.
-func (v *view) gpusByNode() map[string][]usage.GPU {
-	v.findGPUs.Do(func() {
-		v.cachedGPUs = map[string][]usage.GPU{}
-		for _, card := range usage.Build(v.Objects, gpumetrics.Samples{}).GPUs {
+// gpuUsage returns which pod holds which GPU. It is computed once per view.
+func (v *view) gpuUsage() *usage.Usage {
+	v.findUsage.Do(func() {
+		v.cachedUsage, v.cachedGPUs = usage.Build(v.Objects, gpumetrics.Samples{}), map[string][]usage.GPU{}
+		for _, card := range v.cachedUsage.GPUs {
 			v.cachedGPUs[card.Node] = append(v.cachedGPUs[card.Node], card)
 		}
 	})
+	return &v.cachedUsage
+}
+
+// gpusByNode returns the GPUs of all nodes, by node.
+func (v *view) gpusByNode() map[string][]usage.GPU {
+	v.gpuUsage()
 	return v.cachedGPUs
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 type mapInput struct {
 	Watch     bool   `query:"watch" doc:"Answer with events: the map as it is, and then every change"`
 	Accept    string `header:"Accept" doc:"text/event-stream, to watch"`
+	Node      string `query:"node" maxLength:"253" doc:"Only this node; without watch"`
 	Encodings string `header:"Accept-Encoding" doc:"gzip, for a sixth of the size"`
 }
 
@@ -35,14 +37,21 @@ func (s *Server) mapRoutes() {
 }
 
 func (s *Server) getMap(ctx context.Context, in *mapInput) (*huma.StreamResponse, error) {
-	view, scope, err := s.mapView(ctx)
-	if err != nil {
-		return nil, err
-	}
 	if in.Watch {
 		return s.watchMap(ctx)
 	}
+	view, err := s.fleetView(ctx)
+	if err != nil {
+		return nil, err
+	}
+	scope, err := holderScope(ctx, view)
+	if err != nil {
+		return nil, err
+	}
 	rows := view.mapRows()
+	if in.Node != "" {
+		rows = slices.DeleteFunc(slices.Clone(rows), func(row mapRow) bool { return row.name != in.Node })
+	}
 	kind, body, err := s.encodeAnswer(in.Accept, buildMap(rows, countFits(rows), scope.Has, view.taken.UTC()))
 	if err != nil {
 		return nil, err
@@ -64,18 +73,13 @@ func (s *Server) getMap(ctx context.Context, in *mapInput) (*huma.StreamResponse
 	}}, nil
 }
 
-// mapView returns the newest view for a caller who may list nodes, and where the caller may see who holds a GPU.
-func (s *Server) mapView(ctx context.Context) (*view, access.Scope, error) {
-	view, err := s.fleetView(ctx)
-	if err != nil {
-		return nil, access.Scope{}, err
-	}
+// holderScope returns where the caller may see what holds a GPU.
+func holderScope(ctx context.Context, v *view) (access.Scope, error) {
 	caller, err := callerFrom(ctx)
 	if err != nil {
-		return nil, access.Scope{}, err
+		return access.Scope{}, err
 	}
-	scope, err := caller.FindScope(ctx, view.jobNamespaces, podResource)
-	return view, scope, err
+	return caller.FindScope(ctx, v.jobNamespaces, podResource)
 }
 
 func compressAnswer(body []byte) ([]byte, error) {
@@ -96,13 +100,15 @@ func (s *Server) watchMap(ctx context.Context) (*huma.StreamResponse, error) {
 		_, err := s.fleetView(ctx)
 		return err
 	}
+	if err := may(ctx); err != nil {
+		return nil, err
+	}
 	return s.streamResponse(ctx, may, func(ctx context.Context, out *stream) error {
 		defer out.keepAlive(ctx)()
-		var sent []mapRow
+		watcher := &mapWatcher{server: s, out: out, scope: access.KeptScope{TTL: s.options.ReviewTTL / 2}}
 		for {
 			renewed := s.cache.nextRenewal()
-			var err error
-			if sent, err = s.sendMap(ctx, out, sent); err != nil {
+			if err := watcher.sendChanges(ctx); err != nil {
 				return err
 			}
 			if err := waitForRenewal(ctx, renewed); err != nil {
@@ -112,21 +118,38 @@ func (s *Server) watchMap(ctx context.Context) (*huma.StreamResponse, error) {
 	})
 }
 
-// sendMap sends what has changed since the rows that the client knows, and returns those that it knows then.
-func (s *Server) sendMap(ctx context.Context, out *stream, sent []mapRow) ([]mapRow, error) {
-	view, scope, err := s.mapView(ctx)
+// mapWatcher is one client's watch of the map.
+type mapWatcher struct {
+	server *Server
+	out    *stream
+	// scope is where the caller may see holders. It is kept for some seconds: a change of one pod must not cost a review for each namespace and viewer.
+	scope access.KeptScope
+	// sent are the rows that the client knows, with the holders of shown; nil before the first.
+	sent  []mapRow
+	shown access.Scope
+}
+
+// sendChanges sends what has changed since the rows that the client knows: the whole map if nodes have come or gone, or other holders may be seen.
+func (w *mapWatcher) sendChanges(ctx context.Context) error {
+	view, err := w.server.cache.latestView()
 	if err != nil {
-		return sent, err
+		return err
+	}
+	scope, err := w.scope.Find(w.server.options.Now(), func() (access.Scope, error) { return holderScope(ctx, view) })
+	if err != nil {
+		return err
 	}
 	rows := view.mapRows()
-	changed, ok := changedRows(sent, rows)
+	changed, ok := changedRows(w.sent, rows)
+	name := "rows"
 	switch {
-	case !ok || sent == nil:
-		return rows, out.sendEvent("map", "", buildMap(rows, countFits(rows), scope.Has, view.taken.UTC()))
-	case len(changed) > 0:
-		return rows, out.sendEvent("rows", "", buildMap(changed, countFits(rows), scope.Has, view.taken.UTC()))
+	case w.sent == nil || !ok || !scope.Equals(w.shown):
+		name, changed = "map", rows
+	case len(changed) == 0:
+		return nil
 	}
-	return sent, nil
+	w.sent, w.shown = rows, scope
+	return w.out.sendEvent(name, "", buildMap(changed, countFits(rows), scope.Has, view.taken.UTC()))
 }
 
 // waitForRenewal waits until there is a newer view, and for [mapInterval] at least.

@@ -25,10 +25,11 @@ type view struct {
 	jobsVersion string
 	taken       time.Time
 
-	findGPUs   sync.Once
-	cachedGPUs map[string][]usage.GPU
-	findRows   sync.Once
-	cachedRows []mapRow
+	findUsage   sync.Once
+	cachedUsage usage.Usage
+	cachedGPUs  map[string][]usage.GPU
+	findRows    sync.Once
+	cachedRows  []mapRow
 }
 
 // clusterCache caches the newest view. Reading is cheap; each update replaces the whole view.

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/inventory"
@@ -35,6 +36,25 @@ func buildSlices(node *corev1.Node, pods []*corev1.Pod) []GPU {
 				out[i].Holders = []Holder{{Namespace: pod.Namespace, Job: gang.WorkloadOf(pod).JobName(), Pod: pod.Name}}
 			}
 		}
+	}
+	return out
+}
+
+// buildSliced returns the GPUs of a node in MIG mode, each with the holders of its slices.
+func buildSliced(judged *fit.Node, parts []GPU) []GPU {
+	var out []GPU
+	for _, card := range judged.SlicedGPUs() {
+		sliced := newCard(judged.Object, card.GPU, false)
+		for i := range parts {
+			if parts[i].Index != card.Index || len(parts[i].Holders) == 0 {
+				continue
+			}
+			sliced.Holders = append(sliced.Holders, parts[i].Holders...)
+			if sliced.State == Free {
+				sliced.State = Shared
+			}
+		}
+		out = append(out, sliced)
 	}
 	return out
 }

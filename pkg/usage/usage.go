@@ -106,6 +106,8 @@ type Node struct {
 	Cells []State `json:"cells"`
 	// MIG counts the MIG slices of the node, by profile.
 	MIG []inventory.ProfileCount `json:"mig,omitempty"`
+	// Sliced are the GPUs in MIG mode that the node reports, with the holders of their slices. They are not counted among the GPUs.
+	Sliced []GPU `json:"-"`
 	Load
 
 	cpu, memory inventory.Capacity
@@ -164,9 +166,10 @@ func Build(cluster *snapshot.Snapshot, samples gpumetrics.Samples) Usage {
 		if len(cards) == 0 && len(mig) == 0 {
 			continue
 		}
-		out.GPUs, out.Slices = append(out.GPUs, cards...), append(out.Slices, buildSlices(&nodes[i], pods)...)
+		parts := buildSlices(&nodes[i], pods)
+		out.GPUs, out.Slices = append(out.GPUs, cards...), append(out.Slices, parts...)
 		node := buildNode(judged, cards)
-		node.MIG = mig
+		node.MIG, node.Sliced = mig, buildSliced(judged, parts)
 		out.Nodes = append(out.Nodes, node)
 	}
 	slices.SortFunc(out.GPUs, compareCards)

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -135,6 +137,36 @@ func (s Scope) Has(namespace string) bool { return s.all || s.namespaces[namespa
 
 // Empty reports whether the scope covers nothing.
 func (s Scope) Empty() bool { return !s.all && len(s.namespaces) == 0 }
+
+// Equals reports whether two scopes cover the same.
+func (s Scope) Equals(other Scope) bool {
+	return s.all == other.all && maps.Equal(s.namespaces, other.namespaces)
+}
+
+// KeptScope is a scope that is found again at intervals.
+type KeptScope struct {
+	TTL time.Duration
+
+	found *Scope
+	at    time.Time
+}
+
+// Find returns the scope that was found less than TTL ago, else that of find. Where find fails it keeps the scope before, except for a [DeniedError]: a
+// cluster that does not answer for a moment takes no rights away.
+func (k *KeptScope) Find(now time.Time, find func() (Scope, error)) (Scope, error) {
+	if k.found != nil && now.Sub(k.at) < k.TTL {
+		return *k.found, nil
+	}
+	scope, err := find()
+	switch {
+	case err == nil:
+		k.found, k.at = &scope, now
+		return scope, nil
+	case k.found == nil || errors.As(err, new(*DeniedError)):
+		return Scope{}, err
+	}
+	return *k.found, nil
+}
 
 // FindScope returns where the caller may list all of the resources: in the whole cluster, else in which of the candidates. It reviews several candidates
 // concurrently and caches the results.
