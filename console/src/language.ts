@@ -40,6 +40,11 @@ export function formatTime(text: string | undefined): string {
   return new Intl.DateTimeFormat(language.value === 'zh' ? 'zh-CN' : 'en', { dateStyle: 'medium', timeStyle: 'short' }).format(new Date(text));
 }
 
+// formatClock returns the time of day to the second, as the reader's clock shows it.
+export function formatClock(text: string): string {
+  return new Intl.DateTimeFormat(language.value === 'zh' ? 'zh-CN' : 'en', { hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' }).format(new Date(text));
+}
+
 const units: [string, string, number][] = [['d', '天', 86400], ['h', '小时', 3600], ['min', '分钟', 60], ['s', '秒', 1]];
 
 // formatSpan returns a length of time in one or two units: 3 d 4 h.

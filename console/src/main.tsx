@@ -1,11 +1,11 @@
-// The frame of all pages: navigation, what can be seen of the server, and who is signed in.
+// The frame of all pages: navigation, what can be seen of the server, and the account that is signed in.
 import { useSignal } from '@preact/signals';
-import { render } from 'preact';
-import { useEffect } from 'preact/hooks';
-import { findUser, reached, signOut, user } from './api';
+import { Component, render, type ComponentChildren } from 'preact';
+import { useEffect, useRef } from 'preact/hooks';
+import { asFailure, findUser, reached, signOut, unidentified, user, type Failure } from './api';
 import { helpShown } from './keys';
 import { formatSpan, language, say } from './language';
-import { Skeleton } from './parts';
+import { Problem, Skeleton } from './parts';
 import { JobPage } from './pages/job';
 import { Jobs, shortUser } from './pages/jobs';
 import { MapPage } from './pages/map';
@@ -20,18 +20,24 @@ import type { Word } from './words';
 
 const pages: Word[] = ['overview', 'jobs', 'map', 'queue', 'nodes', 'pools', 'submit'];
 
-// askInterval is how often the page asks who is signed in, which keeps the session of a page that is looked at: a page that only follows streams sends no other request.
+// askInterval is how often the page asks who is signed in, which keeps the session of a page that is looked at: a page that only follows streams sends no
+// other request. It asks as well when it is looked at again: another tab may have signed in as somebody else.
 const askInterval = 10 * 60 * 1000;
 
 function App() {
   useEffect(() => {
     void findUser();
-    const timer = setInterval(() => { if (!document.hidden && user.peek()) void findUser(); }, askInterval);
-    return () => clearInterval(timer);
+    const ask = () => { if (!document.hidden && user.peek()) void findUser(); };
+    const timer = setInterval(ask, askInterval);
+    document.addEventListener('visibilitychange', ask);
+    return () => { clearInterval(timer); document.removeEventListener('visibilitychange', ask); };
   }, []);
   const [page = 'overview', ...rest] = parts.value;
-  useEffect(() => { document.title = [rest.at(-1), say((pages as string[]).includes(page) ? page as Word : 'overview'), say('console')].filter(Boolean).join(' · '); }, [parts.value, language.value]);
-  if (user.value === undefined) return <div class="starting">{reached.value.ok ? <Skeleton rows={6} /> : <p role="alert">{say('away')}</p>}</div>;
+  useEffect(() => {
+    const name = say((pages as string[]).includes(page) ? page as Word : 'overview');
+    document.title = [rest.at(-1), name, say('console')].filter(Boolean).join(' · ');
+  }, [parts.value, language.value]);
+  if (user.value === undefined) return <div class="starting">{unidentified.value ? <Unidentified problem={unidentified.value} /> : <Skeleton rows={6} />}</div>;
   if (user.value === null) return <SignIn />;
   return (
     <div class="frame">
@@ -43,7 +49,7 @@ function App() {
       </nav>
       <main id="main" tabIndex={-1}>
         <Freshness />
-        <Page page={page} rest={rest} />
+        <Boundary key={parts.value.join('/')}><Page page={page} rest={rest} /></Boundary>
       </main>
       {helpShown.value && <Help />}
     </div>
@@ -62,15 +68,40 @@ function Page({ page, rest }: { page: string; rest: string[] }) {
   }
 }
 
-// Freshness says when the server is away, and how old what is shown has become.
+// Unidentified says why it is not known who is signed in. The page asks again by itself; who may not be acted for any more can only leave.
+function Unidentified({ problem }: { problem: Failure }) {
+  return <><Problem problem={problem} />{problem.status === 403 && <button type="button" onClick={() => void signOut(false).catch(() => undefined)}>{say('signOut')}</button>}</>;
+}
+
+// Boundary keeps a page that breaks from taking all others with it.
+class Boundary extends Component<{ children: ComponentChildren }, { broken: string }> {
+  state = { broken: '' };
+  static getDerivedStateFromError(problem: unknown) { return { broken: String(problem) }; }
+  render() {
+    if (!this.state.broken) return this.props.children;
+    return (
+      <div class="problem" role="alert">
+        <p class="empty-title">{say('broken')}</p><p class="problem-words">{this.state.broken}</p>
+        <button type="button" onClick={() => location.reload()}>{say('reload')}</button>
+      </div>
+    );
+  }
+}
+
+// Freshness says when the server is away, once, and beside that how old what is shown has become.
 function Freshness() {
   const now = useSignal(Date.now());
   useEffect(() => { const timer = setInterval(() => { now.value = Date.now(); }, 1000); return () => clearInterval(timer); }, []);
   if (reached.value.ok) return null;
-  return <p class="stale" role="alert">{say('stale', formatSpan(now.value - reached.value.at))}</p>;
+  return <div class="stale"><span role="alert">{say('away')}</span> <span aria-hidden="true">{say('stale', formatSpan(now.value - reached.value.at))}</span></div>;
 }
 
 function Account() {
+  const problem = useSignal<Failure | null>(null);
+  const leave = async (everywhere: boolean) => {
+    problem.value = null;
+    try { await signOut(everywhere); } catch (failure) { problem.value = asFailure(failure); }
+  };
   const turn = () => {
     const dark = document.documentElement.dataset.theme ? document.documentElement.dataset.theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
     setTheme(dark ? 'light' : 'dark');
@@ -83,8 +114,9 @@ function Account() {
         <button type="button" onClick={() => { language.value = language.value === 'zh' ? 'en' : 'zh'; }}>{say('otherLanguage')}</button>
         <button type="button" onClick={turn}>{say('theme')}</button>
         <button type="button" onClick={() => { helpShown.value = true; }}>{say('keys')}</button>
-        <button type="button" onClick={() => void signOut(false)}>{say('signOut')}</button>
-        <button type="button" onClick={() => void signOut(true)}>{say('signOutEverywhere')}</button>
+        <button type="button" onClick={() => void leave(false)}>{say('signOut')}</button>
+        <button type="button" onClick={() => void leave(true)}>{say('signOutEverywhere')}</button>
+        {problem.value && <Problem problem={problem.value} />}
       </div>
     </details>
   );
@@ -97,11 +129,13 @@ function setTheme(theme: string) {
 }
 
 function Help() {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => { dialog.current?.showModal(); }, []);
   return (
-    <div class="help" role="dialog" aria-label={say('keys')}>
-      <h2>{say('keys')}</h2><p>{say('keysText')}</p>
-      <button type="button" onClick={() => { helpShown.value = false; }}>{say('close')}</button>
-    </div>
+    <dialog ref={dialog} aria-labelledby="help-title" onClose={() => { helpShown.value = false; }}>
+      <h2 id="help-title">{say('keys')}</h2><p>{say('keysText')}</p>
+      <div class="dialog-tools"><button type="button" autofocus onClick={() => dialog.current?.close()}>{say('close')}</button></div>
+    </dialog>
   );
 }
 

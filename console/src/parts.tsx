@@ -9,7 +9,8 @@ import type { Loaded } from './resources';
 // tones of states: what is well, busy, to be looked at, broken, or over.
 const tones: Record<string, string> = {
   Running: 'good', active: 'good', Succeeded: 'quiet', Starting: 'busy', Pending: 'wait', Suspended: 'quiet', Cancelled: 'quiet', Terminating: 'quiet', joining: 'busy',
-  Degraded: 'warn', Failing: 'bad', Failed: 'bad', Deleted: 'quiet', cordoned: 'quiet', suspect: 'warn', not_ready: 'bad', out_of_service: 'bad', not_admitted: 'warn', leaving: 'warn', unavailable: 'bad', Warning: 'warn', Normal: 'quiet',
+  Degraded: 'warn', Failing: 'bad', Failed: 'bad', Deleted: 'quiet', cordoned: 'quiet', suspect: 'warn', not_ready: 'bad', out_of_service: 'bad',
+  not_admitted: 'warn', leaving: 'warn', unavailable: 'bad', Warning: 'warn', Normal: 'quiet',
 };
 
 export function Status({ code }: { code: string }) {
@@ -60,14 +61,25 @@ export function Problem({ problem, again }: { problem: Failure; again?: () => vo
   );
 }
 
+// Trouble says why what is shown is not the newest. That the server is away, the page says once.
+export function Trouble({ problem }: { problem?: Failure | null }) {
+  if (!problem || problem.status === 0) return null;
+  return <p class="notice" role="status">{say('notNewest', problem.message)}</p>;
+}
+
 // Show decides between what is loaded, that it is loading, and why it is not.
 export function Show<T>({ of, rows, children }: { of: Loaded<T>; rows?: number; children: (data: T) => ComponentChildren }) {
-  if (of.data !== undefined) return <>{children(of.data)}</>;
+  if (of.data !== undefined) return <><Trouble problem={of.problem} />{children(of.data)}</>;
   if (of.problem) return <Problem problem={of.problem} again={of.again} />;
   return <Skeleton rows={rows} />;
 }
 
-// Bar shows parts of a whole, with their numbers for who cannot see it.
+// Cut says how many of a list are shown, where these are not all.
+export function Cut({ shown, total }: { shown: number; total: number }) {
+  return shown < total ? <p class="foot">{say('shownOf', formatCount(shown), formatCount(total))}</p> : null;
+}
+
+// Bar shows parts of a whole, with their numbers for readers who cannot see it.
 export function Bar({ parts, total, label }: { parts: { count: number; tone: string }[]; total: number; label: string }) {
   return (
     <div class="bar" role="img" aria-label={label} title={label}>
@@ -111,13 +123,14 @@ export function Confirm({ title, text, action, danger, run, close }: ConfirmProp
   const dialog = useRef<HTMLDialogElement>(null);
   const busy = useSignal(false);
   useEffect(() => { dialog.current?.showModal(); }, []);
-  const go = async () => { busy.value = true; await run(); busy.value = false; close(); };
+  const leave = () => dialog.current?.close(); // it gives the focus back, and then calls close
+  const go = async () => { busy.value = true; await run(); busy.value = false; leave(); };
   return (
     <dialog ref={dialog} aria-labelledby="confirm-title" onClose={close}>
       <h2 id="confirm-title">{title}</h2>
       <p>{text}</p>
       <div class="dialog-tools">
-        <button type="button" autofocus onClick={close}>{say('cancel')}</button>
+        <button type="button" autofocus onClick={leave}>{say('cancel')}</button>
         <button type="button" class={danger ? 'danger' : 'primary'} disabled={busy.value} onClick={go}>{action}</button>
       </div>
     </dialog>

@@ -1,6 +1,6 @@
 // Sign in with a token that is pasted. It goes to the server once, in the body of one request, and is kept nowhere in the page.
 import { useSignal } from '@preact/signals';
-import { signIn, type Failure } from './api';
+import { asFailure, signIn, type Failure } from './api';
 import { language, say } from './language';
 import { Problem } from './parts';
 
@@ -17,7 +17,7 @@ export function SignIn() {
     try {
       await signIn(field.value.trim());
     } catch (failure) {
-      problem.value = failure as Failure;
+      problem.value = asFailure(failure);
     }
     field.value = '';
     busy.value = false;
@@ -28,10 +28,10 @@ export function SignIn() {
         <img src="/console/icon.svg" alt="" width="40" height="40" />
         <h1>{say('console')}</h1>
         <p>{say('signInText')}</p>
-        <form onSubmit={send}>
+        {isSecureContext ? <form onSubmit={send}>
           <label>{say('token')}<input name="token" type="password" required autocomplete="off" spellcheck={false} autofocus maxLength={8192} /></label>
           <button type="submit" class="primary" disabled={busy.value}>{say(busy.value ? 'signingIn' : 'signIn')}</button>
-        </form>
+        </form> : <p class="notice" role="alert">{say('needsHTTPS')}</p>}
         {problem.value && <Problem problem={problem.value} />}
         <p class="lead">{say('signInHow')}</p>
         <pre class="code">{example}</pre>

@@ -64,7 +64,9 @@ export interface FinishedJob {
 
 export interface GPUMap {
   taken: string; nodes: string[]; pools: string[]; pool: number[]; types: string[]; type: number[]; racks: string[]; rack: number[];
-  statuses: string[]; status: number[]; free: number[]; gpus: string[]; faults?: { node: number; gpu: number; health: string }[];
+  statuses: string[]; status: number[]; free: number[];
+  gpus: string[]; numbers?: { node: number; numbers: number[] }[]; counts?: { node: number; total: number; used: number; room: number }[];
+  faults?: { node: number; gpu: number; health: string }[];
   namespaces: string[]; holderNamespace: number[]; holderJob: string[]; held: number[][]; fits: PoolFits[];
 }
 export interface PoolFits { pool: string; free: number; pods: number[] }
@@ -74,4 +76,3 @@ export interface Validation {
   valid: boolean; diagnostics: Detail[]; documents: { kind: string; name: string; namespace?: string; line: number }[];
 }
 export interface Simulation { jobs: (Report & { starts: boolean })[]; evicted?: string[]; policy: string; unasked?: string[] }
-export interface Self { user: string; groups: string[] }

@@ -2,7 +2,9 @@
 import type { GPUMap } from '../types';
 
 export interface Box { node: number; x: number; y: number }
-export interface Layout { boxes: Box[]; titles: { text: string; x: number; y: number }[]; width: number; height: number; label: number; pitch: number; size: number; row: number }
+export interface Layout {
+  boxes: Box[]; titles: { text: string; x: number; y: number }[]; width: number; height: number; label: number; pitch: number; size: number; row: number;
+}
 export interface Cell { node: number; gpu: number; x: number; y: number; namespace?: string; job?: string }
 
 // dense is from how many nodes on their names are left out, which the hint still says.
@@ -16,7 +18,7 @@ export function layOut(map: GPUMap, pool: string, width: number): Layout {
   const label = small ? 0 : Math.min(150, 7.2 * Math.max(...map.nodes.map((name) => name.length)) + 10);
   const column = label + cards * pitch + (small ? 10 : 26);
   const columns = Math.max(1, Math.floor((width + 16) / column));
-  const out: Layout = { boxes: [], titles: [], width, height: 0, label, pitch, size, row };
+  const out: Layout = { boxes: [], titles: [], width: Math.max(width, column), height: 0, label, pitch, size, row };
   let y = 0;
   const order = map.pools.map((_, i) => i).sort((a, b) => (map.pools[a] < map.pools[b] ? -1 : 1));
   for (const group of order) {
@@ -36,19 +38,22 @@ export function layOut(map: GPUMap, pool: string, width: number): Layout {
 const collator = new Intl.Collator('en', { numeric: true });
 function compareTexts(a: string, b: string): number { return collator.compare(a, b); }
 
-export interface Palette { used: string; shared: string; held: string; free: string; closed: string; sick: string; text: string; quiet: string; edge: string; groups: string[] }
+export interface Palette {
+  used: string; shared: string; held: string; mig: string; free: string; closed: string; sick: string; text: string; quiet: string; edge: string; groups: string[];
+}
 
 // paletteOf reads the colors of the theme from the style sheet.
 export function paletteOf(): Palette {
   const style = getComputedStyle(document.documentElement);
   const read = (name: string) => style.getPropertyValue(name).trim();
   return {
-    used: read('--used'), shared: read('--shared'), held: read('--held'), free: read('--free'), closed: read('--closed'), sick: read('--sick'), text: read('--text'), quiet: read('--text-quiet'), edge: read('--free-edge'),
+    used: read('--used'), shared: read('--shared'), held: read('--held'), mig: read('--mig'), free: read('--free'), closed: read('--closed'),
+    sick: read('--sick'), text: read('--text'), quiet: read('--text-quiet'), edge: read('--free-edge'),
     groups: Array.from({ length: 10 }, (_, i) => read(`--group-${i}`)),
   };
 }
 
-// groupOf is what a GPU is colored by: the place of its namespace, or of its type.
+// groupsOf are what the GPUs of a node are colored by: the places of their namespaces, or of their type.
 function groupsOf(map: GPUMap, node: number, color: string): number[] {
   if (color === 'type') return Array.from(map.gpus[node], () => map.type[node]);
   return holdersOf(map, node).map((holder) => (holder < 0 ? -1 : map.holderNamespace[holder]));
@@ -64,6 +69,16 @@ export function holdersOf(map: GPUMap, node: number): number[] {
   const out: number[] = [], runs = map.held[node];
   for (let i = 0; i < runs.length; i += 2) for (let n = 0; n < runs[i + 1]; n += 1) out.push(runs[i]);
   return out;
+}
+
+// numberOf is the driver's number of a GPU.
+export function numberOf(map: GPUMap, node: number, gpu: number): number {
+  return map.numbers?.find((one) => one.node === node)?.numbers[gpu] ?? gpu;
+}
+
+// roomOn is how many GPUs of a node a pod could get as a whole.
+export function roomOn(map: GPUMap, node: number): number {
+  return map.counts?.find((one) => one.node === node)?.room ?? map.free[node];
 }
 
 interface Look { color: string; fit: number; hovered: Cell | null }
@@ -100,10 +115,11 @@ function cellsByFill(map: GPUMap, layout: Layout, palette: Palette, look: Look):
   const out = new Map<string, number[]>();
   for (const box of layout.boxes) {
     const states = map.gpus[box.node], groups = look.color === 'state' ? null : groupsOf(map, box.node, look.color);
-    const fits = !look.fit || map.free[box.node] >= look.fit;
+    const fits = !look.fit || roomOn(map, box.node) >= look.fit;
     for (let gpu = 0; gpu < states.length; gpu += 1) {
       let fill = fillOf(states[gpu], map.free[box.node] > 0, palette);
-      if (groups && states[gpu] !== 'x' && (look.color === 'type' ? states[gpu] !== 'f' : groups[gpu] >= 0)) fill = palette.groups[groups[gpu] % palette.groups.length];
+      const grouped = groups && states[gpu] !== 'x' && (look.color === 'type' ? states[gpu] !== 'f' : groups[gpu] >= 0);
+      if (grouped) fill = palette.groups[groups[gpu] % palette.groups.length];
       if (!fits) fill += faded;
       let cells = out.get(fill);
       if (!cells) { cells = []; out.set(fill, cells); }
@@ -118,6 +134,7 @@ function fillOf(state: string, open: boolean, palette: Palette): string {
     case 'u': return palette.used;
     case 's': return palette.shared;
     case 'h': return palette.held;
+    case 'm': return palette.mig;
     case 'x': return palette.sick;
     default: return open ? palette.free : palette.closed;
   }
@@ -131,7 +148,7 @@ function drawNames(pen: CanvasRenderingContext2D, map: GPUMap, layout: Layout, p
   if (!layout.label) return;
   pen.font = '12px system-ui, sans-serif';
   for (const box of layout.boxes) {
-    pen.fillStyle = fit && map.free[box.node] < fit ? palette.edge : palette.quiet;
+    pen.fillStyle = fit && roomOn(map, box.node) < fit ? palette.edge : palette.quiet;
     pen.fillText(map.nodes[box.node], box.x, box.y + layout.size - 3, layout.label - 8);
   }
 }
@@ -185,7 +202,11 @@ export function applyRows(map: GPUMap, rows: GPUMap): GPUMap {
     out.gpus[at] = rows.gpus[i];
     out.held[at] = rows.held[i].map((value, n) => (n % 2 ? value : holder(value)));
   });
-  const faults = (rows.faults ?? []).map((fault) => ({ ...fault, node: places.get(rows.nodes[fault.node])! }));
-  out.faults = [...(map.faults ?? []).filter((fault) => !changed.has(fault.node)), ...faults];
+  const replace = <T extends { node: number }>(before: T[] = [], now: T[] = []): T[] => [
+    ...before.filter((one) => !changed.has(one.node)), ...now.map((one) => ({ ...one, node: places.get(rows.nodes[one.node])! })),
+  ];
+  out.faults = replace(map.faults, rows.faults);
+  out.numbers = replace(map.numbers, rows.numbers);
+  out.counts = replace(map.counts, rows.counts);
   return out;
 }

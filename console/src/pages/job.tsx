@@ -1,11 +1,11 @@
 // One job: why first, then its pods and GPUs, its output, its events and its YAML.
 import { useSignal } from '@preact/signals';
-import { changeJob, Failure } from '../api';
+import { asFailure, changeJob, type Failure } from '../api';
 import { formatAge, formatTime, nameCode, say } from '../language';
 import { Card, Confirm, Empty, PageHead, Problem, Show, Status, Table } from '../parts';
-import { useResource } from '../resources';
-import { Link, linkTo, navigate, param, setParams } from '../router';
-import type { JobDetail, JobEvent, List, Pod, Report } from '../types';
+import { useList, useResource } from '../resources';
+import { choiceParam, Link, linkTo, navigate, setParams } from '../router';
+import type { JobDetail, JobEvent, Pod, Report } from '../types';
 import { Logs } from './logs';
 import { shortUser } from './jobs';
 import { Why } from './why';
@@ -16,21 +16,42 @@ export function JobPage({ namespace, name }: { namespace: string; name: string }
   const path = `/jobs/${encodeURIComponent(name)}`;
   const where = `?namespace=${encodeURIComponent(namespace)}`;
   const job = useResource<JobDetail>(path + where);
-  const tab = param('tab') || 'details';
+  const tab = choiceParam('tab', tabs);
   return (
     <>
       <p class="crumbs"><Link to={linkTo(['jobs'])}>{say('jobs')}</Link> / <Link to={linkTo(['jobs'], { namespace })}>{namespace}</Link></p>
       <PageHead title={<>{name} {job.data && <Status code={job.data.status} />}</>} text={job.data?.description}>
         {job.data && <Actions job={job.data} etag={job.etag} path={path} where={where} again={job.again} />}
       </PageHead>
-      <div class="tabs" role="tablist">
-        {tabs.map((one) => <button key={one} type="button" role="tab" aria-selected={one === tab} onClick={() => setParams({ tab: one === 'details' ? '' : one })}>{say(one)}</button>)}
+      <Tabs chosen={tab} />
+      <div role="tabpanel" id="panel" aria-labelledby={`tab-${tab}`}>
+        {tab === 'details' && <><WhyCard path={`${path}/explain${where}`} /><Show of={job}>{(data) => <Details job={data} />}</Show></>}
+        {tab === 'logs' && <Logs path={`${path}/logs${where}`} />}
+        {tab === 'events' && <Events path={`${path}/events${where}`} />}
+        {tab === 'yaml' && <YAML path={`${path}/spec${where}`} />}
       </div>
-      {tab === 'details' && <><WhyCard path={`${path}/explain${where}`} /><Show of={job}>{(data) => <Details job={data} />}</Show></>}
-      {tab === 'logs' && <Logs path={`${path}/logs${where}`} />}
-      {tab === 'events' && <Events path={`${path}/events${where}&limit=500`} />}
-      {tab === 'yaml' && <YAML path={`${path}/spec${where}`} />}
     </>
+  );
+}
+
+// Tabs take one stop of the Tab key: the arrows go from one to the next.
+function Tabs({ chosen }: { chosen: typeof tabs[number] }) {
+  const choose = (tab: typeof tabs[number]) => setParams({ tab: tab === tabs[0] ? '' : tab });
+  const move = (event: KeyboardEvent) => {
+    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!by) return;
+    event.preventDefault();
+    const next = tabs[(tabs.indexOf(chosen) + by + tabs.length) % tabs.length];
+    choose(next);
+    document.getElementById(`tab-${next}`)?.focus();
+  };
+  return (
+    <div class="tabs" role="tablist" onKeyDown={move}>
+      {tabs.map((one) => (
+        <button key={one} id={`tab-${one}`} type="button" role="tab" aria-selected={one === chosen} aria-controls="panel" tabIndex={one === chosen ? 0 : -1}
+          onClick={() => choose(one)}>{say(one)}</button>
+      ))}
+    </div>
   );
 }
 
@@ -66,7 +87,7 @@ function Actions({ job, etag, path, where, again }: ActionsProps) {
       if (step === 'remove') navigate(linkTo(['jobs']));
       else again();
     } catch (failure) {
-      problem.value = failure as Failure;
+      problem.value = asFailure(failure);
       again();
     }
   };
@@ -84,10 +105,11 @@ function Actions({ job, etag, path, where, again }: ActionsProps) {
 }
 
 function Details({ job }: { job: JobDetail }) {
+  const gpus = job.resources.gpu ? `${job.resources.gpu} GPU ${job.resources.gpuTypes?.join(', ') ?? ''}` : '';
   const facts: [string, string | undefined][] = [
     [say('kind'), nameCode(job.kind)], [say('pool'), job.pool], [say('priority'), nameCode(job.priority)], [say('user'), shortUser(job.user)],
     [say('submitted'), formatTime(job.created)], [say('started'), formatTime(job.started)], [say('ended'), formatTime(job.completed)],
-    [say('eachPod'), [job.resources.gpu ? `${job.resources.gpu} GPU ${job.resources.gpuTypes?.join(', ') ?? ''}` : '', job.resources.cpu && `${job.resources.cpu} CPU`, job.resources.memory].filter(Boolean).join(' · ')],
+    [say('eachPod'), [gpus, job.resources.cpu && `${job.resources.cpu} CPU`, job.resources.memory].filter(Boolean).join(' · ')],
     [say('image'), job.container.image], [say('command'), [...job.container.command ?? [], ...job.container.args ?? []].join(' ')],
     [say('object'), `${job.resourceType} ${job.object}`],
   ];
@@ -117,7 +139,7 @@ function Pods({ pods }: { pods: Pod[] }) {
 }
 
 function Events({ path }: { path: string }) {
-  const events = useResource<List<JobEvent>>(path);
+  const events = useList<JobEvent>(path);
   return (
     <Card title={say('events')}>
       <Show of={events}>{({ items }) => (items.length === 0 ? <Empty title={say('noEvents')} text={say('noEventsText')} /> : (

@@ -1,7 +1,7 @@
 // Jobs: all that the reader may see, found as they type. The finished ones come from the ledger.
 import { useSignal } from '@preact/signals';
 import { formatAge, formatTime, nameCode, say } from '../language';
-import { Chips, Empty, PageHead, Count, Problem, Select, Show, Skeleton, Status, Table, type Column } from '../parts';
+import { Chips, Empty, PageHead, Count, Problem, Select, Show, Skeleton, Status, Table, Trouble, type Column } from '../parts';
 import { useJobs, useResource } from '../resources';
 import { JobLink, Link, linkTo, param, setParams } from '../router';
 import type { FinishedJob, Job } from '../types';
@@ -34,6 +34,7 @@ function CurrentJobs() {
   return (
     <>
       <Filters jobs={feed.jobs} found={found} />
+      <Trouble problem={feed.problem} />
       {shown.length === 0
         ? <Empty title={say('noMatch')} text={say('noMatchText', feed.jobs.length)}><button type="button" onClick={clearFilters}>{say('clearFilters')}</button></Empty>
         : <Table label={say('jobs')} items={shown.slice(0, most.value)} columns={columns()} keyOf={(job) => `${job.namespace}/${job.kind}/${job.name}`} />}
@@ -98,8 +99,12 @@ function columns(): Column<Job>[] {
 // shortUser leaves out what all service accounts begin with.
 export function shortUser(name: string | undefined): string { return (name ?? '').replace(/^system:serviceaccount:/, ''); }
 
+// mostFinished is how many finished jobs the server gives at once at most.
+const mostFinished = 20000;
+
 function FinishedJobs() {
-  const answer = useResource<{ items: FinishedJob[] }>('/finished-jobs?limit=500', 30000);
+  const most = useSignal(500);
+  const answer = useResource<{ items: FinishedJob[]; more?: boolean }>(`/finished-jobs?limit=${most.value}`, 30000);
   const text = param('q').toLowerCase();
   return (
     <>
@@ -108,11 +113,14 @@ function FinishedJobs() {
           <input type="search" data-search placeholder={say('searchHint')} value={param('q')} onInput={(event) => setParams({ q: event.currentTarget.value })} />
         </label>
       </div>
-      <Show of={answer} rows={8}>{({ items }) => {
+      <Show of={answer} rows={8}>{({ items, more }) => {
         const found = items.filter((job) => `${job.namespace}/${job.jobId} ${job.user ?? ''}`.toLowerCase().includes(text));
-        if (!found.length) return <Empty title={items.length ? say('noMatch') : say('noJobs')} />;
+        const rest = more && most.value < mostFinished && (
+          <p class="foot">{say('jobsMore', found.length, items.length)}<button type="button" onClick={() => { most.value = Math.min(4 * most.value, mostFinished); }}>{say('showMore')}</button></p>
+        );
+        if (!found.length) return <><Empty title={items.length ? say('noMatch') : say('noJobs')} />{rest}</>;
         return (
-          <Table label={say('finished')} items={found} keyOf={(job) => job.uid} columns={[
+          <><Table label={say('finished')} items={found} keyOf={(job) => job.uid} columns={[
             { key: 'name', title: say('name'), cell: (job) => <JobLink namespace={job.namespace} name={job.jobId} /> },
             { key: 'status', title: say('status'), cell: (job) => <Status code={job.status} /> },
             { key: 'why', title: say('why'), cell: (job) => nameCode(job.reason) },
@@ -120,7 +128,7 @@ function FinishedJobs() {
             { key: 'namespace', title: say('namespace'), cell: (job) => job.namespace },
             { key: 'user', title: say('user'), hide: true, cell: (job) => shortUser(job.user) },
             { key: 'ended', title: say('ended'), number: true, cell: (job) => formatTime(job.finished) },
-          ]} />
+          ]} />{rest}</>
         );
       }}</Show>
     </>

@@ -2,14 +2,15 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { followStream, type Failure } from '../api';
-import { say } from '../language';
-import { Card, Chips, Empty, PageHead, Problem, Select, Skeleton } from '../parts';
-import { Link, linkTo, navigate, param, setParams } from '../router';
+import { formatClock, say } from '../language';
+import { Card, Chips, Empty, PageHead, Problem, Select, Skeleton, Trouble } from '../parts';
+import { choiceParam, Link, linkTo, navigate, param, setParams } from '../router';
 import type { GPUMap } from '../types';
-import { applyRows, cellAt, drawMap, layOut, ownersOf, paletteOf, type Cell, type Layout } from './drawing';
+import { applyRows, cellAt, drawMap, layOut, ownersOf, numberOf, paletteOf, roomOn, type Cell, type Layout } from './drawing';
+import { choicesOf } from './jobs';
 import { countStates } from './overview';
 
-const sizes = ['1', '2', '4', '8'];
+const sizes = ['1', '2', '4', '8'], anySize = ['', ...sizes], colors = ['state', 'owner', 'type'] as const;
 
 export function MapPage() {
   const map = useSignal<GPUMap | null>(null);
@@ -24,7 +25,8 @@ export function MapPage() {
   }, (failure) => { problem.value = failure; }), []);
   return (
     <>
-      <PageHead title={say('map')}>{map.value && <Link to={linkTo(['nodes'])}>{say('mapTable')}</Link>}</PageHead>
+      <PageHead title={say('map')} text={map.value ? say('takenAt', formatClock(map.value.taken)) : undefined}>{map.value && <Link to={linkTo(['nodes'])}>{say('mapTable')}</Link>}</PageHead>
+      {map.value && <Trouble problem={problem.value} />}
       {map.value ? (map.value.nodes.length ? <MapView map={map.value} /> : <Empty title={say('noGPUs')} text={say('noGPUsText')} />)
         : problem.value && problem.value.status !== 0 ? <Problem problem={problem.value} /> : <Skeleton rows={10} />}
     </>
@@ -32,20 +34,21 @@ export function MapPage() {
 }
 
 function MapView({ map }: { map: GPUMap }) {
-  const pool = param('pool'), color = param('color') || 'state', fit = Number(param('fit') || 0);
+  const pool = param('pool'), color = choiceParam('color', colors), size = choiceParam('fit', anySize), fit = Number(size);
   const states = countStates(map);
-  const pods = map.fits.filter((fits) => !pool || fits.pool === pool).reduce((sum, fits) => sum + fits.pods[sizes.indexOf(String(fit))], 0);
-  const nodes = map.free.filter((free, i) => free >= fit && (!pool || map.pools[map.pool[i]] === pool)).length;
+  const pods = map.fits.filter((fits) => !pool || fits.pool === pool).reduce((sum, fits) => sum + (fits.pods[sizes.indexOf(size)] ?? 0), 0);
+  const nodes = map.nodes.filter((_, i) => roomOn(map, i) >= fit && (!pool || map.pools[map.pool[i]] === pool)).length;
   return (
     <>
       <div class="filters">
-        <Select label={say('pool')} value={pool} change={(value) => setParams({ pool: value })} choices={[['', say('all')], ...[...map.pools].sort().map((one): [string, string] => [one, one])]} />
+        <Select label={say('pool')} value={pool} change={(value) => setParams({ pool: value })} choices={choicesOf(map.pools)} />
         <span class="group-label">{say('colorBy')}</span>
-        <Chips label={say('colorBy')} value={color} change={(value) => setParams({ color: value === 'state' ? '' : value })} choices={[['state', say('byState')], ['owner', say('byOwner')], ['type', say('byType')]]} />
+        <Chips label={say('colorBy')} value={color} change={(value) => setParams({ color: value === 'state' ? '' : value })}
+          choices={[['state', say('byState')], ['owner', say('byOwner')], ['type', say('byType')]]} />
         <span class="group-label">{say('fitting')}</span>
-        <Chips label={say('fitting')} value={param('fit')} change={(value) => setParams({ fit: value })} choices={[['', say('any')], ...sizes.map((size): [string, string] => [size, size])]} />
+        <Chips label={say('fitting')} value={size} change={(value) => setParams({ fit: value })} choices={[['', say('any')], ...sizes.map((size): [string, string] => [size, size])]} />
       </div>
-      <p class="lead" aria-live="polite">{fit ? say('fitSummary', pods, fit, nodes) : say('mapSummary', states.total, map.nodes.length, states.free, states.used, states.sick)}</p>
+      <p class="lead">{fit ? say('fitSummary', pods, fit, nodes) : say('mapSummary', states.total, map.nodes.length, states.free, states.used, states.sick)}</p>
       <Card><Canvas map={map} pool={pool} color={color} fit={fit} /><Legend map={map} color={color} /></Card>
     </>
   );
@@ -100,22 +103,24 @@ function Canvas({ map, pool, color, fit }: CanvasProps) {
   const cell = hovered.value;
   return (
     <div class="map-frame">
-      <canvas ref={canvas} tabIndex={0} role="img" aria-label={say('map')} aria-describedby="map-hint" onMouseMove={move} onMouseLeave={() => { hovered.value = null; }} onClick={(event) => { hovered.value = find(event); open(); }} onKeyDown={key} />
-      <div id="map-hint" role="status" class={cell ? 'map-hint' : 'map-hint hidden'} style={cell ? { left: `${Math.max(0, Math.min(cell.x, width.value - 260))}px`, top: `${cell.y + 22}px` } : {}}>
+      <canvas ref={canvas} tabIndex={0} role="img" aria-label={say('map')} aria-describedby="map-hint" onMouseMove={move}
+        onMouseLeave={() => { hovered.value = null; }} onClick={(event) => { hovered.value = find(event); open(); }} onKeyDown={key} />
+      <div id="map-hint" role="status" class={cell ? 'map-hint' : 'map-hint hidden'}
+        style={cell ? { left: `${Math.max(0, Math.min(cell.x, width.value - 260))}px`, top: `${cell.y + 22}px` } : {}}>
         {cell && <Hint map={map} cell={cell} />}
       </div>
     </div>
   );
 }
 
-const stateWords = { f: 'stateFree', u: 'stateUsed', s: 'stateShared', h: 'stateHeld', x: 'stateSick' } as const;
+export const stateWords = { f: 'stateFree', u: 'stateUsed', s: 'stateShared', h: 'stateHeld', m: 'stateMIG', x: 'stateSick' } as const;
 
 function Hint({ map, cell }: { map: GPUMap; cell: Cell }) {
   const state = map.gpus[cell.node][cell.gpu] as keyof typeof stateWords;
   const fault = map.faults?.find((one) => one.node === cell.node && one.gpu === cell.gpu);
   return (
     <>
-      <b>{map.nodes[cell.node]} · {say('gpuNumber', cell.gpu)}</b>
+      <b>{map.nodes[cell.node]} · {say('gpuNumber', numberOf(map, cell.node, cell.gpu))}</b>
       <span>{[map.types[map.type[cell.node]], map.pools[map.pool[cell.node]], map.racks[map.rack[cell.node]]].filter(Boolean).join(' · ')}</span>
       <span>{say(stateWords[state])}{fault && `: ${fault.health}`}</span>
       {cell.job ? <span>{cell.namespace}/{cell.job}</span> : (state === 'u' || state === 's') && <span>{say('youCannotSee')}</span>}
@@ -126,7 +131,8 @@ function Hint({ map, cell }: { map: GPUMap; cell: Cell }) {
 function Legend({ map, color }: { map: GPUMap; color: string }) {
   const colors = paletteOf();
   const entries: [string, string][] = color === 'state'
-    ? [[say('stateUsed'), colors.used], [say('stateShared'), colors.shared], [say('stateHeld'), colors.held], [say('stateFree'), colors.free], [say('stateClosed'), colors.closed], [say('stateSick'), colors.sick]]
+    ? [[say('stateUsed'), colors.used], [say('stateShared'), colors.shared], [say('stateHeld'), colors.held], [say('stateMIG'), colors.mig],
+      [say('stateFree'), colors.free], [say('stateClosed'), colors.closed], [say('stateSick'), colors.sick]]
     : [...ownersOf(map, color).slice(0, 12), [say('stateFree'), colors.free], [say('stateSick'), colors.sick]];
   return <ul class="legend">{entries.map(([text, fill]) => <li key={text}><i style={{ background: fill }} />{text}</li>)}</ul>;
 }

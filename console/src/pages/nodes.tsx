@@ -1,14 +1,16 @@
-// Nodes: which there are, how they are, and who holds their GPUs.
+// Nodes: which there are, how they are, and what holds their GPUs.
 import { formatAge, formatTime, nameCode, say } from '../language';
-import { Bar, Card, Chips, Empty, PageHead, Count, Select, Show, Status, Table } from '../parts';
-import { useResource } from '../resources';
+import { Bar, Card, Chips, Cut, Empty, PageHead, Count, Select, Show, Status, Table } from '../parts';
+import { useList, useResource } from '../resources';
 import { JobLink, Link, linkTo, param, setParams } from '../router';
-import type { GPUMap, List, Node, NodeDetail } from '../types';
+import type { GPUMap, Node, NodeDetail } from '../types';
+import { holdersOf, numberOf } from './drawing';
 import { choicesOf } from './jobs';
+import { stateWords } from './map';
 
 export function Nodes() {
-  const nodes = useResource<List<Node>>('/nodes?limit=500');
-  return <><PageHead title={say('nodes')} /><Show of={nodes} rows={8}>{({ items }) => <NodeList nodes={items} />}</Show></>;
+  const nodes = useList<Node>('/nodes');
+  return <><PageHead title={say('nodes')} /><Show of={nodes} rows={8}>{({ items, total }) => <><NodeList nodes={items} /><Cut shown={items.length} total={total} /></>}</Show></>;
 }
 
 function NodeList({ nodes }: { nodes: Node[] }) {
@@ -16,11 +18,14 @@ function NodeList({ nodes }: { nodes: Node[] }) {
   const text = param('q').toLowerCase(), pool = param('pool'), status = param('status');
   const found = nodes.filter((node) => (!pool || node.boundPools.includes(pool)) && node.nodeName.toLowerCase().includes(text));
   const shown = found.filter((node) => !status || node.status === status);
-  const counts = [...new Set(nodes.map((node) => node.status))].sort().map((code): [string, string] => [code, `${nameCode(code)} ${found.filter((node) => node.status === code).length}`]);
+  const count = (code: string) => found.filter((node) => node.status === code).length;
+  const counts = [...new Set(nodes.map((node) => node.status))].sort().map((code): [string, string] => [code, `${nameCode(code)} ${count(code)}`]);
   return (
     <>
       <div class="filters">
-        <label class="search"><span class="hidden">{say('node')}</span><input type="search" data-search placeholder={say('node')} value={param('q')} onInput={(event) => setParams({ q: event.currentTarget.value })} /></label>
+        <label class="search"><span class="hidden">{say('node')}</span>
+          <input type="search" data-search placeholder={say('node')} value={param('q')} onInput={(event) => setParams({ q: event.currentTarget.value })} />
+        </label>
         <Select label={say('pool')} value={pool} change={(value) => setParams({ pool: value })} choices={choicesOf(nodes.flatMap((node) => node.boundPools))} />
         <Chips label={say('status')} value={status} change={(value) => setParams({ status: value })} choices={[['', `${say('all')} ${found.length}`], ...counts]} />
       </div>
@@ -43,12 +48,13 @@ function NodeList({ nodes }: { nodes: Node[] }) {
 function GPUBar({ node }: { node: Node }) {
   if (!node.gpuTotal) return <span class="zero">–</span>;
   const label = `${node.gpuUsed}/${node.gpuTotal}`;
-  return <span class="with-bar"><Bar label={label} total={node.gpuTotal} parts={[{ count: node.gpuUsed, tone: 'used' }, { count: node.gpuUnhealthy ?? 0, tone: 'sick' }]} /><span class="number">{label}</span></span>;
+  const parts = [{ count: node.gpuUsed, tone: 'used' }, { count: node.gpuUnhealthy ?? 0, tone: 'sick' }];
+  return <span class="with-bar"><Bar label={label} total={node.gpuTotal} parts={parts} /><span class="number">{label}</span></span>;
 }
 
 export function NodePage({ name }: { name: string }) {
   const node = useResource<NodeDetail>(`/nodes/${encodeURIComponent(name)}`);
-  const map = useResource<GPUMap>('/map');
+  const map = useResource<GPUMap>(`/map?node=${encodeURIComponent(name)}`);
   return (
     <>
       <p class="crumbs"><Link to={linkTo(['nodes'])}>{say('nodes')}</Link></p>
@@ -76,26 +82,26 @@ export function NodePage({ name }: { name: string }) {
 function Facts({ node }: { node: NodeDetail }) {
   const r = node.resources;
   const facts: [string, string | undefined][] = [
-    [say('pool'), node.boundPools.join(', ')], [say('gpuType'), [node.gpuType, node.gpuMemory].filter(Boolean).join(' · ')], [say('rack'), node.rack], [say('interconnect'), node.interconnect],
-    [say('gpus'), `${r.gpuUsed}/${r.gpuTotal}`], [say('cpu'), `${r.cpuUsed}/${r.cpuTotal}`], [say('memory'), `${r.memoryUsed}/${r.memoryTotal}`], [say('pods'), String(node.pods)], [say('created'), formatTime(node.createdAt)],
+    [say('pool'), node.boundPools.join(', ')], [say('gpuType'), [node.gpuType, node.gpuMemory].filter(Boolean).join(' · ')],
+    [say('rack'), node.rack], [say('interconnect'), node.interconnect],
+    [say('gpus'), `${r.gpuUsed}/${r.gpuTotal}`], [say('cpu'), `${r.cpuUsed}/${r.cpuTotal}`], [say('memory'), `${r.memoryUsed}/${r.memoryTotal}`],
+    [say('pods'), String(node.pods)], [say('created'), formatTime(node.createdAt)],
   ];
   return <dl class="facts">{facts.filter(([, value]) => value).map(([title, value]) => <div key={title}><dt>{title}</dt><dd>{value}</dd></div>)}</dl>;
 }
 
-const letters: Record<string, [string, 'stateFree' | 'stateUsed' | 'stateShared' | 'stateHeld' | 'stateSick']> = {
-  f: ['free', 'stateFree'], u: ['used', 'stateUsed'], s: ['shared', 'stateShared'], h: ['held', 'stateHeld'], x: ['sick', 'stateSick'],
-};
+// looks are the classes of states.
+const looks = { f: 'free', u: 'used', s: 'shared', h: 'held', m: 'mig', x: 'sick' } as const;
 
 function Holders({ map, name }: { map: GPUMap; name: string }) {
   const at = map.nodes.indexOf(name);
   if (at < 0) return <Empty title={say('noGPUs')} />;
-  const holders: number[] = [];
-  for (let i = 0; i < map.held[at].length; i += 2) for (let n = 0; n < map.held[at][i + 1]; n += 1) holders.push(map.held[at][i]);
+  const holders = holdersOf(map, at), states = [...map.gpus[at]] as (keyof typeof looks)[];
   return (
-    <ul class="gpu-list">{[...map.gpus[at]].map((letter, i) => (
-      <li key={i} class={`gpu gpu-${letters[letter][0]}`}><b>{i}</b>
-        <span>{holders[i] >= 0 ? <JobLink namespace={map.namespaces[map.holderNamespace[holders[i]]]} name={map.holderJob[holders[i]]} /> : say(letters[letter][1])}</span>
-        {letter === 'x' && <em>{map.faults?.find((fault) => fault.node === at && fault.gpu === i)?.health}</em>}
+    <ul class="gpu-list">{states.map((state, i) => (
+      <li key={i} class={`gpu gpu-${looks[state]}`}><b>{numberOf(map, at, i)}</b>
+        <span>{holders[i] >= 0 ? <JobLink namespace={map.namespaces[map.holderNamespace[holders[i]]]} name={map.holderJob[holders[i]]} /> : say(stateWords[state])}</span>
+        {state === 'x' && <em>{map.faults?.find((fault) => fault.node === at && fault.gpu === i)?.health}</em>}
       </li>
     ))}</ul>
   );

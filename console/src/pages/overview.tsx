@@ -1,20 +1,20 @@
 // Overview: how many GPUs there are and are free, what fits, why jobs wait, and which nodes to look at.
 import { user } from '../api';
-import { formatAge, nameCode, say } from '../language';
-import { Bar, Card, Empty, PageHead, Count, Problem, Show, Skeleton, Status, Table } from '../parts';
+import { formatAge, formatClock, nameCode, say } from '../language';
+import { Bar, Card, Cut, Empty, PageHead, Count, Problem, Show, Skeleton, Status, Table } from '../parts';
 import { useJobs, useResource } from '../resources';
 import { JobLink, Link, linkTo } from '../router';
-import type { GPUMap, Job, List, Node } from '../types';
+import type { GPUMap, Job } from '../types';
+import { numberOf } from './drawing';
 
 const troubled = ['Failing', 'Degraded', 'Failed'];
 
 export function Overview() {
   const map = useResource<GPUMap>('/map');
-  const nodes = useResource<List<Node>>('/nodes?limit=500');
   const feed = useJobs();
   return (
     <>
-      <PageHead title={say('overview')} />
+      <PageHead title={say('overview')} text={map.data && say('takenAt', formatClock(map.data.taken))} />
       <Show of={map} rows={3}>{(data) => <Numbers map={data} jobs={feed.jobs} />}</Show>
       <div class="grid">
         <Card title={say('fits')}><Show of={map}>{(data) => <Fits map={data} />}</Show></Card>
@@ -22,7 +22,7 @@ export function Overview() {
           {feed.problem && !feed.jobs.length ? <Problem problem={feed.problem} /> : !feed.synced ? <Skeleton /> : <Reasons jobs={feed.jobs} />}
         </Card>
         <Card title={say('sickNodes')} side={<Link to={linkTo(['nodes'])}>{say('nodes')}</Link>}>
-          <Show of={nodes}>{(data) => <SickNodes nodes={data.items} />}</Show>
+          <Show of={map}>{(data) => <SickNodes map={data} />}</Show>
         </Card>
         <Card title={say('myJobs')} side={<Link to={linkTo(['jobs'], { mine: '1' })}>{say('jobs')}</Link>}>
           {feed.problem && !feed.jobs.length ? <Problem problem={feed.problem} /> : !feed.synced ? <Skeleton /> : <MyJobs jobs={feed.jobs} />}
@@ -32,18 +32,21 @@ export function Overview() {
   );
 }
 
-// countStates counts the GPUs of a map by state. Free ones of nodes that take no pods are counted apart.
+// countStates counts the GPUs of a map by state: those that are divided as GPUs, and those in MIG mode apart. Free ones of nodes that take no pods are closed.
 export function countStates(map: GPUMap) {
-  const out = { total: 0, used: 0, free: 0, sick: 0, closed: 0 };
+  const out = { total: 0, used: 0, free: 0, sick: 0, closed: 0, mig: 0 };
+  const counted = new Map((map.counts ?? []).map((one) => [one.node, one]));
   map.gpus.forEach((states, i) => {
-    let free = 0;
-    for (const state of states) {
-      out.total += 1;
-      if (state === 'f') free += 1; else if (state === 'x') out.sick += 1; else out.used += 1;
-    }
-    const open = Math.min(free, map.free[i]);
-    out.free += open;
-    out.closed += free - open;
+    const count = (letter: string) => states.split(letter).length - 1;
+    const mig = count('m'), sick = count('x');
+    const { total, used } = counted.get(i) ?? { total: states.length, used: states.length - count('f') - sick };
+    const sickInMIGMode = Math.min(sick, Math.max(0, states.length - total - mig));
+    out.total += total;
+    out.used += used;
+    out.free += map.free[i];
+    out.sick += sick;
+    out.mig += mig;
+    out.closed += Math.max(0, total - used - map.free[i] - (sick - sickInMIGMode));
   });
   return out;
 }
@@ -52,6 +55,7 @@ function Numbers({ map, jobs }: { map: GPUMap; jobs: Job[] }) {
   const states = countStates(map);
   const tiles: [string, number, string][] = [
     [say('gpuTotal'), states.total, ''], [say('gpuUsed'), states.used, 'used'], [say('gpuFree'), states.free, 'free'], [say('gpuSick'), states.sick, 'sick'],
+    ...(states.mig ? [[say('stateMIG'), states.mig, 'mig'] as [string, number, string]] : []),
     [say('running'), jobs.filter((job) => job.status === 'Running').length, ''],
     [say('waiting'), jobs.filter((job) => job.status === 'Pending').length, ''],
     [say('trouble'), jobs.filter((job) => troubled.includes(job.status)).length, ''],
@@ -101,15 +105,23 @@ function Reasons({ jobs }: { jobs: Job[] }) {
   );
 }
 
-function SickNodes({ nodes }: { nodes: Node[] }) {
-  const sick = nodes.filter((node) => node.status !== 'active' || node.gpuUnhealthy);
-  if (!sick.length) return <Empty title={say('allWell')} text={say('allWellText', nodes.length)} />;
+// mostSick is how many nodes to look at are shown; the list of nodes has all.
+const mostSick = 8;
+
+function SickNodes({ map }: { map: GPUMap }) {
+  const faults = (node: number) => (map.faults ?? []).filter((fault) => fault.node === node);
+  const statusOf = (node: number) => map.statuses[map.status[node]];
+  const sick = map.nodes.map((_, node) => node).filter((node) => statusOf(node) !== 'active' || faults(node).length);
+  if (!sick.length) return <Empty title={say('allWell')} text={say('allWellText', map.nodes.length)} />;
   return (
-    <Table label={say('sickNodes')} items={sick.slice(0, 8)} keyOf={(node) => node.nodeName} columns={[
-      { key: 'name', title: say('node'), cell: (node) => <Link to={linkTo(['nodes', node.nodeName])}>{node.nodeName}</Link> },
-      { key: 'status', title: say('status'), cell: (node) => <Status code={node.status} /> },
-      { key: 'why', title: say('why'), cell: (node) => node.states?.[0]?.text ?? (node.gpuUnhealthy ? `${node.gpuUnhealthy} ${say('gpuSick')}` : '') },
-    ]} />
+    <>
+      <Table label={say('sickNodes')} items={sick.slice(0, mostSick)} keyOf={(node) => map.nodes[node]} columns={[
+        { key: 'name', title: say('node'), cell: (node) => <Link to={linkTo(['nodes', map.nodes[node]])}>{map.nodes[node]}</Link> },
+        { key: 'status', title: say('status'), cell: (node) => <Status code={statusOf(node)} /> },
+        { key: 'why', title: say('why'), cell: (node) => faults(node).map((fault) => `${say('gpuNumber', numberOf(map, node, fault.gpu))}: ${fault.health}`).join(', ') },
+      ]} />
+      <Cut shown={Math.min(sick.length, mostSick)} total={sick.length} />
+    </>
   );
 }
 

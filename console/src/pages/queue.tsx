@@ -1,20 +1,25 @@
 // Queue: the line as the scheduler tries it, with when each job is expected to start on one axis of time.
 import { formatAge, formatTime, nameCode, say } from '../language';
-import { Card, Empty, PageHead, Count, Select, Show, Table } from '../parts';
-import { useJobs, useResource } from '../resources';
+import { Card, Cut, Empty, PageHead, Count, Select, Show, Table } from '../parts';
+import { useJobs, useList } from '../resources';
 import { JobLink, param, setParams } from '../router';
-import type { List, QueueEntry } from '../types';
+import type { QueueEntry } from '../types';
 import { choicesOf } from './jobs';
 
 export function Queue() {
-  const queue = useResource<List<QueueEntry>>('/queue?limit=500');
+  const queue = useList<QueueEntry>('/queue');
   const feed = useJobs();
   // The queue says what else than room keeps a job; the job itself says which kind of room it lacks.
   const reasons = new Map(feed.jobs.map((job) => [`${job.namespace}/${job.name}`, job.reason]));
   return (
     <>
       <PageHead title={say('queue')} text={say('queueText')} />
-      <Show of={queue} rows={8}>{({ items }) => <Line entries={items.map((entry) => ({ ...entry, cause: entry.cause || reasons.get(`${entry.namespace}/${entry.name}`) }))} />}</Show>
+      <Show of={queue} rows={8}>{({ items, total }) => (
+        <>
+          <Line entries={items.map((entry) => ({ ...entry, cause: entry.cause || reasons.get(`${entry.namespace}/${entry.name}`) }))} />
+          <Cut shown={items.length} total={total} />
+        </>
+      )}</Show>
     </>
   );
 }
@@ -27,7 +32,9 @@ function Line({ entries }: { entries: QueueEntry[] }) {
   const last = Math.max(now + 3600e3, ...shown.map((entry) => Date.parse(entry.latest ?? entry.eta ?? '') || 0));
   return (
     <>
-      <div class="filters"><Select label={say('pool')} value={pool} change={(value) => setParams({ pool: value })} choices={choicesOf(entries.map((entry) => entry.pool))} /></div>
+      <div class="filters">
+        <Select label={say('pool')} value={pool} change={(value) => setParams({ pool: value })} choices={choicesOf(entries.map((entry) => entry.pool))} />
+      </div>
       {shown.length === 0 ? <Empty title={say('noMatch')}><button type="button" onClick={() => setParams({ pool: '' })}>{say('clearFilters')}</button></Empty> : (
         <Card><Table label={say('queue')} items={shown} keyOf={(entry) => `${entry.namespace}/${entry.name}/${entry.kind}/${entry.position}`} columns={[
           { key: 'position', title: say('position'), number: true, cell: (entry) => entry.position || '–' },

@@ -1,52 +1,63 @@
 // Submit: a form and its YAML side by side, checked as one types, with what would happen if it were submitted now.
-import { useSignal, type Signal } from '@preact/signals';
+import { signal, useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { callAPI, Failure } from '../api';
+import { asFailure, callAPI, Failure, user } from '../api';
 import { nameCode, say } from '../language';
 import { Card, Empty, PageHead, Problem, Skeleton } from '../parts';
 import { useResource } from '../resources';
-import { linkTo, navigate, param, setParams } from '../router';
+import { linkTo, navigate, query, setParams } from '../router';
 import type { Detail, Pool, Simulation, Validation } from '../types';
 import { Why } from './why';
 import { writeYAML, type Fields } from './yaml';
 
 const defaults: Fields = { kind: 'training', name: 'my-job', namespace: '', priority: '', image: 'python:3.12', command: 'python train.py', gpu: '1', type: '', pool: '', cpu: '4', memory: '16Gi' };
 
+const keys = Object.keys(defaults) as (keyof Fields)[];
+
+// readFields reads the fields from the address: one that is there is as it says, also if it is empty.
 function readFields(): Fields {
-  const out = { ...defaults };
-  for (const key of Object.keys(out) as (keyof Fields)[]) out[key] = param(key) || out[key];
-  return out;
+  return Object.fromEntries(keys.map((key) => [key, query.value.get(key) ?? defaults[key]])) as unknown as Fields;
 }
 
+// draft is what was written and not submitted yet. It outlives the page, as a token may expire while one writes, but not its writer.
+const draft = signal({ owner: '', yaml: '', byHand: false });
+
+user.subscribe((name) => { if (name && name !== draft.peek().owner) draft.value = { owner: name, yaml: '', byHand: false }; });
+
 export function Submit() {
-  const yaml = useSignal(writeYAML(readFields()));
-  const byHand = useSignal(false);
+  const fields = useSignal(readFields());
+  const write = () => { draft.value = { ...draft.peek(), yaml: writeYAML(fields.peek()), byHand: false }; };
+  useEffect(() => { if (!draft.peek().byHand) write(); }, []);
   const change = (key: keyof Fields, value: string) => {
-    setParams({ [key]: value === defaults[key] ? '' : value });
-    if (!byHand.value) yaml.value = writeYAML({ ...readFields(), [key]: value });
+    fields.value = { ...fields.peek(), [key]: value };
+    setParams({ [key]: value === defaults[key] ? null : value }, true);
+    if (!draft.peek().byHand) write();
   };
   return (
     <>
       <PageHead title={say('submit')} />
       <div class="submit">
-        <Card title={say('form')}><Form change={change} />
-          {byHand.value && <p class="notice">{say('edited')} <button type="button" onClick={() => { byHand.value = false; yaml.value = writeYAML(readFields()); }}>{say('fromForm')}</button></p>}
+        <Card title={say('form')}><Form fields={fields.value} change={change} />
+          {draft.value.byHand && <p class="notice">{say('edited')} <button type="button" onClick={write}>{say('fromForm')}</button></p>}
         </Card>
-        <Editor yaml={yaml} byHand={byHand} />
+        <Editor />
       </div>
     </>
   );
 }
 
-function Form({ change }: { change: (key: keyof Fields, value: string) => void }) {
+function Form({ fields, change }: { fields: Fields; change: (key: keyof Fields, value: string) => void }) {
   const pools = useResource<Pool[]>('/pools', 0);
-  const fields = readFields();
-  const types = [...new Set((pools.data ?? []).filter((pool) => !fields.pool || pool.name === fields.pool).flatMap((pool) => pool.gpuType))].filter(Boolean).sort();
+  const chosen = (pools.data ?? []).filter((pool) => !fields.pool || pool.name === fields.pool);
+  const types = [...new Set(chosen.flatMap((pool) => pool.gpuType))].filter(Boolean).sort();
+  const named = (pools.data ?? []).filter((pool) => pool.name !== 'default').map((pool): [string, string] => [pool.name, `${pool.name} (${pool.gpuFree} ${say('gpuFree')})`]);
   const text = (key: keyof Fields, title: string, extra: object = {}) => (
     <label>{title}<input value={fields[key]} onInput={(event) => change(key, event.currentTarget.value)} autocomplete="off" spellcheck={false} {...extra} /></label>
   );
   const choice = (key: keyof Fields, title: string, choices: [string, string][]) => (
-    <label>{title}<select value={fields[key]} onChange={(event) => change(key, event.currentTarget.value)}>{choices.map(([value, name]) => <option key={value} value={value}>{name}</option>)}</select></label>
+    <label>{title}<select value={fields[key]} onChange={(event) => change(key, event.currentTarget.value)}>
+      {choices.map(([value, name]) => <option key={value} value={value}>{name}</option>)}
+    </select></label>
   );
   return (
     <form class="form" onSubmit={(event) => event.preventDefault()}>
@@ -57,7 +68,7 @@ function Form({ change }: { change: (key: keyof Fields, value: string) => void }
       {text('image', say('image'))}
       {text('command', say('command'))}
       {text('gpu', say('gpus'), { type: 'number', min: 0, max: 1024 })}
-      {choice('pool', say('pool'), [['', say('defaultPool')], ...(pools.data ?? []).filter((pool) => pool.name !== 'default').map((pool): [string, string] => [pool.name, `${pool.name} (${pool.gpuFree} ${say('gpuFree')})`])])}
+      {choice('pool', say('pool'), [['', say('defaultPool')], ...named])}
       {choice('type', say('gpuType'), [['', say('anyType')], ...types.map((type): [string, string] => [type, type])])}
       {text('cpu', say('cpu'))}
       {text('memory', say('memory'))}
@@ -67,36 +78,49 @@ function Form({ change }: { change: (key: keyof Fields, value: string) => void }
 
 const checkDelay = 400, simulateDelay = 900;
 
-function Editor({ yaml, byHand }: { yaml: Signal<string>; byHand: Signal<boolean> }) {
-  const area = useRef<HTMLTextAreaElement>(null);
-  const gutter = useRef<HTMLPreElement>(null);
+// useChecks checks a document as it is written, and asks what would happen with it.
+function useChecks(text: string) {
   const checked = useSignal<Validation | null>(null);
+  const problem = useSignal<Failure | null>(null);
   const answer = useSignal<Simulation | Failure | null>(null);
   const asking = useSignal(false);
+  const round = useSignal(0);
   useEffect(() => {
     const stop = new AbortController();
-    checked.value = null;
-    const text = yaml.value, body = { yamlContent: text };
+    const ask = async <T,>(path: string) => (await callAPI<T>(path, { method: 'POST', body: { yamlContent: text }, signal: stop.signal })).data;
+    checked.value = problem.value = null;
     const timer = setTimeout(async () => {
       if (!text.trim()) return;
       try {
-        checked.value = (await callAPI<Validation>('/validate', { method: 'POST', body, signal: stop.signal })).data;
-        if (!checked.value.valid) { answer.value = null; return; }
-        await new Promise((resume) => setTimeout(resume, simulateDelay - checkDelay));
-        if (stop.signal.aborted) return;
-        asking.value = true;
-        answer.value = (await callAPI<Simulation>('/simulate', { method: 'POST', body, signal: stop.signal })).data;
-      } catch (problem) {
-        if (!stop.signal.aborted) answer.value = problem as Failure;
+        checked.value = await ask<Validation>('/validate');
+      } catch (failure) {
+        if (!stop.signal.aborted) problem.value = asFailure(failure);
+      }
+      if (!checked.peek()?.valid) { answer.value = null; return; }
+      await new Promise((resume) => setTimeout(resume, simulateDelay - checkDelay));
+      if (stop.signal.aborted) return;
+      asking.value = true;
+      try {
+        answer.value = await ask<Simulation>('/simulate');
+      } catch (failure) {
+        if (!stop.signal.aborted) answer.value = asFailure(failure);
       }
       if (!stop.signal.aborted) asking.value = false;
     }, checkDelay);
     return () => { stop.abort(); clearTimeout(timer); asking.value = false; };
-  }, [yaml.value]);
-  const lines = yaml.value.split('\n').length;
-  const marked = new Set(checked.value?.diagnostics.map((detail) => detail.line));
+  }, [text, round.value]);
+  return { checked: checked.value, problem: problem.value, answer: answer.value, asking: asking.value, again: () => { round.value += 1; } };
+}
+
+function Editor() {
+  const area = useRef<HTMLTextAreaElement>(null);
+  const gutter = useRef<HTMLPreElement>(null);
+  const text = draft.value.yaml;
+  const { checked, problem, answer, asking, again } = useChecks(text);
+  const rows = text.split('\n');
+  const marked = new Set(checked?.diagnostics.map((detail) => detail.line));
   const go = (detail: Detail) => {
-    const before = yaml.value.split('\n').slice(0, (detail.line ?? 1) - 1).join('\n').length;
+    const before = rows.slice(0, (detail.line ?? 1) - 1).join('\n').length;
     const at = before + (detail.line && detail.line > 1 ? 1 : 0) + (detail.column ?? 1) - 1;
     area.current!.focus();
     area.current!.setSelectionRange(at, at);
@@ -105,14 +129,15 @@ function Editor({ yaml, byHand }: { yaml: Signal<string>; byHand: Signal<boolean
     <div>
       <Card title={say('yaml')}>
         <div class="editor">
-          <pre ref={gutter} class="gutter" aria-hidden="true">{Array.from({ length: lines }, (_, i) => <span key={i} class={marked.has(i + 1) ? 'tone-bad' : ''}>{`${i + 1}\n`}</span>)}</pre>
-          <textarea ref={area} aria-label={say('yaml')} spellcheck={false} rows={Math.max(16, lines + 1)} value={yaml.value} onInput={(event) => { byHand.value = true; yaml.value = event.currentTarget.value; }}
+          <pre ref={gutter} class="gutter" aria-hidden="true">{rows.map((_, i) => <span key={i} class={marked.has(i + 1) ? 'tone-bad' : ''}>{`${i + 1}\n`}</span>)}</pre>
+          <textarea ref={area} aria-label={say('yaml')} spellcheck={false} rows={Math.max(16, rows.length + 1)} value={text}
+            onInput={(event) => { draft.value = { ...draft.peek(), yaml: event.currentTarget.value, byHand: true }; }}
             onScroll={(event) => { gutter.current!.scrollTop = event.currentTarget.scrollTop; }} />
         </div>
-        <Checks checked={checked.value} go={go} />
-        <SubmitButton yaml={yaml.value} ready={!!checked.value?.valid} document={checked.value?.documents[0]} />
+        {problem ? <Problem problem={problem} again={again} /> : <Checks checked={checked} go={go} />}
+        <SubmitButton yaml={text} ready={!!checked?.valid} document={checked?.documents[0]} />
       </Card>
-      <Card title={say('whatHappens')}><Forecast answer={answer.value} asking={asking.value} empty={!checked.value?.valid} /></Card>
+      <Card title={say('whatHappens')}><Forecast answer={answer} asking={asking} empty={!checked?.valid} /></Card>
     </div>
   );
 }
@@ -134,21 +159,28 @@ function Checks({ checked, go }: { checked: Validation | null; go: (detail: Deta
 function SubmitButton({ yaml, ready, document: first }: { yaml: string; ready: boolean; document?: { name: string; namespace?: string } }) {
   const busy = useSignal(false);
   const problem = useSignal<Failure | null>(null);
+  const attempt = useRef({ yaml: '', key: '' });
   const send = async () => {
     busy.value = true;
     problem.value = null;
+    // The same document keeps its key until it is known what became of it: an answer that was lost must not make a second job.
+    if (attempt.current.yaml !== yaml) attempt.current = { yaml, key: crypto.randomUUID() };
     try {
-      const headers = { 'Idempotency-Key': crypto.randomUUID() };
+      const headers = { 'Idempotency-Key': attempt.current.key };
       const { data } = await callAPI<{ namespace: string; name: string }>('/jobs', { method: 'POST', body: { yamlContent: yaml }, headers });
+      draft.value = { ...draft.peek(), yaml: '', byHand: false };
       navigate(linkTo(['jobs', data.namespace, data.name]));
     } catch (failure) {
-      problem.value = failure as Failure;
+      problem.value = asFailure(failure);
+      if (problem.value.status >= 400 && problem.value.status < 500) attempt.current = { yaml: '', key: '' };
     }
     busy.value = false;
   };
   return (
     <>
-      <button type="button" class="primary" disabled={!ready || busy.value} onClick={send}>{say(busy.value ? 'submitting' : 'submitJob')}{first && <span class="button-detail"> {first.name}</span>}</button>
+      <button type="button" class="primary" disabled={!ready || busy.value} onClick={send}>
+        {say(busy.value ? 'submitting' : 'submitJob')}{first && <span class="button-detail"> {first.name}</span>}
+      </button>
       {problem.value && <Problem problem={problem.value} />}
     </>
   );

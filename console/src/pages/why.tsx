@@ -27,7 +27,11 @@ function FindingView({ finding }: { finding: Finding }) {
   return (
     <div class="finding">
       <p class="finding-text">{finding.text}</p>
-      {!!finding.nodes && <p class="lead">{say('onNodes', finding.nodes)}{!!finding.examples?.length && <>, {say('examples', '')} {finding.examples.map((node, i) => <span key={node}>{i > 0 && ', '}<NodeLink name={node} /></span>)}</>}</p>}
+      {!!finding.nodes && (
+        <p class="lead">{say('onNodes', finding.nodes)}{!!finding.examples?.length && <>, {say('examples', '')} {finding.examples.map((node, i) => (
+          <span key={node}>{i > 0 && ', '}<NodeLink name={node} /></span>
+        ))}</>}</p>
+      )}
       {finding.steps?.length ? <Steps steps={finding.steps} /> : !!finding.advice?.length && <ul class="steps">{finding.advice.map((text) => <li key={text}>{text}</li>)}</ul>}
     </div>
   );
