@@ -111,9 +111,9 @@ const statusOf: Record<string, number> = { Unauthorized: 401, Forbidden: 403, No
 // need no code, and cannot send the language or tell why it was refused.
 export function followStream(path: string, take: (events: StreamEvent[]) => void, fail: (problem: Failure | null) => void): () => void {
   const stop = new AbortController();
-  let last = '', wait = firstWait, pending: StreamEvent[] = [], timer = 0, ended = false;
+  let last = '', wait = firstWait, pending: StreamEvent[] = [], timer = 0, ended = false, failing = true;
   const flush = () => { timer = 0; const events = pending; pending = []; if (!stop.signal.aborted) take(events); };
-  const works = () => { wait = firstWait; fail(null); };
+  const works = () => { wait = firstWait; if (failing) fail(null); failing = false; };
   const receive = ({ event, data, id }: Received) => {
     if (event === 'error') throw failureOf(data as { code: string; error: string });
     works();
@@ -132,6 +132,7 @@ export function followStream(path: string, take: (events: StreamEvent[]) => void
         const failure = asFailure(problem);
         if (failure.status === 0) markAway();
         if (failure.status === 401) user.value = null;
+        failing = true;
         fail(failure);
         if (failure.status === 401) return;
         if (failure.status === 403 || failure.status === 404) wait = longestWait;
