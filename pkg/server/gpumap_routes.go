@@ -135,7 +135,7 @@ func (w *mapWatcher) sendChanges(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	scope, err := w.scope.Find(w.server.options.Now(), func() (access.Scope, error) { return holderScope(ctx, view) })
+	scope, err := w.scope.Find(w.server.options.Now(), view.jobNamespaces, func() (access.Scope, error) { return holderScope(ctx, view) })
 	if err != nil {
 		return err
 	}

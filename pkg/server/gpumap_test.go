@@ -184,7 +184,14 @@ func TestMapRows(t *testing.T) {
 func TestAMapFollowsTheRightsOfItsReader(t *testing.T) {
 	now := time.Unix(0, 0)
 	s := &Server{options: Options{Now: func() time.Time { return now }}.withDefaults(), cache: newClusterCache()}
-	s.cache.setView(inventory.State{Objects: &snapshot.Snapshot{}, Cluster: inventory.Cluster{Jobs: []inventory.Job{{Name: "a", Namespace: "team"}}}}, now)
+	show := func(namespaces ...string) {
+		state := inventory.State{Objects: &snapshot.Snapshot{}}
+		for _, namespace := range namespaces {
+			state.Jobs = append(state.Jobs, inventory.Job{Name: "a", Namespace: namespace})
+		}
+		s.cache.setView(state, now)
+	}
+	show("team")
 	cluster := allowing("team")
 	ctx := asReviewed(t, cluster)
 	answer := httptest.NewRecorder()
@@ -208,4 +215,7 @@ func TestAMapFollowsTheRightsOfItsReader(t *testing.T) {
 	cluster.broken = false
 	send("map")
 	send("")
+	cluster.may = allowing("new").may
+	show("new", "team")
+	send("map") // the first job of a namespace is seen at once
 }

@@ -143,24 +143,25 @@ func (s Scope) Equals(other Scope) bool {
 	return s.all == other.all && maps.Equal(s.namespaces, other.namespaces)
 }
 
-// KeptScope is a scope that is found again at intervals.
+// KeptScope is a scope that is found again at intervals, and for other candidates.
 type KeptScope struct {
 	TTL time.Duration
 
-	found *Scope
-	at    time.Time
+	found      *Scope
+	at         time.Time
+	candidates []string
 }
 
-// Find returns the scope that was found less than TTL ago, else that of find. Where find fails it keeps the scope before, except for a [DeniedError]: a
-// cluster that does not answer for a moment takes no rights away.
-func (k *KeptScope) Find(now time.Time, find func() (Scope, error)) (Scope, error) {
-	if k.found != nil && now.Sub(k.at) < k.TTL {
+// Find returns the scope that was found for the same candidates less than TTL ago, else that of find. Where find fails it keeps the scope before, except for
+// a [DeniedError]: a cluster that does not answer for a moment takes no rights away.
+func (k *KeptScope) Find(now time.Time, candidates []string, find func() (Scope, error)) (Scope, error) {
+	if k.found != nil && now.Sub(k.at) < k.TTL && slices.Equal(k.candidates, candidates) {
 		return *k.found, nil
 	}
 	scope, err := find()
 	switch {
 	case err == nil:
-		k.found, k.at = &scope, now
+		k.found, k.at, k.candidates = &scope, now, candidates
 		return scope, nil
 	case k.found == nil || errors.As(err, new(*DeniedError)):
 		return Scope{}, err
