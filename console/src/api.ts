@@ -64,7 +64,7 @@ export function changeJob(path: string, method: string, etag: string): Promise<A
   return callAPI(path, { method, headers });
 }
 
-// findUser asks who is signed in. Only 401 says that nobody is: the server may also be away, or busy.
+// findUser asks for the name that is signed in. Only 401 says that there is none: the server may also be away, or busy.
 export async function findUser(): Promise<void> {
   try {
     const name = (await callAPI<{ user: string }>('/auth/check')).data.user;
