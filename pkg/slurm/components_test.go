@@ -142,3 +142,7 @@ func TestTheComponentsRun(t *testing.T) {
 		})
 	}
 }
+		"the names of a component's nodes, line by line": {
+			script: `scontrol show hostnames $SLURM_JOB_NODELIST_HET_GROUP_1; scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1; scontrol show hostnames | wc -l`,
+			want:   [3]string{"a-2\na-0\n3\n", "a-2\na-0\n3\n", "a-2\na-0\n3\n"},
+		},

@@ -146,10 +146,10 @@ const runsTasks = `srun() {
 }
 `
 
-// listsHosts stands in for scontrol show hostnames, which scripts use to find the first node. Nothing stands in for what else scontrol does.
+// listsHosts stands in for scontrol show hostnames, which scripts use to find the first node, of the job or of the list that they give. Nothing stands in for what else scontrol does.
 const listsHosts = `scontrol() {
   case "$*" in
-    show\ host*) echo "${MPI_HOSTS:-$HOSTNAME}" | tr , '\n' | sed 's/:[0-9]*$//' ;;
+    show\ host*) echo "${3:-${MPI_HOSTS:-$HOSTNAME}}" | tr , '\n' | sed 's/:[0-9]*$//' ;;
     *) echo "scontrol $*: there is no scontrol here" >&2; return 1 ;;
   esac
 }
