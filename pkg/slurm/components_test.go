@@ -23,13 +23,24 @@ func TestAHeterogeneousJobIsOneJob(t *testing.T) {
 	}{
 		"two kinds of nodes": {
 			script: "#SBATCH --nodes=4 --gres=gpu:8 --mem=100G\n#SBATCH hetjob\n#SBATCH --nodes=1 --gres=gpu:1\n",
-			want:   "5 nodes, 8 GPUs, cpu <nil>, memory 100Gi",
-			notes:  []string{"0: component 0 is NODE_RANK 0-3 of the job", "3: component 1 is NODE_RANK 4 of the job, and gets 8 GPUs a node where it asks for 1"},
+			want:   "5 nodes, 8 GPUs, cpu <nil>, memory <nil>",
+			notes: []string{"3: resources.memory is left out: component 1 does not give it", "0: component 0 is NODE_RANK 0-3 of the job",
+				"3: component 1 is NODE_RANK 4 of the job, and gets 8 GPUs a node where it asks for 1"},
 		},
 		"a server without GPUs": {
 			script: "#SBATCH -N 4 --gres=gpu:8 -c 12 --mem=200G\n#SBATCH packjob # the server\n#SBATCH -N 1 -c 32 --mem=64G\n",
 			want:   "4 nodes, 8 GPUs, cpu 44, memory 264Gi",
 			notes:  []string{"3: component 1 asks for no GPUs: it shares NODE_RANK 0 of the job"},
+		},
+		"the server alone says how much": {
+			script: "#SBATCH -N 4 --gres=gpu:8\n#SBATCH hetjob\n#SBATCH -N 1 -c 32 --mem=64G\n",
+			want:   "4 nodes, 8 GPUs, cpu <nil>, memory <nil>",
+			notes:  []string{"0: resources.cpu is left out: component 0 does not give it", "0: resources.memory is left out: component 0 does not give it"},
+		},
+		"servers on as many nodes": {
+			script: "#SBATCH -N 1 --gres=gpu:8\n#SBATCH hetjob\n#SBATCH -N 1 --gres=gpu:8\n#SBATCH hetjob\n#SBATCH -N 2\n",
+			want:   "2 nodes, 8 GPUs, cpu <nil>, memory <nil>",
+			notes:  []string{"5: component 2 asks for no GPUs: it shares NODE_RANK 0-1 of the job"},
 		},
 		"the server first": {
 			script: "#SBATCH -N 1 -c 32\n#SBATCH hetjob\n#SBATCH -N 2 --gres=gpu:8 -c 8\n",
@@ -95,6 +106,57 @@ func TestComponentsOfTwoKindsAreRefused(t *testing.T) {
 	}
 }
 
+// TestNodesWithoutGPUsAreNoNodesWithGPUs: a component without GPUs on more nodes than those with GPUs have would make GPUs of nothing.
+func TestNodesWithoutGPUsAreNoNodesWithGPUs(t *testing.T) {
+	for _, script := range []string{"-N 1 --gres=gpu:8\n#SBATCH hetjob\n#SBATCH -N 16 -c 8", "-N 16 -c 8\n#SBATCH hetjob\n#SBATCH -N 1 --gres=gpu:8"} {
+		result, err := Convert(hetHead+"#SBATCH "+script+"\nsrun a : b\n", Options{Name: "h", Image: "i"})
+		if err == nil || !strings.Contains(err.Error(), "asks for no GPUs and for 16 nodes, and the components with GPUs have 1") {
+			t.Errorf("%q: %v\n%s", script, err, result.YAML)
+		}
+	}
+}
+
+// TestWhatAJobHasOnceIsThatOfTheFirstComponent: options of later components neither change the job nor disappear without a note.
+func TestWhatAJobHasOnceIsThatOfTheFirstComponent(t *testing.T) {
+	const first = "#SBATCH --job-name=one --comment=one --chdir=/one --qos=high\n"
+	for given, want := range map[string]string{
+		"--job-name=two": "--job-name", "--comment=two": "--comment", "--container-workdir=/two": "--chdir", "--qos=low": "--qos", "--no-requeue": "--no-requeue",
+		"--array=1-3": "--array", "--job-name=one --comment=one -D /one --qos=high": "",
+	} {
+		alone, _ := convert(t, hetHead+first+"#SBATCH hetjob\n#SBATCH -N 1\nsrun a : b\n", Options{Image: "i"})
+		result, _ := convert(t, hetHead+first+"#SBATCH hetjob\n#SBATCH -N 1 "+given+"\nsrun a : b\n", Options{Image: "i"})
+		if diff := cmp.Diff(alone.YAML, result.YAML); diff != "" {
+			t.Errorf("%s changes the job (-without +with):\n%s", given, diff)
+		}
+		var left []string
+		for _, note := range result.Notes {
+			if option, _, found := strings.Cut(note.Message.String(), " of this component is left out"); found && note.Line == 3 {
+				left = append(left, option)
+			}
+			if strings.Contains(note.Message.String(), "job.priority: low") {
+				t.Errorf("%s: %s", given, note.Message)
+			}
+		}
+		if got := strings.Join(left, " "); got != want {
+			t.Errorf("%s: left out is %q", given, got)
+		}
+	}
+}
+
+// TestAVariableHasOneValueInAllComponents: the members of a job have one environment.
+func TestAVariableHasOneValueInAllComponents(t *testing.T) {
+	script := func(second string) string {
+		return hetHead + "#SBATCH --export=ALL,MODE=train,LOG=a\n#SBATCH hetjob\n#SBATCH --export=" + second + "\nsrun a : b\n"
+	}
+	_, err := Convert(script("MODE=serve"), Options{Name: "h", Image: "i"})
+	if err == nil || !strings.Contains(err.Error(), "line 3: hetjob begins a component with --export MODE=serve, and the one before has MODE=train") {
+		t.Errorf("%v", err)
+	}
+	if _, job := convert(t, script("MODE=train,PORT=80"), Options{Name: "h", Image: "i"}); len(job.Environment.Env) != 3 {
+		t.Errorf("%v", job.Environment.Env)
+	}
+}
+
 // TestTheComponentsRun runs a script of two components as each member of its gang does.
 func TestTheComponentsRun(t *testing.T) {
 	const three = hetHead + "#SBATCH -N 2 --ntasks-per-node=2 --gpus-per-task=1 --gres=gpu:2\n#SBATCH hetjob\n#SBATCH -N 1 --gres=gpu:1\n#SBATCH hetjob\n#SBATCH -N 1\n"
@@ -123,6 +185,10 @@ func TestTheComponentsRun(t *testing.T) {
 			script: `echo $SLURM_HET_SIZE $SLURM_NNODES $SLURM_JOB_NODELIST $SLURM_JOB_NODELIST_HET_GROUP_1 $SLURM_JOB_NODELIST_PACK_GROUP_2`,
 			want:   [3]string{"3 2 a-0,a-1 a-2 a-0\n", "3 2 a-0,a-1 a-2 a-0\n", "3 2 a-0,a-1 a-2 a-0\n"},
 		},
+		"the names of a component's nodes, line by line": {
+			script: `scontrol show hostnames $SLURM_JOB_NODELIST_HET_GROUP_1; scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1; scontrol show hostnames | wc -l`,
+			want:   [3]string{"a-2\na-0\n3\n", "a-2\na-0\n3\n", "a-2\na-0\n3\n"},
+		},
 		"a component that there is not": {script: "srun --het-group=7 echo on || echo none", want: [3]string{"none\n", "none\n", "none\n"}},
 		"a program that fails":          {script: "set -eu\nsrun true : false\necho on", want: [3]string{"on\n", "on\n", ""}},
 	}
@@ -142,7 +208,3 @@ func TestTheComponentsRun(t *testing.T) {
 		})
 	}
 }
-		"the names of a component's nodes, line by line": {
-			script: `scontrol show hostnames $SLURM_JOB_NODELIST_HET_GROUP_1; scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1; scontrol show hostnames | wc -l`,
-			want:   [3]string{"a-2\na-0\n3\n", "a-2\na-0\n3\n", "a-2\na-0\n3\n"},
-		},

@@ -264,7 +264,9 @@ func (r *request) takeQOS(value string) error {
 		return nil
 	}
 	r.priority = priority
-	r.addNote(r.line, "--qos=%s becomes job.priority: %s; what else it permits is not taken over", value, priority)
+	if r.begins.mark == "" { // the priority of another component does not become the job's
+		r.addNote(r.line, "--qos=%s becomes job.priority: %s; what else it permits is not taken over", value, priority)
+	}
 	return nil
 }
 
