@@ -137,10 +137,14 @@ func (w *jobWatcher) classifyChange(change *feed.Change, visible bool) feed.Type
 	return ""
 }
 
-// assumeShown ends resuming: the client now knows all jobs that match.
+// assumeShown ends resuming once the client has all changes: then it knows all jobs that match. Before that it may still know jobs of which the changes
+// to come say that they are gone.
 func (w *jobWatcher) assumeShown() {
+	jobs, seq := w.server.cache.jobs.CurrentJobs()
+	if w.seq != seq {
+		return
+	}
 	w.resuming = false
-	jobs, _ := w.server.cache.jobs.CurrentJobs()
 	for _, job := range jobs {
 		if w.filter.matchesJob(job) {
 			w.shown[jobKey(job)] = true
