@@ -6,6 +6,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/reason"
@@ -55,4 +58,44 @@ func TestADeadSchedulerSpeaksAlone(t *testing.T) {
 	if len(report.Findings) != 1 || report.Cause != reason.SchedulerDown || report.Verdict != "" || len(report.NearMisses) > 0 {
 		t.Errorf("when it is dead the report is %+v", report)
 	}
+}
+
+// TestAProfileIsLikelyAbsent: that the scheduler runs is said only by its lease, and a leader that has just begun gets its time.
+func TestAProfileIsLikelyAbsent(t *testing.T) {
+	leads := func(since time.Duration) func(*Facts) {
+		return func(f *Facts) {
+			f.Cluster.Lease = dead(0)
+			f.Cluster.Lease.Spec.AcquireTime = &metav1.MicroTime{Time: noon.Add(-since)}
+		}
+	}
+	tests := map[string]struct {
+		change func(*Facts)
+		cause  reason.Cause
+		says   string
+	}{
+		"it leads for long":           {leads(time.Hour), reason.OtherScheduler, "gpu-scheduler runs, and likely has no profile of that name, or it is still busy with others"},
+		"it leads since a moment":     {leads(5 * time.Second), reason.WaitingForTurn, "has not looked at the pod yet"},
+		"the lease may not be read":   {func(f *Facts) { f.Cluster.MarkUnread(snapshot.PartLease) }, reason.OtherScheduler, "or it does not run"},
+		"the volume takes its time":   {func(f *Facts) { leads(time.Hour)(f); f.Pods[0].Status.NominatedNodeName = "n1" }, reason.WaitingForTurn, "has not looked at the pod yet"},
+		"another got a place just so": {func(f *Facts) { leads(time.Hour)(f); f.Cluster.Pods = []corev1.Pod{placedAt(noon)} }, reason.WaitingForTurn, "has not looked at the pod yet"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			pod := refused(fixture.Pod("p").GPUs(4).Pool("p"), "")
+			pod.Status.Conditions, pod.Spec.SchedulerName, pod.CreationTimestamp = nil, names.SchedulerPluginsName, metav1.NewTime(noon.Add(-2*time.Minute))
+			pod.Status.Phase = corev1.PodPending
+			report := Diagnose(factsOf(pod, node("n1", "p", 8)).with(tc.change))
+			if report.Cause != tc.cause || !strings.Contains(report.Findings[0].Text, tc.says) {
+				t.Errorf("it says %s: %s", report.Cause, report.Findings[0].Text)
+			}
+		})
+	}
+}
+
+// placedAt is a pod to which KubeRay's profile gave a place at a time.
+func placedAt(at time.Time) corev1.Pod {
+	pod := on("n1", 1, "other")
+	pod.Spec.SchedulerName = names.SchedulerPluginsName
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(at)}}
+	return pod
 }

@@ -51,20 +51,25 @@ func explainUnplacedPod(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 
 // explainUnseenPod explains a pod that no scheduler has looked at: its turn comes, or nobody runs under the name of its scheduler.
 func explainUnseenPod(f *Facts, pod *corev1.Pod) Finding {
-	if reason.AttentionTo(slices.Concat(f.Cluster.Pods, f.Pods)).IsUnheard(pod, f.Cluster.Now) {
-		return UnheardProfile(pod.Spec.SchedulerName)
+	leader := f.Cluster.Leader()
+	if reason.AttentionTo(slices.Concat(f.Cluster.Pods, f.Pods)).IsUnheard(pod, leader.LeadsSince(), f.Cluster.Now) {
+		return UnheardProfile(pod.Spec.SchedulerName, leader)
 	}
 	return explainQueuedPod(f)
 }
 
-// UnheardProfile explains pods that name a profile which the running scheduler does not have. Operators such as KubeRay write that name, so that
-// administrators come first.
-func UnheardProfile(name string) Finding {
+// UnheardProfile explains pods that name a profile which the scheduler likely does not have: its configuration is not read, and not all pods that it looks
+// at are. Operators such as KubeRay write that name, so that administrators come first. leader is nil if the lease may not be read.
+func UnheardProfile(name string, leader *snapshot.Leader) Finding {
+	says := phrase.Textf("no scheduler named %s has looked at the pod: %s runs, and likely has no profile of that name, or it is still busy with others", name, names.SchedulerName)
+	if leader == nil || !leader.PlacesJobs() {
+		says = phrase.Textf("no scheduler named %s has looked at the pod: likely %s has no profile of that name, or it does not run, or is still busy with others", name, names.SchedulerName)
+	}
 	return Finding{
-		Cause: reason.OtherScheduler, Message: phrase.Textf("no scheduler named %s has looked at the pod: %s runs, and has no profile of that name", name, names.SchedulerName),
+		Cause: reason.OtherScheduler, Message: says,
 		Steps: []Step{
-			{Action: reason.AskAdministrators, Name: name, Message: phrase.Textf("ask the administrators for a profile with schedulerName: %s in the configuration of %s, as "+
-				"manifests/scheduler has it: gpuctl doctor names the pods that wait for it", name, names.SchedulerName)},
+			{Action: reason.AskAdministrators, Name: name, Message: phrase.Textf("see with gpuctl doctor whether pods wait for it; if so, ask the administrators for a profile with "+
+				"schedulerName: %s in the configuration of %s, as manifests/scheduler has it", name, names.SchedulerName)},
 			{Action: reason.Resubmit, Kind: reason.KindPod, Field: "spec.schedulerName", Value: names.SchedulerName,
 				Message: phrase.Textf("set schedulerName: %s in the pod, or in the template it is made of, and create it again", names.SchedulerName)},
 		},

@@ -46,7 +46,7 @@ func placed(node string, gpus int64, scheduler string) corev1.Pod {
 // waitingSince is a pod without a node that was made at a time, for a scheduler.
 func waitingSince(made time.Time, scheduler string) corev1.Pod {
 	pod := placed("", 4, scheduler)
-	pod.CreationTimestamp = metav1.NewTime(made)
+	pod.CreationTimestamp, pod.Status.Phase = metav1.NewTime(made), corev1.PodPending
 	return pod
 }
 
@@ -339,6 +339,13 @@ func TestExamine(t *testing.T) {
 		"a pod names a scheduler that nobody runs": {
 			change: func(f *Facts) { f.Pods = []corev1.Pod{waitingSince(t0.Add(-time.Hour), "volcano")} },
 			want:   map[string]finding{"schedulers of waiting pods": {Warning, "has not looked at them for a minute (by volcano: team/-volcano)"}},
+		},
+		"a pod whose scheduler looks at others": {
+			change: func(f *Facts) {
+				looked := waitingSince(t0.Add(-2*time.Hour), "volcano")
+				looked.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(t0)}}
+				f.Pods = []corev1.Pod{looked, waitingSince(t0.Add(-time.Hour), "volcano")}
+			},
 		},
 		"a pod that another scheduler has refused": {
 			change: func(f *Facts) {

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -10,6 +9,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/phrase"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
@@ -101,9 +101,6 @@ func schedulersText(pods []*corev1.Pod) phrase.Text {
 	return phrase.Textf(" (by %s: %s)", examplesText(slices.Compact(by)), examplesText(all))
 }
 
-// slowScheduler is the age of a pod that its scheduler has looked at if it runs.
-const slowScheduler = time.Minute
-
 // checkUnheardSchedulers looks for pods with GPUs that wait for a scheduler which does not look at them: it is not installed, or it is down. Our own has a
 // check of its own.
 func (f *Facts) checkUnheardSchedulers() Check {
@@ -112,8 +109,9 @@ func (f *Facts) checkUnheardSchedulers() Check {
 		return check
 	}
 	var unheard []*corev1.Pod
+	attention := reason.AttentionTo(f.Pods)
 	for i := range f.Pods {
-		if pod := &f.Pods[i]; f.isUnheard(pod) {
+		if pod := &f.Pods[i]; asksGPUs(pod) && attention.IsIgnored(pod, f.Now) {
 			unheard = append(unheard, pod)
 		}
 	}
@@ -125,12 +123,8 @@ func (f *Facts) checkUnheardSchedulers() Check {
 		Advice: phrase.Textf("have them name schedulerName: %s, or start the scheduler that they name", names.SchedulerName)}
 }
 
-// isUnheard reports whether a pod with GPUs waits for another scheduler, which has said nothing of it.
-func (f *Facts) isUnheard(pod *corev1.Pod) bool {
-	if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || len(pod.Spec.SchedulingGates) > 0 || pod.Spec.SchedulerName == names.SchedulerName {
-		return false
-	}
+// asksGPUs reports whether a pod has a request for GPUs that can be read.
+func asksGPUs(pod *corev1.Pod) bool {
 	request, err := gpu.RequestOf(pod)
-	looked := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
-	return err == nil && !request.IsZero() && !looked && f.Now.Sub(pod.CreationTimestamp.Time) > slowScheduler
+	return err == nil && !request.IsZero()
 }

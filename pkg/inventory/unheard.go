@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -16,7 +17,7 @@ func markUnheard(jobs []Job, objects *snapshot.Snapshot) {
 	}
 	named, attention := map[types.UID]string{}, reason.AttentionTo(objects.Pods)
 	for i := range objects.Pods {
-		if pod := &objects.Pods[i]; attention.IsUnheard(pod, objects.Now) {
+		if pod := &objects.Pods[i]; attention.IsUnheard(pod, time.Time{}, objects.Now) {
 			named[pod.UID] = pod.Spec.SchedulerName
 		}
 	}

@@ -148,7 +148,7 @@ func Build(objects *snapshot.Snapshot, jobs []inventory.Job, leader *snapshot.Le
 	}
 	underQuotas(entries, objects)
 	pools := estimateStarts(entries, objects, now)
-	blockUnheard(entries, objects, now)
+	blockUnheard(entries, objects, leader, now)
 	if leader != nil && !leader.PlacesJobs() {
 		blockAll(entries)
 	}
@@ -184,18 +184,18 @@ func blockAll(entries []Entry) {
 	}
 }
 
-// blockUnheard marks the entries as blocked whose pods name a profile of the scheduler that nobody runs.
-func blockUnheard(entries []Entry, objects *snapshot.Snapshot, now time.Time) {
+// blockUnheard marks the entries as blocked whose pods name a profile of the scheduler that nobody seems to run.
+func blockUnheard(entries []Entry, objects *snapshot.Snapshot, leader *snapshot.Leader, now time.Time) {
 	attention, named := reason.AttentionTo(objects.Pods), map[key]string{}
 	for i := range objects.Pods {
-		if pod := &objects.Pods[i]; attention.IsUnheard(pod, now) {
+		if pod := &objects.Pods[i]; attention.IsUnheard(pod, leader.LeadsSince(), now) {
 			named[podJobKey(pod)] = pod.Spec.SchedulerName
 		}
 	}
 	for i := range entries {
 		e := &entries[i]
 		if name := named[key{namespace: e.Namespace, kind: e.Kind, name: e.Name, replica: e.Replica}]; name != "" && !e.Never {
-			e.setBlocked(diagnosis.UnheardProfile(name).WithText())
+			e.setBlocked(diagnosis.UnheardProfile(name, leader).WithText())
 		}
 	}
 }

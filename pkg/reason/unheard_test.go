@@ -27,26 +27,33 @@ func TestIsUnheard(t *testing.T) {
 		}
 	}
 	gated := func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "kueue"}} }
+	nominated := func(p *corev1.Pod) { p.Status.NominatedNodeName = "n1" }
 	const profile = names.SchedulerPluginsName
 	tests := map[string]struct {
 		pod    corev1.Pod
 		others []corev1.Pod
+		led    time.Time
 		want   bool
 	}{
-		"nobody looks at it":                       {pod: pod(profile, 2*time.Minute), want: true},
-		"it is young":                              {pod: pod(profile, 50*time.Second)},
-		"it was looked at":                         {pod: pod(profile, time.Hour, said(corev1.PodReasonUnschedulable, time.Hour))},
-		"another of the name was, since":           {pod: pod(profile, 2*time.Minute), others: []corev1.Pod{pod(profile, time.Hour, said(corev1.PodReasonUnschedulable, time.Minute))}},
-		"another was, before the profile went":     {pod: pod(profile, 2*time.Minute), others: []corev1.Pod{pod(profile, time.Hour, said(corev1.PodReasonUnschedulable, 50*time.Minute))}, want: true},
-		"another is gated, which no scheduler did": {pod: pod(profile, 2*time.Minute), others: []corev1.Pod{pod(profile, time.Minute, gated, said(corev1.PodReasonSchedulingGated, time.Minute))}, want: true},
-		"another profile looks at its own":         {pod: pod(profile, 2*time.Minute), others: []corev1.Pod{pod(names.SchedulerName, time.Minute, said(corev1.PodReasonUnschedulable, 0))}, want: true},
-		"it is gated itself":                       {pod: pod(profile, time.Hour, gated)},
-		"gpuctl's own profile, which has a lease":  {pod: pod(names.SchedulerName, time.Hour)},
-		"the scheduler of somebody else":           {pod: pod("volcano", time.Hour)},
+		"nobody looks at it":                         {pod: pod(profile, 2*time.Minute), want: true},
+		"it is young":                                {pod: pod(profile, 50*time.Second)},
+		"it was looked at":                           {pod: pod(profile, time.Hour, said(corev1.PodReasonUnschedulable, time.Hour))},
+		"another of the name was, since":             {pod: pod(profile, 2*time.Minute), others: []corev1.Pod{pod(profile, time.Hour, said(corev1.PodReasonUnschedulable, time.Minute))}},
+		"another was, before the profile went":       {pod: pod(profile, 2*time.Minute), others: []corev1.Pod{pod(profile, time.Hour, said(corev1.PodReasonUnschedulable, 50*time.Minute))}, want: true},
+		"another is gated, which no scheduler did":   {pod: pod(profile, 2*time.Minute), others: []corev1.Pod{pod(profile, time.Minute, gated, said(corev1.PodReasonSchedulingGated, time.Minute))}, want: true},
+		"another profile looks at its own":           {pod: pod(profile, 2*time.Minute), others: []corev1.Pod{pod(names.SchedulerName, time.Minute, said(corev1.PodReasonUnschedulable, 0))}, want: true},
+		"another was, in the second of its creation": {pod: pod(profile, 2*time.Minute), others: []corev1.Pod{pod(profile, time.Hour, said(corev1.PodReasonUnschedulable, 2*time.Minute))}},
+		"it has a place, and its volume takes long":  {pod: pod(profile, 2*time.Minute, nominated)},
+		"another of the name has a place, since":     {pod: pod(profile, 2*time.Minute), others: []corev1.Pod{pod(profile, time.Minute, nominated)}},
+		"the scheduler leads since a moment":         {pod: pod(profile, 2*time.Minute), led: now.Add(-5 * time.Second)},
+		"the scheduler leads for long":               {pod: pod(profile, 2*time.Minute), led: now.Add(-time.Hour), want: true},
+		"it is gated itself":                         {pod: pod(profile, time.Hour, gated)},
+		"gpuctl's own profile, which has a lease":    {pod: pod(names.SchedulerName, time.Hour)},
+		"the scheduler of somebody else":             {pod: pod("volcano", time.Hour)},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := AttentionTo(append(tc.others, tc.pod)).IsUnheard(&tc.pod, now); got != tc.want {
+			if got := AttentionTo(append(tc.others, tc.pod)).IsUnheard(&tc.pod, tc.led, now); got != tc.want {
 				t.Errorf("unheard: %v, want %v", got, tc.want)
 			}
 		})

@@ -11,6 +11,8 @@ type Leader struct {
 	State LeaderState
 	// Name is the replica, "" if none holds the lease.
 	Name string
+	// Since is when it began to lead, by its own clock; zero if unknown.
+	Since time.Time
 	// Silent is how long ago it renewed the lease, whose duration is Lease.
 	Silent, Lease time.Duration
 }
@@ -49,6 +51,9 @@ func LeaderOf(lease *coordinationv1.Lease, now time.Time) Leader {
 	if lease.Spec.HolderIdentity != nil {
 		out.Name = *lease.Spec.HolderIdentity
 	}
+	if lease.Spec.AcquireTime != nil {
+		out.Since = lease.Spec.AcquireTime.Time
+	}
 	switch {
 	case out.Name == "":
 		out.State = NobodyLeads
@@ -62,6 +67,14 @@ func LeaderOf(lease *coordinationv1.Lease, now time.Time) Leader {
 
 // PlacesJobs reports whether jobs are placed, or will be in a moment.
 func (l Leader) PlacesJobs() bool { return l.State == Leads || l.State == LeaderLate }
+
+// LeadsSince is when the leader began to lead; zero if that is unknown, also of a lease that may not be read.
+func (l *Leader) LeadsSince() time.Time {
+	if l == nil {
+		return time.Time{}
+	}
+	return l.Since
+}
 
 // Leader returns the leader of the scheduler, by the lease and the clock that were read; nil if the lease may not be read.
 func (s *Snapshot) Leader() *Leader {
