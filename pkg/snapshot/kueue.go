@@ -14,8 +14,12 @@ import (
 // kueueVersions are the versions of Kueue's API, the newest first.
 var kueueVersions = []string{"v1beta2", "v1beta1"}
 
-// kueueTimeout bounds what a webhook of Kueue that does not answer costs a page of Workloads, and so a list of jobs.
-const kueueTimeout = 3 * time.Second
+// kueueTimeout bounds what a webhook of Kueue that does not answer costs a list of jobs; kueueWholeTimeout is for all Workloads at once, which are
+// read where a webhook has answered before.
+const (
+	kueueTimeout      = 3 * time.Second
+	kueueWholeTimeout = 10 * time.Second
+)
 
 // KueueWorkloads queries the Workloads of Kueue in a namespace, "" for all. A cluster without Kueue returns NotFound, and so does one whose Kueue
 // fails: the lists of its kinds need its webhooks, and those of all others do not.
@@ -45,31 +49,41 @@ func KueueWorkloads(namespace string) Query {
 // listWorkloads reads all Workloads of a path page by page: those of ended jobs stay, so that a cluster has tens of thousands. What was read is not
 // complete if the snapshot of the pages is gone before the last one, and then all is read at once.
 func listWorkloads(ctx context.Context, client kubernetes.Interface, path string, absent error) ([]unstructured.Unstructured, error) {
-	var all []unstructured.Unstructured
-	options := metav1.ListOptions{Limit: listPageSize}
-	for {
-		page, err := listWorkloadPage(ctx, client, path, &options, absent)
-		if options.Continue != "" && apierrors.IsResourceExpired(err) {
-			all, options = nil, metav1.ListOptions{}
-			continue
-		}
+	all, goes, err := listWorkloadPages(ctx, client, path, absent)
+	if goes && apierrors.IsResourceExpired(err) {
+		within, cancel := context.WithTimeout(ctx, kueueWholeTimeout)
+		defer cancel()
+		whole, err := listWorkloadPage(within, client, path, &metav1.ListOptions{}, absent)
 		if err != nil {
 			return nil, err
 		}
+		return whole.Items, nil
+	}
+	return all, err
+}
+
+// listWorkloadPages reads the pages, all within one limit; goes is whether there was a first one.
+func listWorkloadPages(ctx context.Context, client kubernetes.Interface, path string, absent error) (all []unstructured.Unstructured, goes bool, err error) {
+	within, cancel := context.WithTimeout(ctx, kueueTimeout)
+	defer cancel()
+	options := metav1.ListOptions{Limit: listPageSize}
+	for {
+		page, err := listWorkloadPage(within, client, path, &options, absent)
+		if err != nil {
+			return nil, options.Continue != "", err
+		}
 		all = append(all, page.Items...)
 		if options.Continue = page.GetContinue(); options.Continue == "" {
-			return all, nil
+			return all, true, nil
 		}
 	}
 }
 
 func listWorkloadPage(ctx context.Context, client kubernetes.Interface, path string, options *metav1.ListOptions, absent error) (*unstructured.UnstructuredList, error) {
-	within, cancel := context.WithTimeout(ctx, kueueTimeout)
-	defer cancel()
 	request, err := newAPIRequest(client, path, options, absent)
 	if err != nil {
 		return nil, err
 	}
 	page := &unstructured.UnstructuredList{}
-	return page, decodeList(within, request, PartKueueWorkloads, page)
+	return page, decodeList(ctx, request, PartKueueWorkloads, page)
 }

@@ -8,7 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -84,5 +86,27 @@ func TestKueueWorkloadsAreReadByPages(t *testing.T) {
 				t.Errorf("%d Workloads, %d of them different, at most %d at once; want %d, at most %d at once", len(got.KueueWorkloads), len(seen), most, all, listPageSize)
 			}
 		})
+	}
+}
+
+// TestKueueWorkloadsHaveOneLimitForAllPages asks a server that is slow with each page, none of which takes as long as all may.
+func TestKueueWorkloadsHaveOneLimitForAllPages(t *testing.T) {
+	pages := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		pages++
+		time.Sleep(kueueTimeout * 2 / 5)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadList", "metadata": {"continue": "%d"}, "items": []}`, pages)
+		if pages > 5 {
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	t.Cleanup(server.Close)
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(t.Context(), client, KueueWorkloads("")); !apierrors.IsNotFound(err) || pages > 3 {
+		t.Errorf("after %d pages: %v", pages, err)
 	}
 }
