@@ -66,7 +66,7 @@ type jobListInput struct {
 // JobList is a page of jobs.
 type JobList struct {
 	Page[JobItem]
-	ResourceVersion string `json:"resourceVersion" doc:"Of when the list is: a watch with this as since has all that changed later"`
+	ResourceVersion string `json:"resourceVersion" doc:"Of when this page was read: a watch with that of the first page as since has all that changed later"`
 }
 
 func (s *Server) jobRoutes() {
