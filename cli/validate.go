@@ -61,7 +61,8 @@ func runValidate(ctx context.Context, o *validateOptions) error {
 // warnServiceTypes warns of services whose type is left out: files that were written for the first gpuctl meant NodePort by that.
 func warnServiceTypes(f *Factory, docs []submission) {
 	for _, doc := range docs {
-		if _, _, given := workload.FieldPosition(doc.text, "service.type"); doc.Kind == workload.KindInference && !given {
+		_, _, served := workload.FieldPosition(doc.text, "service")
+		if _, _, given := workload.FieldPosition(doc.text, "service.type"); doc.Kind == workload.KindInference && served && !given {
 			f.IO.printErr("%swarning: service.type is %s where it is left out, and was %s in the first gpuctl: write service: {type: %s} if callers use the addresses of nodes",
 				doc.fieldPrefix("service"), corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeNodePort)
 		}
