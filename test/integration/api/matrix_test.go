@@ -84,6 +84,7 @@ var samples = map[string]sample{
 
 	"drainNode":              {path: map[string]string{"nodeName": "none"}, body: map[string]any{}, status: 404},
 	"recoverNode":            {path: map[string]string{"nodeName": "none"}, body: map[string]any{}, status: 404},
+	"getMap":                 {may: []string{member}, status: 200},
 	"listNodes":              {may: []string{member}, status: 200},
 	"listNodeGPUs":           {may: []string{member}, status: 200},
 	"getNode":                {path: map[string]string{"nodeName": "node-1"}, may: []string{member}, status: 200},
