@@ -24,6 +24,12 @@ func TestOneTimerMakesAllAttemptsOfAGang(t *testing.T) {
 			defer mu.Unlock()
 			made = append(made, due...)
 		}
+		madeByNow := func() []phase.Reason {
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(made)
+		}
 		g, start := gang{group: types.NamespacedName{Namespace: "ns", Name: "g"}}, time.Now()
 		r.planAttempt(g, phase.VictimsProtected, start.Add(time.Hour))
 		r.planAttempt(g, phase.SearchTurn, start.Add(time.Minute))
@@ -38,15 +44,14 @@ func TestOneTimerMakesAllAttemptsOfAGang(t *testing.T) {
 			{30 * time.Minute, []phase.Reason{phase.FilterRejected, phase.PlaceLost, phase.SearchTurn}},
 		} {
 			time.Sleep(time.Until(start.Add(step.until)))
-			synctest.Wait()
-			if !slices.Equal(made, step.want) {
-				t.Errorf("after %s: the attempts are %v, want %v", step.until, made, step.want)
+			if got := madeByNow(); !slices.Equal(got, step.want) {
+				t.Errorf("after %s: the attempts are %v, want %v", step.until, got, step.want)
 			}
 		}
 		r.dropGang(g)
 		time.Sleep(2 * time.Hour)
-		if len(made) != 3 || len(r.states) != 0 {
-			t.Errorf("%v are made of a gang that is gone, and %d states kept", made, len(r.states))
+		if got := madeByNow(); len(got) != 3 || len(r.states) != 0 {
+			t.Errorf("%v are made of a gang that is gone, and %d states kept", got, len(r.states))
 		}
 	})
 }
