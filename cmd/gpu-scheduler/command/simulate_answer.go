@@ -21,6 +21,7 @@ func newAnswerCommand() *cobra.Command {
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			silenceLogs()
+			_ = runInBackground() // it answers all the same, beside the requests that others make meanwhile
 			return reportError(cmd, answerQuestion(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout()))
 		},
 	}
