@@ -49,7 +49,7 @@ func explainUnplacedPod(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 	return out, misses
 }
 
-// explainUnseenPod explains a pod that no scheduler has looked at: its turn comes, or nobody runs under the name of its scheduler.
+// explainUnseenPod explains a pod that no scheduler has looked at: its turn comes, or no scheduler runs under the name in its spec.
 func explainUnseenPod(f *Facts, pod *corev1.Pod) Finding {
 	leader := f.Cluster.Leader()
 	if reason.AttentionTo(slices.Concat(f.Cluster.Pods, f.Pods)).IsUnheard(pod, leader.LeadsSince(), f.Cluster.Now) {
