@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -91,13 +92,13 @@ func TestKueueWorkloadsAreReadByPages(t *testing.T) {
 
 // TestKueueWorkloadsHaveOneLimitForAllPages asks a server that is slow with each page, none of which takes as long as all may.
 func TestKueueWorkloadsHaveOneLimitForAllPages(t *testing.T) {
-	pages := 0
+	var pages atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		pages++
+		page := pages.Add(1)
 		time.Sleep(kueueTimeout * 2 / 5)
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = fmt.Fprintf(w, `{"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadList", "metadata": {"continue": "%d"}, "items": []}`, pages)
-		if pages > 5 {
+		_, _ = fmt.Fprintf(w, `{"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadList", "metadata": {"continue": "%d"}, "items": []}`, page)
+		if page > 5 {
 			panic(http.ErrAbortHandler)
 		}
 	}))
@@ -106,7 +107,7 @@ func TestKueueWorkloadsHaveOneLimitForAllPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Read(t.Context(), client, KueueWorkloads("")); !apierrors.IsNotFound(err) || pages > 3 {
-		t.Errorf("after %d pages: %v", pages, err)
+	if _, err := Read(t.Context(), client, KueueWorkloads("")); !apierrors.IsNotFound(err) || pages.Load() > 3 {
+		t.Errorf("after %d pages: %v", pages.Load(), err)
 	}
 }
