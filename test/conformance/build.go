@@ -118,21 +118,26 @@ func (b *Built) Run(ctx context.Context, scheduler string, rules Rules) (Results
 	}
 	defer func() { _ = log.Close() }() // what is missing of it fails no run
 	results := Results{}
+	var cutShort []error
 	for _, suite := range b.suites {
 		if rules.GoesOn && b.takeOver(scheduler, suite, results) {
 			continue
 		}
-		if err := b.judgeSuite(ctx, scheduler, suite, rules, results, log); err != nil {
+		err := b.judgeSuite(ctx, scheduler, suite, rules, results, log)
+		switch {
+		case errors.Is(err, errCutShort):
+			cutShort = append(cutShort, fmt.Errorf("with %s, %w: run it again with -go-on; bin/conformance/%s.log says why", scheduler, err, scheduler))
+		case err != nil:
 			return nil, err
 		}
 	}
-	return results, nil
+	return results, errors.Join(cutShort...)
 }
 
 // judgeSuite runs a suite, those of its tests again that fail, and keeps what became of it.
 func (b *Built) judgeSuite(ctx context.Context, scheduler, suite string, rules Rules, results Results, log io.Writer) error {
 	begin := time.Now()
-	if err := b.runSuite(ctx, scheduler, suite, "", results, log); err != nil {
+	if err := b.runToItsEnd(ctx, scheduler, suite, "", results, log); err != nil {
 		return err
 	}
 	for range rules.Again {
@@ -141,7 +146,7 @@ func (b *Built) judgeSuite(ctx context.Context, scheduler, suite string, rules R
 			break
 		}
 		fmt.Fprintf(os.Stderr, "%s, %s: %s once more\n", scheduler, suite, strings.Join(failed, ", "))
-		if err := b.runSuite(ctx, scheduler, suite, "^("+strings.Join(failed, "|")+")$", results, log); err != nil {
+		if err := b.runToItsEnd(ctx, scheduler, suite, "^("+strings.Join(failed, "|")+")$", results, log); err != nil {
 			return err
 		}
 	}
@@ -150,6 +155,20 @@ func (b *Built) judgeSuite(ctx context.Context, scheduler, suite string, rules R
 	fmt.Fprintf(os.Stderr, "%s, %s: %d passed, %d failed, in %s\n", scheduler, suite,
 		results.count(suite, pass, true), results.count(suite, fail, true), took.Round(time.Second))
 	return b.keep(scheduler, suite, results, took)
+}
+
+// starts is how often a program is started that ends in the middle.
+const starts = 3
+
+// runToItsEnd runs a suite, or some of its tests, again where the program ended in the middle: of the tests behind that nothing is known.
+func (b *Built) runToItsEnd(ctx context.Context, scheduler, suite, pattern string, results Results, log io.Writer) (err error) {
+	for range starts {
+		if err = b.runSuite(ctx, scheduler, suite, pattern, results, log); !errors.Is(err, errCutShort) {
+			return err
+		}
+		fmt.Fprintf(os.Stderr, "%s, %v\n", scheduler, err)
+	}
+	return err
 }
 
 // limit is how long a suite may run.

@@ -1,12 +1,14 @@
 package conformance
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -166,8 +168,10 @@ func TestWhatBecameOfTests(t *testing.T) {
 {"Action":"output","Test":"A","Output":"--- SKIP: A (0.00s)\n"}
 {"Action":"skip","Test":"A"}
 {"Action":"fail","Test":"B"}
+{"Action":"output","Output":"FAIL\n"}
 {"Action":"fail"}
 `, `{"Action":"pass","Test":"B"}
+{"Action":"output","Output":"PASS\n"}
 {"Action":"pass"}`} {
 		if err := results.Read("s", strings.NewReader(run)); err != nil {
 			t.Fatal(err)
@@ -182,6 +186,7 @@ func TestWhatBecameOfTests(t *testing.T) {
 {"Action":"pass","Test":"A/y"}
 {"Action":"fail","Test":"A"}
 {"Action":"fail","Test":"B"}
+{"Action":"output","Output":"FAIL\n"}
 {"Action":"fail"}
 `
 	results = Results{}
@@ -194,6 +199,39 @@ func TestWhatBecameOfTests(t *testing.T) {
 	}
 	if err := results.Read("s", strings.NewReader("panic: no\n")); err == nil {
 		t.Error("what is no event is passed over")
+	}
+}
+
+// TestAProgramThatEndsInTheMiddleIsRunAgain, for nothing is known of the tests that it did not come to.
+func TestAProgramThatEndsInTheMiddleIsRunAgain(t *testing.T) {
+	root := t.TempDir()
+	b := &Built{root: root, module: filepath.Join(root, "module"), programs: root, suites: []string{"a", "b"}, upstream: "v1", Took: map[string]time.Duration{}}
+	for _, folder := range []string{"bin/conformance", "module/scheduler/a", "module/scheduler/b"} {
+		if err := os.MkdirAll(filepath.Join(root, folder), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, script := range map[string]string{
+		// It comes to its end when it is started for the second time, and b never does.
+		"a": "echo '=== RUN   A'; if ! test -e started; then touch started; exit 255; fi; echo '--- PASS: A (0.00s)'; echo PASS",
+		"b": "echo x >>started; echo '=== RUN   B'; echo '--- PASS: B (0.00s)'; echo '=== RUN   C'; exit 255",
+	} {
+		if err := os.WriteFile(b.program(name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	results, err := b.Run(t.Context(), Stock, Rules{Again: 1})
+	if !errors.Is(err, errCutShort) || !strings.Contains(err.Error(), "C was the last test to begin") || strings.Contains(err.Error(), "with stock, a:") {
+		t.Errorf("%v, want an error about b alone, which ends in the middle of C each time", err)
+	}
+	if got := results[Test{"a", "A"}].Action; got != pass {
+		t.Errorf("A: %q, want that it passed", got)
+	}
+	if times, err := os.ReadFile(filepath.Join(root, "module/scheduler/b/started")); err != nil || strings.Count(string(times), "x") != starts {
+		t.Errorf("b was started so often: %q (%v), want %d times", times, err, starts)
+	}
+	if b.takeOver(Stock, "b", Results{}) || !b.takeOver(Stock, "a", Results{}) {
+		t.Error("a later run goes on from a, and from nothing of b")
 	}
 }
 

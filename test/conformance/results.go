@@ -37,14 +37,22 @@ type Results map[Test]Outcome
 // event is a line of what go tool test2json writes.
 type event struct{ Action, Package, Test, Output string }
 
-// Read adds what became of the tests of a run of a suite. What replaces an earlier outcome is a test that was run again.
+// errCutShort says that a program ended in the middle of a test: it panicked, or its API server did not start. Nothing is known of the tests after that.
+var errCutShort = errors.New("its program ended in the middle")
+
+// Read adds what became of the tests of a run of a suite. What replaces an earlier outcome is a test that was run again. The error is errCutShort
+// where the program did not come to its last line.
 func (r Results) Read(suite string, from io.Reader) error {
 	said, refused := map[string]string{}, map[string]bool{}
+	begun, ended := "", false
 	lines := bufio.NewReader(from)
 	for {
 		line, err := lines.ReadString('\n')
 		if errors.Is(err, io.EOF) && line == "" {
 			r.settleRefused(suite)
+			if !ended {
+				return fmt.Errorf("%s: %w: %s was the last test to begin", suite, errCutShort, begun)
+			}
 			return nil
 		}
 		if err != nil && !errors.Is(err, io.EOF) {
@@ -55,7 +63,10 @@ func (r Results) Read(suite string, from io.Reader) error {
 			return fmt.Errorf("reading what became of %s: %q is no event", suite, line)
 		}
 		switch e.Action {
+		case "run":
+			begun = e.Test
 		case "output":
+			ended = ended || e.Test == "" && (e.Output == "PASS\n" || e.Output == "FAIL\n") // as package testing writes when all tests have run
 			refused[e.Test] = refused[e.Test] || strings.Contains(e.Output, ours.Refusal)
 			if text := strings.TrimSpace(e.Output); text != "" && !strings.HasPrefix(text, "--- ") && !strings.HasPrefix(text, "=== ") {
 				said[e.Test] = text
