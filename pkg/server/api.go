@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"path"
@@ -32,6 +33,9 @@ type route struct {
 	fails []int
 	// public routes need no token. anyone routes need a token and no specific right.
 	public, anyone bool
+	// weight is how many requests it counts as for the rate of its caller; 0 means 1. It grows with what a request costs the API server, which the callers
+	// share: an explanation is a dozen lists there.
+	weight int
 	// replies are the answers by status that the output type does not describe.
 	replies map[int]*huma.Response
 }
@@ -84,6 +88,10 @@ const ourModule = "g8s.host/gpu-scheduler/"
 // registerRoute adds a route. Errors of the handler become answers in [failureFromError].
 func registerRoute[I, O any](s *Server, r route, handle func(context.Context, *I) (*O, error)) {
 	_, hasBody := reflect.TypeFor[I]().FieldByName("Body")
+	if r.weight > 1 {
+		s.weights[r.method+" "+r.path] = r.weight
+		r.detail = strings.TrimSpace(fmt.Sprintf("%s It counts as %d requests for the rate of its caller.", r.detail, r.weight))
+	}
 	huma.Register(s.api, s.routeOperation(r, hasBody), func(ctx context.Context, input *I) (*O, error) {
 		endDecoding(ctx)
 		ctx, cancel := context.WithTimeout(ctx, requestTimeout)

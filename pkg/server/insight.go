@@ -30,13 +30,16 @@ func (s *Server) jobInsightRoutes() {
 		summary: "Why a job does not run, or why it runs where it does, and what to change",
 		detail: "What you may not read is listed in `unread`, and not guessed. `records` are the scheduler's own of its attempts: to " +
 			"who may get /explain/v1/pods/NAMESPACE/ of the scheduler, as with the ClusterRole g8s:explain-reader.",
-		fails: []int{http.StatusNotFound, http.StatusConflict}}, s.explainJob)
+		fails: []int{http.StatusNotFound, http.StatusConflict}, weight: explanationWeight}, s.explainJob)
 	registerRoute(s, route{method: http.MethodGet, path: Root + "/pods/{podName}/explain", id: "explainPod", tag: "jobs",
 		summary: "Why a pod does not run, or why it runs where it does, and what to change",
 		detail: "Of a pod that is of a job the answer is that of the job. One that nobody made with gpuctl is explained as `kind` pod, if " +
 			"gpu-scheduler places it; of another scheduler it is 409 OtherScheduler.",
-		fails: []int{http.StatusNotFound, http.StatusConflict}}, s.explainPod)
+		fails: []int{http.StatusNotFound, http.StatusConflict}, weight: explanationWeight}, s.explainPod)
 }
+
+// explanationWeight is three: an explanation has the API server answer thirteen requests, and the other routes of a job three to six.
+const explanationWeight = 3
 
 func (s *Server) explainJob(ctx context.Context, in *JobRef) (*explainOutput, error) {
 	query, err := s.locateJob(ctx, *in)

@@ -232,7 +232,20 @@ func chooseNamespace(ref JobRef, seen []*inventory.Job) (inventory.JobQuery, err
 
 const defaultNamespace = "default"
 
-// readJobDetail reads a job as the caller.
+// readJob reads a job and its pods as the caller: half of what [Server.readJobDetail] asks of the API server.
+func (s *Server) readJob(ctx context.Context, ref JobRef) (inventory.Job, error) {
+	query, err := s.locateJob(ctx, ref)
+	if err != nil {
+		return inventory.Job{}, err
+	}
+	caller, err := callerFrom(ctx)
+	if err != nil {
+		return inventory.Job{}, err
+	}
+	return inventory.NewReader(caller.Kubernetes).Job(ctx, query.Namespace, query.Name)
+}
+
+// readJobDetail reads all about a job as the caller.
 func (s *Server) readJobDetail(ctx context.Context, ref JobRef) (inventory.JobDetail, error) {
 	query, err := s.locateJob(ctx, ref)
 	if err != nil {

@@ -66,6 +66,7 @@ func (s *Server) logRoutes() {
 		replies: map[int]*huma.Response{http.StatusOK: jsonReply[LogPage](s, "Lines of output, or their events", s.eventStream("LogStreamEvent",
 			streamedEvent{"log", joblogs.Line{}}, streamedEvent{"state", JobItem{}}, streamedEvent{"trouble", LogTrouble{}}, streamedEvent{"end", LogEnd{}},
 			streamedEvent{"error", Failure{}}))},
+		weight: 3, // megabytes that a node sends through the API server
 	}, s.getLogs)
 }
 

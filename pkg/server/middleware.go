@@ -52,7 +52,7 @@ func (s *Server) buildHandler() (http.Handler, error) {
 	limits := newLimiter(s.options.Rate, s.options.Burst)
 	handler := s.withKeys(mux)
 	handler = s.withAuditLog(handler)
-	handler = limits.perCaller(handler)
+	handler = limits.perCaller(handler, s.weighByRoute(mux))
 	handler = withSessions(s.withAuthentication(handler, public, mux))
 	handler = limits.perAddress(handler)
 	handler = s.withLimits(handler)

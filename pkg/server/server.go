@@ -116,8 +116,10 @@ type Server struct {
 	budgets        *budgets
 	metrics        *metrics
 	api            huma.API
-	handler        http.Handler
-	open           *openStreams
+	// weights are those of routes that count as several requests, by their patterns.
+	weights map[string]int
+	handler http.Handler
+	open    *openStreams
 	// output limits the followed output of each caller, in bytes.
 	output *limiter
 	// sockets are the connections taken over from the HTTP server, which does not wait for them when it stops.
@@ -141,7 +143,7 @@ func New(config *rest.Config, options Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the client of the server: %w", err)
 	}
-	s := &Server{options: options, gate: gate, own: own, cache: newClusterCache(), metrics: newMetrics(), budgets: newBudgets()}
+	s := &Server{options: options, gate: gate, own: own, cache: newClusterCache(), metrics: newMetrics(), budgets: newBudgets(), weights: map[string]int{}}
 	s.open = newOpenStreams(options.Streams)
 	s.output = newLimiter(outputRate, outputBurst)
 	if options.Ledger.Address != "" {

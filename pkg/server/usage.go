@@ -65,7 +65,7 @@ func (s *Server) getUsage(ctx context.Context, in *usageInput) (*usageOutput, er
 	if err != nil {
 		return nil, err
 	}
-	detail, err := s.readJobDetail(ctx, in.JobRef)
+	job, err := s.readJob(ctx, in.JobRef)
 	if err != nil {
 		return nil, err
 	}
@@ -73,17 +73,17 @@ func (s *Server) getUsage(ctx context.Context, in *usageInput) (*usageOutput, er
 		return nil, &refusal{status: http.StatusServiceUnavailable, code: "NotConfigured",
 			text: "no Prometheus is configured: start gpuctl-server with --prometheus-url"}
 	}
-	pods := make([]string, len(detail.Pods))
-	for i := range detail.Pods {
-		pods[i] = regexp.QuoteMeta(detail.Pods[i].Name)
+	pods := make([]string, len(job.Pods))
+	for i := range job.Pods {
+		pods[i] = regexp.QuoteMeta(job.Pods[i].Name)
 	}
 	out := &usageOutput{Body: JobUsage{
-		JobID: detail.Name, Namespace: detail.Namespace, GPUUtilization: []Sample{}, MemoryUsage: []Sample{},
+		JobID: job.Name, Namespace: job.Namespace, GPUUtilization: []Sample{}, MemoryUsage: []Sample{},
 	}}
 	if len(pods) == 0 {
 		return out, nil
 	}
-	selector := fmt.Sprintf(`namespace=%q,pod=~%q`, detail.Namespace, strings.Join(pods, "|"))
+	selector := fmt.Sprintf(`namespace=%q,pod=~%q`, job.Namespace, strings.Join(pods, "|"))
 	if in.Metric != "memoryUsage" {
 		if out.Body.GPUUtilization, err = s.querySamples(ctx, "avg", "DCGM_FI_DEV_GPU_UTIL", selector, window); err != nil {
 			return nil, err

@@ -25,7 +25,7 @@ type hostile struct {
 	call func(n int) call
 	// want are the statuses that it may get, of which the first has to come.
 	want []int
-	// queues is for requests of which so few of one caller may wait that most are 429. No other is: what is refused costs
+	// queues is for requests of which so few of one caller may wait, or which count as so many, that most are 429. No other is: what is refused costs
 	// nothing, and would show nothing.
 	queues bool
 	// replayed is for requests with a key, of which each that is sent again gets the answer of before.
@@ -86,8 +86,8 @@ func hostiles() map[string]hostile {
 		"simulations of too many pods":                        {call: always(post("/api/v1/simulate", quoted(gangs(10)))), want: []int{invalid}, says: "at most 500", seldom: true},
 		"simulations of many pods":                            {call: always(post("/api/v1/simulate", quoted(gangs(7)))), want: []int{ok, http.StatusGatewayTimeout}, says: "large-0", seldom: true, queues: true},
 		"metrics from a Prometheus that answers with 200 MiB": {call: always(call{path: "/api/v1/jobs/printing/metrics?namespace=team"}), want: []int{http.StatusBadGateway}, says: "more than one series"},
-		"output that is one line without end":                 {call: always(call{path: "/api/v1/jobs/printing/logs?namespace=team&tail=5000"}), want: []int{invalid}, says: "larger than", seldom: true},
-		"an explanation":                                      {call: always(call{path: "/api/v1/jobs/quiet/explain?namespace=team"}), want: []int{ok}},
+		"output that is one line without end":                 {call: always(call{path: "/api/v1/jobs/printing/logs?namespace=team&tail=5000"}), want: []int{invalid}, says: "larger than", seldom: true, queues: true},
+		"an explanation":                                      {call: always(call{path: "/api/v1/jobs/quiet/explain?namespace=team"}), want: []int{ok}, queues: true},
 		"a job whose submitted YAML unfolds":                  {call: always(call{path: "/api/v1/jobs/stored?namespace=team"}), want: []int{ok}, says: "stored"},
 	}
 }
@@ -103,10 +103,10 @@ func batch(n int) string {
 // TestNoRequestTakesTheServerFromOthers: one caller sends many of each kind, several at a time.
 func TestNoRequestTakesTheServerFromOthers(t *testing.T) {
 	bounds.SkipInShort(t)
+	chunk := bytes.Repeat([]byte(`{"metric":{},"values":[[1,"1"]]},`), 1<<15)
 	flood := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte(`{"status":"success","data":{"resultType":"matrix","result":[`))
-		chunk := bytes.Repeat([]byte(`{"metric":{},"values":[[1,"1"]]},`), 1<<15)
 		for range 200 {
 			if _, err := w.Write(chunk); err != nil {
 				return
