@@ -110,6 +110,7 @@ func TestSuccessor(t *testing.T) {
 		kubelet.expect(t, "slot-0 Healthy")
 		stop()
 		stop = stopNext
+		kubelet.awaitEnd(t, before)
 		if after := kubelet.primary(); after == nil || after.socket == before {
 			t.Fatalf("kubelet asks %v, want the successor of %s", after, before)
 		}

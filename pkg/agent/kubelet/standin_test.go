@@ -187,6 +187,21 @@ func (k *fakeKubelet) primary() *endpoint {
 	return k.asked
 }
 
+// awaitEnd waits until kubelet has seen that a plugin has ended, which it does some time after that. Until then it may ask any that it knows.
+func (k *fakeKubelet) awaitEnd(t *testing.T, socket string) {
+	t.Helper()
+	for range 1000 {
+		k.mu.Lock()
+		known := k.plugins[socket] != nil
+		k.mu.Unlock()
+		if !known {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("kubelet does not see that the plugin at %s has ended", socket)
+}
+
 // devices are those that kubelet's PodResources call allocatable.
 func (k *fakeKubelet) devices(context.Context) ([]string, error) {
 	k.mu.Lock()
