@@ -55,6 +55,9 @@ func killRecorded(dir string) {
 func writeLauncher(path, pidFile, program string) error {
 	script := fmt.Sprintf("#!/bin/sh\ncase $1 in --help) ;; *) echo $$ >%s ;; esac\nexec %s \"$@\"\n",
 		shellQuote(pidFile), shellQuote(program))
+	// A child that begins meanwhile would inherit the open file until its own program runs, and Linux starts no file that is open for writing.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
 		return fmt.Errorf("writing a launcher: %w", err)
 	}
