@@ -157,13 +157,13 @@ func (b *Built) judgeSuite(ctx context.Context, scheduler, suite string, rules R
 	return b.keep(scheduler, suite, results, took)
 }
 
-// starts is how often a program is started that ends in the middle.
+// starts is how often a program is started that ends in the middle. One that hangs is started once.
 const starts = 3
 
 // runToItsEnd runs a suite, or some of its tests, again where the program ended in the middle: of the tests behind that nothing is known.
 func (b *Built) runToItsEnd(ctx context.Context, scheduler, suite, pattern string, results Results, log io.Writer) (err error) {
 	for range starts {
-		if err = b.runSuite(ctx, scheduler, suite, pattern, results, log); !errors.Is(err, errCutShort) {
+		if err = b.runSuite(ctx, scheduler, suite, pattern, results, log); !errors.Is(err, errCutShort) || errors.Is(err, errHung) {
 			return err
 		}
 		fmt.Fprintf(os.Stderr, "%s, %v\n", scheduler, err)

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -202,24 +203,28 @@ func TestWhatBecameOfTests(t *testing.T) {
 	}
 }
 
-// TestAProgramThatEndsInTheMiddleIsRunAgain, for nothing is known of the tests that it did not come to.
-func TestAProgramThatEndsInTheMiddleIsRunAgain(t *testing.T) {
+// builtOf has scripts for programs, by suite.
+func builtOf(t *testing.T, scripts map[string]string) *Built {
+	t.Helper()
 	root := t.TempDir()
-	b := &Built{root: root, module: filepath.Join(root, "module"), programs: root, suites: []string{"a", "b"}, upstream: "v1", Took: map[string]time.Duration{}}
-	for _, folder := range []string{"bin/conformance", "module/scheduler/a", "module/scheduler/b"} {
-		if err := os.MkdirAll(filepath.Join(root, folder), 0o755); err != nil {
+	b := &Built{root: root, module: filepath.Join(root, "module"), programs: root, suites: slices.Sorted(maps.Keys(scripts)), upstream: "v1", Took: map[string]time.Duration{}}
+	for suite, script := range scripts {
+		err := errors.Join(os.MkdirAll(filepath.Join(root, "bin/conformance"), 0o755), os.MkdirAll(filepath.Join(b.module, "scheduler", suite), 0o755),
+			os.WriteFile(b.program(suite), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	for name, script := range map[string]string{
+	return b
+}
+
+// TestAProgramThatEndsInTheMiddleIsRunAgain, for nothing is known of the tests that it did not come to.
+func TestAProgramThatEndsInTheMiddleIsRunAgain(t *testing.T) {
+	b := builtOf(t, map[string]string{
 		// It comes to its end when it is started for the second time, and b never does.
 		"a": "echo '=== RUN   A'; if ! test -e started; then touch started; exit 255; fi; echo '--- PASS: A (0.00s)'; echo PASS",
 		"b": "echo x >>started; echo '=== RUN   B'; echo '--- PASS: B (0.00s)'; echo '=== RUN   C'; exit 255",
-	} {
-		if err := os.WriteFile(b.program(name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 	results, err := b.Run(t.Context(), Stock, Rules{Again: 1})
 	if !errors.Is(err, errCutShort) || !strings.Contains(err.Error(), "C was the last test to begin") || strings.Contains(err.Error(), "with stock, a:") {
 		t.Errorf("%v, want an error about b alone, which ends in the middle of C each time", err)
@@ -227,11 +232,33 @@ func TestAProgramThatEndsInTheMiddleIsRunAgain(t *testing.T) {
 	if got := results[Test{"a", "A"}].Action; got != pass {
 		t.Errorf("A: %q, want that it passed", got)
 	}
-	if times, err := os.ReadFile(filepath.Join(root, "module/scheduler/b/started")); err != nil || strings.Count(string(times), "x") != starts {
+	if times, err := os.ReadFile(filepath.Join(b.module, "scheduler/b/started")); err != nil || strings.Count(string(times), "x") != starts {
 		t.Errorf("b was started so often: %q (%v), want %d times", times, err, starts)
 	}
 	if b.takeOver(Stock, "b", Results{}) || !b.takeOver(Stock, "a", Results{}) {
 		t.Error("a later run goes on from a, and from nothing of b")
+	}
+}
+
+// TestAProgramThatHangsIsStartedOnce: what it cost to see that it hangs, it would cost each time.
+func TestAProgramThatHangsIsStartedOnce(t *testing.T) {
+	for name, tc := range map[string]struct{ script, want string }{
+		"in a test":         {"echo '=== RUN   A'; echo 'panic: test timed out after 20m0s'", "a: its program ended in the middle, after 20m: A was the last test to begin"},
+		"before any of its": {"echo 'panic: test timed out after 20m0s'", "a: its program ended in the middle, after 20m: no test began"},
+		"in a test that failed and is run again": {"if test -e started; then echo '=== RUN   A'; echo 'panic: test timed out after 20m0s'; else " +
+			"echo '=== RUN   A'; echo '--- FAIL: A (0.00s)'; echo FAIL; fi", "a: its program ended in the middle, after 20m: A was the last test to begin"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := builtOf(t, map[string]string{"a": tc.script + "\necho x >>started; exit 2"})
+			_, err := b.Run(t.Context(), Stock, Rules{Again: 3})
+			if !errors.Is(err, errCutShort) || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%v, want %q", err, tc.want)
+			}
+			want := 1 + strings.Count(tc.script, "FAIL;")
+			if times, err := os.ReadFile(filepath.Join(b.module, "scheduler/a/started")); err != nil || strings.Count(string(times), "x") != want {
+				t.Errorf("it was started so often: %q (%v), want %d times", times, err, want)
+			}
+		})
 	}
 }
 

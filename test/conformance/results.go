@@ -40,18 +40,24 @@ type event struct{ Action, Package, Test, Output string }
 // errCutShort says that a program ended in the middle of a test: it panicked, or its API server did not start. Nothing is known of the tests after that.
 var errCutShort = errors.New("its program ended in the middle")
 
+// errHung is errCutShort of a program that ran for longer than it may, as it would again.
+var errHung = fmt.Errorf("%w, after %s", errCutShort, limit)
+
+// hung is how the output of package testing begins for a program that hung.
+const hung = "panic: test timed out after "
+
 // Read adds what became of the tests of a run of a suite. What replaces an earlier outcome is a test that was run again. The error is errCutShort
-// where the program did not come to its last line.
+// where the program did not come to its last line, and errHung where it ran for too long.
 func (r Results) Read(suite string, from io.Reader) error {
 	said, refused := map[string]string{}, map[string]bool{}
-	begun, ended := "", false
+	begun, ended, cut := "", false, errCutShort
 	lines := bufio.NewReader(from)
 	for {
 		line, err := lines.ReadString('\n')
 		if errors.Is(err, io.EOF) && line == "" {
 			r.settleRefused(suite)
 			if !ended {
-				return fmt.Errorf("%s: %w: %s was the last test to begin", suite, errCutShort, begun)
+				return fmt.Errorf("%s: %w: %s", suite, cut, lastBegun(begun))
 			}
 			return nil
 		}
@@ -67,6 +73,9 @@ func (r Results) Read(suite string, from io.Reader) error {
 			begun = e.Test
 		case "output":
 			ended = ended || e.Test == "" && (e.Output == "PASS\n" || e.Output == "FAIL\n") // as package testing writes when all tests have run
+			if strings.HasPrefix(e.Output, hung) {
+				cut = errHung
+			}
 			refused[e.Test] = refused[e.Test] || strings.Contains(e.Output, ours.Refusal)
 			if text := strings.TrimSpace(e.Output); text != "" && !strings.HasPrefix(text, "--- ") && !strings.HasPrefix(text, "=== ") {
 				said[e.Test] = text
@@ -80,6 +89,14 @@ func (r Results) Read(suite string, from io.Reader) error {
 			r[Test{suite, e.Test}] = Outcome{Action: skip, Said: said[e.Test]}
 		}
 	}
+}
+
+// lastBegun says which test of a program was the last to begin, "" for none.
+func lastBegun(test string) string {
+	if test == "" {
+		return "no test began"
+	}
+	return test + " was the last test to begin"
 }
 
 // settleRefused takes a failed test for refused, and the suite as a whole, if nothing below it failed for another reason.
