@@ -24,6 +24,9 @@ const (
 	lostAfter = 10
 	// goneAfter is at how many of them the agent ends: the driver's library is loaded once, and a newly installed one works only in another process.
 	goneAfter = 60
+	// patience is how many looks may pass between two answers: the driver is asked again an interval after its last answer, so the second look may come
+	// just before the next one.
+	patience = 2
 	// eventRetryDelay is how long to wait after the driver failed to report events.
 	eventRetryDelay = time.Second
 )
@@ -85,15 +88,15 @@ func (c *GPUMonitor) Run(ctx context.Context) error {
 				continue
 			}
 		case <-ticker.C:
-			if silent++; silent == 1 {
-				continue // the driver has answered since the last look but one
+			if silent++; silent <= patience {
+				continue
 			}
 			err = errSilent // a call into a hanging driver never returns
 		}
-		if failed++; silent <= 1 || silent > lostAfter {
+		if failed++; silent <= patience || silent > lostAfter {
 			c.recordFailure(err, failed, time.Now())
 		}
-		if failed > goneAfter && silent <= 1 {
+		if failed > goneAfter && silent <= patience {
 			return fmt.Errorf("the driver has failed for %s: %w", goneAfter*pollInterval, err)
 		}
 	}
