@@ -99,11 +99,11 @@ func (k *fakeKubelet) dropAll(t *testing.T) {
 	}
 }
 
-// CleanupPluginDirectory removes all sockets.
+// CleanupPluginDirectory removes all sockets, of which a plugin may remove its own at the same time: kubelet calls RemoveAll, too.
 func (k *fakeKubelet) CleanupPluginDirectory(_ klog.Logger, folder string) error {
 	sockets, err := filepath.Glob(filepath.Join(folder, "*.sock"))
 	for _, socket := range sockets {
-		err = errors.Join(err, os.Remove(socket))
+		err = errors.Join(err, os.RemoveAll(socket))
 	}
 	return err
 }
