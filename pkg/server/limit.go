@@ -91,10 +91,10 @@ func (l *limiter) bucketFor(key string, factor int) *rate.Limiter {
 	return bucket
 }
 
-// weighByRoute returns how many requests a request counts as.
-func (s *Server) weighByRoute(mux *http.ServeMux) func(*http.Request) int {
+// weighByRoute returns how many requests a request counts as, from the weights of patterns.
+func weighByRoute(mux *http.ServeMux, weights map[string]int) func(*http.Request) int {
 	return func(r *http.Request) int {
 		_, pattern := mux.Handler(r)
-		return max(1, s.weights[pattern])
+		return max(1, weights[pattern])
 	}
 }

@@ -56,6 +56,9 @@ func answerSize(line joblogs.Line) int {
 	return 2*size + len(line.Pod) + len(line.Container) + 100
 }
 
+// outputWeight is three: output is megabytes that a node sends through the API server.
+const outputWeight = 3
+
 func (s *Server) logRoutes() {
 	registerRoute(s, route{method: http.MethodGet, path: Root + "/jobs/{jobId}/logs", id: "getJobLogs", tag: "jobs",
 		summary: "The output of all pods of a job, at once or as it comes",
@@ -66,7 +69,7 @@ func (s *Server) logRoutes() {
 		replies: map[int]*huma.Response{http.StatusOK: jsonReply[LogPage](s, "Lines of output, or their events", s.eventStream("LogStreamEvent",
 			streamedEvent{"log", joblogs.Line{}}, streamedEvent{"state", JobItem{}}, streamedEvent{"trouble", LogTrouble{}}, streamedEvent{"end", LogEnd{}},
 			streamedEvent{"error", Failure{}}))},
-		weight: 3, // megabytes that a node sends through the API server
+		weight: outputWeight,
 	}, s.getLogs)
 }
 

@@ -66,7 +66,7 @@ func (s *Server) logSocketRoutes() {
 		fails: []int{http.StatusNotFound, http.StatusConflict, http.StatusBadRequest, http.StatusUpgradeRequired},
 		replies: map[int]*huma.Response{
 			http.StatusSwitchingProtocols: jsonReply[LogMessage](s, "A WebSocket whose messages are these"),
-		}}, s.followLogsOnSocket)
+		}, weight: outputWeight}, s.followLogsOnSocket)
 }
 
 func (s *Server) followLogsOnSocket(ctx context.Context, in *logSocketInput) (*huma.StreamResponse, error) {

@@ -49,10 +49,11 @@ func (s *Server) buildHandler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.weigh = weighByRoute(mux, s.weights)
 	limits := newLimiter(s.options.Rate, s.options.Burst)
 	handler := s.withKeys(mux)
 	handler = s.withAuditLog(handler)
-	handler = limits.perCaller(handler, s.weighByRoute(mux))
+	handler = limits.perCaller(handler, s.weigh)
 	handler = withSessions(s.withAuthentication(handler, public, mux))
 	handler = limits.perAddress(handler)
 	handler = s.withLimits(handler)

@@ -118,6 +118,8 @@ type Server struct {
 	api            huma.API
 	// weights are those of routes that count as several requests, by their patterns.
 	weights map[string]int
+	// weigh returns how many requests a request counts as.
+	weigh   func(*http.Request) int
 	handler http.Handler
 	open    *openStreams
 	// output limits the followed output of each caller, in bytes.

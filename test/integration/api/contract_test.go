@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -140,4 +141,18 @@ func TestAServerWithoutACluster(t *testing.T) {
 			document.check(t, o, got)
 		})
 	}
+}
+
+// TestAnExplanationCountsAsSeveralRequests: a burst of seven holds two of them and one request of another kind.
+func TestAnExplanationCountsAsSeveralRequests(t *testing.T) {
+	limited := start(t, server.Options{Rate: 1e-6, Burst: 7})
+	explain := request{path: jobs + "/missing/explain?namespace=team", user: admin}
+	for range 2 {
+		limited.want(http.StatusNotFound, explain)
+	}
+	if refusal := fmt.Sprint(limited.want(http.StatusTooManyRequests, explain)); !strings.Contains(refusal, "(this one counts as 3)") {
+		t.Errorf("%s does not say what it counts as", refusal)
+	}
+	limited.want(http.StatusOK, request{path: "/api/v1/pools", user: admin})
+	limited.want(http.StatusTooManyRequests, request{path: "/api/v1/pools", user: admin})
 }
