@@ -35,7 +35,7 @@ type column[T any] struct {
 // tableStyle says how a table looks.
 type tableStyle struct {
 	wide, noHeaders, color bool
-	// width is where the last column is truncated, 0 for nowhere. A fitting table is no wider.
+	// width is the column at which the last cell of a line is truncated; 0 truncates none. A fitting table is no wider than that.
 	width int
 	fits  bool
 	// language is the language of headers and of words of ours in cells.

@@ -35,8 +35,8 @@ const (
 	maxPackage = 16 << 20
 )
 
-// address is where the registry has the package.
-func (p npmPackage) address() string {
+// tarballURL returns where the registry has the package.
+func (p npmPackage) tarballURL() string {
 	return fmt.Sprintf("%s/%s/-/%s-%s.tgz", registry, p.name, path.Base(p.name), p.version)
 }
 
@@ -68,7 +68,7 @@ func installPackages(ctx context.Context, folder string) error {
 func fetchPackage(ctx context.Context, p npmPackage) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.address(), http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.tarballURL(), http.NoBody)
 	if err != nil {
 		return nil, fmt.Errorf("fetching %s: %w", p.name, err)
 	}
@@ -79,7 +79,7 @@ func fetchPackage(ctx context.Context, p npmPackage) ([]byte, error) {
 	}
 	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("fetching %s: %s", p.address(), answer.Status)
+		return nil, fmt.Errorf("fetching %s: %s", p.tarballURL(), answer.Status)
 	}
 	packed, err := io.ReadAll(io.LimitReader(answer.Body, maxPackage))
 	if err != nil {

@@ -54,7 +54,7 @@ type kueuePlace struct {
 type KueuePlace struct {
 	Queue string `json:"queue" doc:"The LocalQueue"`
 	// Position counts from 1; 0 is that of a job which has its quota, or was set to be inactive.
-	Position int `json:"position,omitempty" doc:"From 1, in the order in which Kueue tries the queue; absent where Kueue has reserved its quota, or was told to leave it"`
+	Position int `json:"position,omitempty" doc:"From 1, in the order in which Kueue tries the queue; absent where Kueue has reserved its quota, or the Workload is inactive"`
 	Waiting  int `json:"waiting,omitempty" doc:"How many wait in the queue"`
 }
 

@@ -45,7 +45,7 @@ type Pod struct {
 	sliced bool
 	// disrupted pods have lost their place, and were not at fault.
 	disrupted bool
-	// unheard pods name a profile of our scheduler, and nobody looks at them.
+	// unheard pods name a profile of our scheduler that no scheduler serves.
 	unheard bool
 }
 

@@ -10,7 +10,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// markUnheard says of the jobs that wait for a profile of the scheduler which nobody runs. It needs the time of the snapshot, and does nothing without.
+// markUnheard says of the jobs that wait for a profile that no scheduler serves. It needs the time of the snapshot, and does nothing without it.
 func markUnheard(jobs []Job, objects *snapshot.Snapshot) {
 	if objects.Now.IsZero() {
 		return

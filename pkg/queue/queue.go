@@ -184,7 +184,7 @@ func blockAll(entries []Entry) {
 	}
 }
 
-// blockUnheard marks the entries as blocked whose pods name a profile of the scheduler that nobody seems to run.
+// blockUnheard marks as blocked the entries whose pods name a profile that no scheduler seems to serve.
 func blockUnheard(entries []Entry, objects *snapshot.Snapshot, leader *snapshot.Leader, now time.Time) {
 	attention, named := reason.AttentionTo(objects.Pods), map[key]string{}
 	for i := range objects.Pods {

@@ -13,7 +13,7 @@ import (
 const SlowProfile = time.Minute
 
 // Attention is when each scheduler has last looked at a pod, by its name. A configuration of gpu-scheduler may lack a profile that pods name, such as
-// the one of KubeRay: then the scheduler runs, and nobody ever looks at them.
+// the one of KubeRay: then the scheduler runs, and never tries their pods.
 type Attention map[string]time.Time
 
 // AttentionTo reads that of the pods.

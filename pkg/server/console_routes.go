@@ -32,7 +32,7 @@ func (s *Server) addConsole(mux *http.ServeMux, public map[string]bool) (map[str
 	return all, page.WithSessions, nil
 }
 
-// identifyUser returns the name of a request's caller, for whom the server may act. If there is none it answers the request.
+// identifyUser returns the name of the user whose rights a request has. Without one it answers the request itself.
 func (s *Server) identifyUser(w http.ResponseWriter, r *http.Request) (string, bool) {
 	caller, err := s.gate.Identify(r)
 	if err != nil {

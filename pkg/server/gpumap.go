@@ -69,7 +69,7 @@ type PoolFits struct {
 	Pods []int64 `json:"pods" doc:"Pods of 1, 2, 4 and 8 GPUs" example:"[11,5,2,0]"`
 }
 
-// fitSizes are the sizes of pods that fragmentation is told by.
+// fitSizes are the sizes of pods, in GPUs, for which the map reports what fits.
 var fitSizes = []int64{1, 2, 4, 8}
 
 // stateLetters are the states of GPUs in a map.

@@ -135,7 +135,7 @@ func (w *mapWatcher) sendChanges(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	scope, err := w.scope.Find(w.server.options.Now(), view.jobNamespaces, func() (access.Scope, error) { return holderScope(ctx, view) })
+	scope, err := w.scope.FindScope(w.server.options.Now(), view.jobNamespaces, func() (access.Scope, error) { return holderScope(ctx, view) })
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (w *mapWatcher) sendChanges(ctx context.Context) error {
 	changed, ok := changedRows(w.sent, rows)
 	name := "rows"
 	switch {
-	case w.sent == nil || !ok || !scope.Equals(w.shown):
+	case w.sent == nil || !ok || !scope.CoversSame(w.shown):
 		name, changed = "map", rows
 	case len(changed) == 0:
 		return nil

@@ -119,7 +119,7 @@ func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj a
 	return hint.QueueIf(isNews && p.shouldRequeue(pod)), nil
 }
 
-// filterBlockOf returns what blocks the gang of a member that is not tried for now, nil if nothing does or it is not known.
+// filterBlockOf returns the block of a gang whose members wait for a change of nodes or pods; nil for a gang without one and for an unknown gang.
 func (p *Plugin) filterBlockOf(member *corev1.Pod) *rejection.Block {
 	name, ok := p.groups.GroupOf(member)
 	if group := p.groups.GetGroup(name); ok && group != nil {

@@ -31,9 +31,9 @@ var podSetups = map[string]func(*World){
 			pod.Status.Conditions[0].Reason = corev1.PodReasonSchedulingGated
 		})
 	},
-	"another scheduler":        func(w *World) { w.template.Spec.SchedulerName = "volcano" },
-	"profile that nobody runs": func(w *World) { w.template.Spec.SchedulerName = names.SchedulerPluginsName },
-	"malformed request":        func(w *World) { w.template.Annotations = map[string]string{names.AnnotationGPUMemoryMin: "lots"} },
+	"another scheduler":                func(w *World) { w.template.Spec.SchedulerName = "volcano" },
+	"profile that no scheduler serves": func(w *World) { w.template.Spec.SchedulerName = names.SchedulerPluginsName },
+	"malformed request":                func(w *World) { w.template.Annotations = map[string]string{names.AnnotationGPUMemoryMin: "lots"} },
 	"pods that it wants near": func(w *World) {
 		w.sayVerdict("node", oneNode+"node(s) didn't match pod affinity rules.")
 	},

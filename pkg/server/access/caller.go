@@ -138,8 +138,8 @@ func (s Scope) Has(namespace string) bool { return s.all || s.namespaces[namespa
 // Empty reports whether the scope covers nothing.
 func (s Scope) Empty() bool { return !s.all && len(s.namespaces) == 0 }
 
-// Equals reports whether two scopes cover the same.
-func (s Scope) Equals(other Scope) bool {
+// CoversSame reports whether two scopes cover the same.
+func (s Scope) CoversSame(other Scope) bool {
 	return s.all == other.all && maps.Equal(s.namespaces, other.namespaces)
 }
 
@@ -152,9 +152,9 @@ type KeptScope struct {
 	candidates []string
 }
 
-// Find returns the scope that was found for the same candidates less than TTL ago, else that of find. Where find fails it keeps the scope before, except for
+// FindScope returns the scope that was found for the same candidates less than TTL ago, else that of find. Where find fails it keeps the scope before, except for
 // a [DeniedError]: a cluster that does not answer for a moment takes no rights away.
-func (k *KeptScope) Find(now time.Time, candidates []string, find func() (Scope, error)) (Scope, error) {
+func (k *KeptScope) FindScope(now time.Time, candidates []string, find func() (Scope, error)) (Scope, error) {
 	if k.found != nil && now.Sub(k.at) < k.TTL && slices.Equal(k.candidates, candidates) {
 		return *k.found, nil
 	}
